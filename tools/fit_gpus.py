@@ -1,6 +1,6 @@
 """Fit the roofline of three GPUs on measured GEMMs, with whole shapes held out.
 
-    python tools/fit_gpus.py [--table]
+    python tools/fit_gpus.py [--table | --vidur]
 
 Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``.
 Rule, fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are
@@ -22,9 +22,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from _kernels import set_aside
 from foretrace.models.calibration.parameter_search import CLOSE, Errors, fit, held_out
 from foretrace.models.compute.interpolation import MeasuredPoints, logs
 from foretrace.models.compute.matrix_product import Product, tiles_flop
+from foretrace.models.compute.op_database_rows import engine, files
+from foretrace.models.compute.op_database_rows import rows as op_rows
 from foretrace.models.compute.roofline import SCALING, SHORT
 
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -124,10 +127,42 @@ def interpolated() -> None:
         print(f"{gpu}: {known.mean():.1%} answered, {Errors.of(guess[known], aside['s'][known])}")
 
 
+def vidur() -> None:
+    """The same form fitted to the products of another source, whole (n, k) of which are held out.
+
+    Vidur's, fp16, of all its models that no fit of kernels set aside; times are whole microseconds.
+    """
+    for gpu in ("a100_sxm", "h100_sxm"):
+        near, aside = split(vidur_rows(gpu))
+        start = [0.8, 0.8, 3e-6, 0.3, 4e-7]
+        q = fit(lambda q: predict(q, gpu, "bfloat16", near), start, near["s"], CLOSE)  # noqa: B023
+        found = predict(q, gpu, "bfloat16", aside)
+        print(f"{gpu}: {np.array2string(q, precision=3)} from {len(near['s'])} products of Vidur")
+        print(f"  held out: {Errors.of(found, aside['s'])}")
+
+
+def vidur_rows(gpu: str) -> dict[str, np.ndarray]:
+    """As ``rows``, of Vidur's products; the median of those of one shape."""
+    found: dict[tuple[float, ...], list[float]] = {}
+    for file in files(DATA / "vidur-opdb" / "compute" / gpu.partition("_")[0], "product"):
+        for row in op_rows(file):
+            if row.shape.family == "product" and not set_aside("product", engine(file)):
+                found.setdefault(row.shape.axes[1:], []).append(row.seconds)
+    m, n, k = np.array(list(found)).T
+    s = np.array([np.median(times) for times in found.values()])
+    aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)])
+    flop, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
+    return {
+        "m": m, "n": n, "k": k, "s": s, "aside": aside, "bytes": moved, "product": flop,
+        "flop": flop, "scaled": 0.0 * m, "joined": np.log2(np.maximum(k / SHORT, 1)),
+    }  # fmt: skip
+
+
 def shapes(table: dict[str, np.ndarray]) -> list[list[int]]:
     """[m, n, k] of each row."""
     return np.stack([table[c] for c in "mnk"], axis=1).astype(int).tolist()
 
 
 if __name__ == "__main__":
-    interpolated() if "--table" in sys.argv else main()
+    ways = {"--table": interpolated, "--vidur": vidur}
+    next((way for word, way in ways.items() if word in sys.argv), main)()

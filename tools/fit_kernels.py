@@ -109,7 +109,9 @@ def quantiles(found: Found) -> dict[str, tuple[float, ...]]:
     told = {}
     for number, regime in [*enumerate(REGIMES), (-1, "")]:
         some = [e[r == number] if number >= 0 else e for e, r in found]
-        some = [rng.choice(e, 400) for e in some if len(e) >= 20]
+        small = [e for e in some if 0 < len(e) < 20]  # of sources that say little, all together
+        some = [e for e in [*some, *([np.concatenate(small)] if small else [])] if len(e) >= 20]
+        some = [rng.choice(e, 400) for e in some]
         if some:
             errors_ = np.concatenate(some)
             at = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -239,7 +241,9 @@ def main() -> None:
     products(made, seen, pools)
     assumed(made, seen)
     files = {NAMES.get(name, name): families for name, families in made.items()}
-    with_traces(files, pools)
+    told = recorded(files)
+    with_traces(files, pools, told)
+    made[LEVELLED] = files[LEVELLED] = levelled(files["other"], told)
     if "--once" in sys.argv:
         once(made, [g for g in every if g.aside])
     if "--write" in sys.argv:
@@ -391,6 +395,16 @@ MACHINES = {  # part of a trace's path: its GPU
 FEWEST = 20  # kernels of a trace that tell of a family
 
 
+def machine(trace: str) -> str:
+    """GPU of a recorded trace, by its file's name, else its folder's.
+
+    >>> machine("h100-mi300-pairs/bert-small.mi300.json.gz"), machine("ddp-A100x2/rank0.json.gz")
+    ('mi300x-192g', 'a100-sxm4-80g')
+    """
+    folder, _, file = trace.rpartition("/")
+    return next(g for of in (file, folder) for word, g in MACHINES.items() if word in of)
+
+
 def recorded(
     made: dict[str, dict[str, KernelFamily]],
 ) -> dict[tuple[str, str], list[tuple[np.ndarray, np.ndarray]]]:
@@ -400,11 +414,11 @@ def recorded(
     """
     found: dict[tuple[str, str], list] = {}
     for name, aside in traces().items():
-        gpu = next(g for word, g in MACHINES.items() if word in name)
-        roofline = part(gpu)
+        roofline = part(machine(name))
         if aside:
             continue
-        roofline.families = made[roofline.kernels]
+        file = roofline.kernels if roofline.kernels in made else "other"
+        roofline.families = made[file]
         graph = autodetect.read(DATA / "kineto-traces" / name).graph(missing_ranks="recorded_waits")
         ops = graph.ops
         ops = ops.part(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.duration > 0)))
@@ -417,7 +431,7 @@ def recorded(
         for one in sorted(set(family.tolist())):
             at = family == one
             if at.sum() >= FEWEST:
-                found.setdefault((roofline.kernels, one), []).append((wrong[at], regime[at]))
+                found.setdefault((file, one), []).append((wrong[at], regime[at]))
     return found
 
 
@@ -437,21 +451,62 @@ def part(name: str) -> Roofline:
     return Roofline(**values)
 
 
-def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict) -> None:
+Told = dict[tuple[str, str], Found]
+
+
+def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Told) -> None:
     """Doubts with the errors on recorded traces beside those on tables, half of each.
 
-    A family that no trace of these GPUs has gets the errors of all families there.
+    A family that neither a trace nor a table of these GPUs has gets the errors of all families
+    there; a GPU with tables and without a trace, those of the others with tables.
     """
-    told = recorded(made)
     for file, families in made.items():
-        whole = [e for (f, _), errors_ in told.items() if f == file for e in errors_]
+        near = [file] if any(f == file for f, _ in told) else sorted(NAMES.values())
+        whole = [e for (f, _), errors_ in told.items() if f in near for e in errors_]
         for name, family in families.items():
-            some = told.get((file, name), whole)
+            some = [e for f in near for e in told.get((f, name), [])]
             tables = pools.get((file, name), [])
+            if not tables:
+                some, tables = some or whole, supposed(family)
             if some:
                 again = max(round(len(tables) / len(some)), 1)
                 quantiles_ = quantiles([*tables, *some * again])
                 families[name] = replace(family, quantiles=quantiles_)
+
+
+def supposed(family: KernelFamily) -> Found:
+    """Errors as wide as a family without rows doubts them, so that no one trace replaces them.
+
+    They are about 0: how much other families are slower than their model says nothing of this one.
+    """
+    told = {r: np.array(q) - np.median(q) for r, q in family.quantiles.items()}
+    return [(told[r], np.full(len(told[r]), i)) for i, r in enumerate(REGIMES) if r in told]
+
+
+LEVELLED = "mi300x-192g"  # of which there are traces, and no tables
+
+
+def levelled(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelFamily]:
+    """Constants of other GPUs at the level of recorded traces, each trace weighing the same.
+
+    A family that no trace has gets the level of all; the doubt stays as wide.
+    """
+    of = {
+        n: [float(np.median(e)) for e, _ in found] for (f, n), found in told.items() if f == "other"
+    }
+    whole = float(np.mean([v for values in of.values() for v in values]))
+    made = {}
+    for name, family in families.items():
+        by = float(np.mean(of.get(name, [whole])))
+        moved = {
+            r: tuple(np.round(np.array(q) - by, 3).tolist()) for r, q in family.quantiles.items()
+        }
+        traces_ = len(of.get(name, []))
+        source = f"at the level of {traces_ or 'all families of'} recorded traces"
+        made[name] = replace(
+            family, level=round(float(np.exp(by)), 3), quantiles=moved, source=source
+        )
+    return made
 
 
 def covered(told: dict[str, tuple[float, ...]], found: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

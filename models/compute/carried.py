@@ -1,14 +1,14 @@
 """Recorded times, carried to another GPU in the way that held best on measured ops.
 
-No way is best everywhere: products go by what a roofline says of both GPUs, attention from H100 to
+No way is best everywhere: products go by what the models of both GPUs say, attention from H100 to
 H200 does not reach the memory, so that it takes as long on both.  ``carried.json`` holds how each
 way did, by pair of GPUs, family and regime (``tools/judge_carried.py``); nothing else is carried.
+Families and regimes are those of kernels (``op_shape``, ``kernels``).
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,16 +22,12 @@ from ...sim.backend import Backend, Timing, backend, uncontended_seconds
 from ...sim.coded import Coded
 from ...sim.doubt import Doubt
 from ...sim.ops import Ops
-from ...sim.signature import parse
 from ...sim.system import System
-from .matrix_product import product
-from .roofline import COMPUTED_AS, Roofline
+from .kernels import REGIMES
+from .op_shape import op_shape
+from .roofline import Roofline, computed_in
 
 JUDGED = Path(__file__).with_name("carried.json")
-ATTENTION, EXPERTS = re.compile(r"attention|attn|mha", re.I), re.compile(r"moe|expert", re.I)
-FAMILIES = ("", "products", "products fp8", "attention", "experts")  # the first: of none of them
-REGIMES = ("launch", "arithmetic", "memory")
-START = 5e-6  # s: what both roofs of a datasheet say is below it is mostly launch
 Floats = NDArray[np.float64]
 
 
@@ -48,7 +44,7 @@ class GpuModel:
     """
 
     name: str
-    model: Backend
+    model: Roofline
     bandwidth: float
     peaks: Mapping[str, float]
 
@@ -59,6 +55,8 @@ class GpuModel:
         peaks = {k.removeprefix("peak_"): v for k, v in settings.items() if k.startswith("peak_")}
         if settings.get("tf32"):
             peaks["fp32"] = peaks["tf32"]
+        elif "fp32" in peaks:
+            peaks.setdefault("tf32", peaks["fp32"])
         return cls(name, model, settings["bandwidth"], peaks)
 
     def roofs(self, ops: Ops) -> tuple[Floats, Floats]:
@@ -70,11 +68,11 @@ class GpuModel:
         ...     signatures=(text,)))]
         [[2.0], [1.0]]
         """
-        types = [parse(text).dtype for text in ops.signatures]
-        known = [self.peaks.get(COMPUTED_AS.get(t, t), np.nan) for t in types]
+        known = [self.peaks.get(computed_in(text), np.nan) for text in ops.signatures]
         peak = np.array([*known, np.nan])[ops.signature]
-        idle = ops.flop == 0
-        return np.where(idle, 0.0, ops.flop / np.where(idle, 1.0, peak)), ops.bytes / self.bandwidth
+        flop, moved = self.model.demand(ops)
+        idle = flop == 0
+        return np.where(idle, 0.0, flop / np.where(idle, 1.0, peak)), moved / self.bandwidth
 
 
 class Judgement(NamedTuple):
@@ -92,6 +90,7 @@ class Judgement(NamedTuple):
     quantiles: tuple[float, ...]
 
 
+Cell = tuple[str, str]  # family, regime
 Key = tuple[str, str, str, str]  # here, there, family, regime
 
 
@@ -101,8 +100,8 @@ class Carried(Backend):
 
     It is multiplied by the ratio of what the rooflines of both GPUs say, so that what a roofline
     leaves out is lost on both alike; or by the ratio of both datasheets; or taken unchanged.  It
-    knows ops that were recorded, whose flop and bytes are known, and whose family was judged
-    between these two GPUs in their regime.  The doubt of each answer is what was found there.
+    knows ops that were recorded, that both models know, and whose family was judged between these
+    two GPUs in their regime.  The doubt of each answer is what was found there.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ class Carried(Backend):
     >>> slow = GpuModel.of("slow", {"bandwidth": 1e9, "peak_bf16": 1e12})
     >>> quick = GpuModel.of("quick", {"bandwidth": 4e9, "peak_bf16": 2e12})
     >>> well = Judgement("by roofline", 0.05, (-0.1, 0.1))
-    >>> carried = Carried.of(slow, quick, {("slow", "quick", "products", "arithmetic"): well})
+    >>> carried = Carried.of(slow, quick, {("slow", "quick", "product", "arithmetic"): well})
     >>> ops = Ops.of(flop=[4e12, 0], bytes=[1, 1], duration=8.0, signature=[0, 1],
     ...     signatures=("compute:mm bf16[2x2] bf16[2x2]", "compute:norm bf16[2]"))
     >>> carried.knows(ops).tolist(), carried.timing(ops.take([0])).fixed.tolist()
@@ -148,48 +147,40 @@ class Carried(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether it was recorded, and its family was judged between these GPUs."""
-        judged = np.array([self._of(k) is not None for k in range(len(FAMILIES) * len(REGIMES))])
-        modelled = self.here.model.knows(ops) & self.there.model.knows(ops)
-        return np.asarray((ops.duration >= 0) & modelled & judged[self._cells(ops)])
+        known = (ops.duration >= 0) & self.here.model.knows(ops) & self.there.model.knows(ops)
+        rows = np.flatnonzero(known)
+        judged = [cell in self._cells for cell in self._of(ops.part(rows))]
+        known[rows] = np.array(judged, np.bool_)
+        return known
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded seconds, carried; the source says in which way."""
-        cells = self._cells(ops)
+        cells = self._of(ops)
+        ways = np.array([self._cells[cell].way for cell in cells], object)
         ratio = np.ones(len(ops))
-        sources: list[str | None] = [None] * (len(FAMILIES) * len(REGIMES))
-        doubts: list[Doubt | None] = list(sources)  # type: ignore[arg-type]
-        for cell in np.unique(cells).tolist():
-            judged = self._of(cell)
-            if judged is None:
-                continue
-            rows = np.flatnonzero(cells == cell)
-            ratio[rows] = self._ratio(judged.way, ops.part(rows))
-            sources[cell] = f"{self.source}, {judged.way}"
-            family, regime = divmod(cell, len(REGIMES))
-            doubts[cell] = Doubt(FAMILIES[family], REGIMES[regime], judged.quantiles)
+        for way in set(ways.tolist()):
+            rows = np.flatnonzero(ways == way)
+            ratio[rows] = WAYS[way](self.here, self.there, ops.part(rows))
+        doubts = {c: Doubt(*c, self._cells[c].quantiles) for c in set(cells)}
         return Timing.of(
             ops.duration * ratio,
-            source=Coded.of([sources[c] for c in cells.tolist()]),
-            doubt=Coded.of([doubts[c] for c in cells.tolist()]),
+            source=Coded.of([f"{self.source}, {way}" for way in ways.tolist()]),
+            doubt=Coded.of([doubts[cell] for cell in cells]),
         )
 
-    def _cells(self, ops: Ops) -> NDArray[np.int64]:
-        """(n,) family and regime of each op, as one number."""
-        family = np.array([*(FAMILIES.index(family_of(s)) for s in ops.signatures), 0])
-        arithmetic, memory = self.there.roofs(ops)
-        unknown = np.isnan(arithmetic + memory)
-        family = np.where(unknown, 0, family[ops.signature])
-        small = np.maximum(arithmetic, memory) < START
-        regime = np.where(small, 0, np.where(arithmetic > memory, 1, 2))
-        return np.asarray(family * len(REGIMES) + regime)
+    @property
+    def _cells(self) -> Mapping[Cell, Judgement]:
+        """Judgements between these two GPUs, by family and regime."""
+        told = self._judged or {}
+        pair = self.here.name, self.there.name
+        return {key[2:]: one for key, one in told.items() if key[:2] == pair}
 
-    def _of(self, cell: int) -> Judgement | None:
-        family, regime = divmod(cell, len(REGIMES))
-        key = (self.here.name, self.there.name, FAMILIES[family], REGIMES[regime])
-        return (self._judged or {}).get(key)
-
-    def _ratio(self, way: str, ops: Ops) -> Floats:
-        return WAYS[way](self.here, self.there, ops)
+    def _of(self, ops: Ops) -> list[Cell]:
+        """(n,) family and regime of each op."""
+        families = [*(family_of(text) for text in ops.signatures), ""]
+        regimes = self.there.model.parts(ops).argmax(axis=0).tolist()
+        where = zip(ops.signature.tolist(), regimes, strict=True)
+        return [(families[signature], REGIMES[regime]) for signature, regime in where]
 
 
 def by_roofline(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
@@ -213,17 +204,13 @@ WAYS = {"by roofline": by_roofline, "by peaks": by_peaks, "unchanged": unchanged
 
 
 def family_of(signature: str) -> str:
-    """Family that was judged together; "" for others.
+    """Family of kernels that an op belongs to; "" for an op whose operands do not tell it.
 
-    >>> family_of("compute:mm fp8[2x2] fp8[2x2]"), family_of("compute:my::attention bf16[8]")
-    ('products fp8', 'attention')
+    >>> family_of("compute:mm fp8[2x2] fp8[2x2]"), family_of("compute:aten::mul_ bf16[8]")
+    ('product', 'elementwise')
     """
-    parts = parse(signature)
-    if product(parts) is not None:
-        return "products fp8" if parts.dtype.startswith("fp8") else "products"
-    if ATTENTION.search(parts.name):
-        return "attention"
-    return "experts" if EXPERTS.search(parts.name) else ""
+    shape = op_shape(signature)
+    return "" if shape is None else shape.family
 
 
 @cache

@@ -55,6 +55,7 @@ class KernelFamily:
     memory : seconds of a byte that the caches do not hold, on top
     arithmetic : seconds of a flop, over those at the peak
     cache : share of the cache that what is touched may fill
+    level : of all of it, where recorded traces of the GPU told only how much slower it is
     quantiles : of ln(measured / predicted) of held-out rows, by regime, as ``Doubt`` has them; ""
         for the others
     error : median held-out error
@@ -68,6 +69,7 @@ class KernelFamily:
     memory: float = 0.0
     arithmetic: float = 0.0
     cache: float = 1.0
+    level: float = 1.0
     quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     error: float = float("nan")
     source: str = ""
@@ -100,7 +102,8 @@ class KernelFamily:
 
     def plain(self) -> dict[str, Any]:
         """What a file holds of it."""
-        return {k: v for k, v in asdict(self).items() if v not in (0.0, "", {}) and v == v}
+        told = {k: v for k, v in asdict(self).items() if v not in (0.0, "", {}) and v == v}
+        return {k: v for k, v in told.items() if (k, v) != ("level", 1.0)}
 
 
 def _rounds(blocks: Floats, threads: Floats, chip: Chip) -> Floats:

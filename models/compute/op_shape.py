@@ -58,6 +58,7 @@ experts to each token, experts here, experts in all, whether gated; of rope, the
 
 FEW = 16  # indices up to which torch walks them one by one (indexSelectSmallIndex, Indexing.cu)
 SDPA = ("scaled_dot_product", "flash_attention", "efficient_attention")
+PACKED = ("mha_batch_prefill", "mha_varlen", "flash_attn_varlen")  # sequences end to end
 NORMS = (
     "rms_norm", "rmsnorm", "fused_add_rms_norm", "add_rmsnorm", "native_batch_norm",
     "cudnn_batch_norm", "miopen_batch_norm", "native_batch_norm_backward",
@@ -106,12 +107,14 @@ def op_shape(signature: str) -> OpShape | None:
     whole, _, helper = parts.op.partition("/")
     name = whole.rpartition("::")[2].removesuffix("_")
     if helper:
-        return None
+        return _reduction(parts) if name in REDUCTIONS and "reduce_kernel" in helper else None
     if "conv" in name:
         return _convolution(parts, signature)
     for names, rule in RULES:
         if name in names:
             return rule(parts)
+    if any(word in name for word in PACKED):
+        return _packed_attention(parts)
     if any(word in name for word in SDPA):
         return _attention(parts)
     return _streamed("stream", parts)
@@ -249,6 +252,32 @@ def _attention(parts: Signature) -> OpShape | None:
         one = (float(batch), float(heads), float(keys))
         return OpShape("decode attention", four[1].dtype, (exact[0], exact[1], 0.0, window), one)
     axes = (float(batch), float(heads), float(queries), float(keys))
+    return OpShape("attention", parts.dtype, exact, axes)
+
+
+def _packed_attention(parts: Signature) -> OpShape | None:
+    """Causal attention of sequences that lie end to end: (tokens, heads, width), and their starts.
+
+    Sequences are taken to be as long as their mean; of a paged cache, the last operand says which
+    pages they read.
+
+    >>> op_shape(
+    ...     "compute:aiter::mha_batch_prefill bf16[4096x32x128] bf16[9000x8x128] "
+    ...     "bf16[9000x8x128] int32[5] int32[5] int32[8192]"
+    ... )  # doctest: +NORMALIZE_WHITESPACE
+    OpShape(family='attention', dtype='bf16', exact=(4.0, 128.0, 1.0, 0.0),
+        axes=(4.0, 32.0, 1024.0, 2048.0))
+    """
+    three = [o.shape for o in parts.operands if len(o.shape) == 3]
+    whole = [o.shape[0] for o in parts.operands if o.dtype.startswith("int") and o.shape]
+    if "backward" in parts.op or len(three) < 2 or not whole or whole[0] < 2:
+        return None
+    (tokens, heads, width), (rows, shared, _) = three[:2]
+    batch = whole[0] - 1
+    pages = [n for n in whole if n > whole[0]]
+    keys = pages[-1] if pages else rows
+    exact = (heads / max(shared, 1), float(width), 1.0, 0.0)
+    axes = (float(batch), float(heads), max(tokens / batch, 1.0), max(keys / batch, 1.0))
     return OpShape("attention", parts.dtype, exact, axes)
 
 

@@ -31,7 +31,6 @@ from .op_shape import op_shape
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
-TF32 = ("s1688gemm", "s1688fprop", "s1688dgrad", "s1688wgrad", "tf32")  # of cuBLAS, cuDNN
 STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
@@ -126,6 +125,8 @@ class Roofline(Backend):
             "fp64": peak_fp64, "fp32": peak_tf32 if tf32 else peak_fp32, "tf32": peak_tf32,
             "fp16": peak_fp16, "bf16": peak_bf16, "fp8": peak_fp8, "int8": peak_int8,
         }  # fmt: skip
+        if peak_tf32 is None:  # where no tensor core has it, libraries take fp32
+            stated["tf32"] = peak_fp32
         own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
         self.peaks = {t: p * own.get(t, efficiency) for t, p in stated.items() if p is not None}
         self.sustained = bandwidth * memory_efficiency
@@ -157,7 +158,7 @@ class Roofline(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether flop, bytes and the peak of its element type are known."""
-        flop, moved = self._asked(ops)
+        flop, moved = self.demand(ops)
         peaks = np.array([t in self.peaks for t in _types(ops)] + [False])[ops.signature]
         return np.asarray(
             _mine(ops, self._own(ops)) | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0)))
@@ -199,11 +200,11 @@ class Roofline(Backend):
             work = np.array([_work(own[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
             found[:, at] = self.families[name].parts(work, self.chip, peak)
-        return found
+        return found * self._levels(ops, own)
 
     def _roofs(self, ops: Ops) -> Floats:
         """(4, n) s of ops without a family of their own; what only streams, like its family."""
-        flop, moved = self._asked(ops)
+        flop, moved = self.demand(ops)
         ops = ops.replace(flop=flop, bytes=moved)
         require(ops, "flop", "bytes")
         rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
@@ -234,8 +235,13 @@ class Roofline(Backend):
         needs = work.step or work.flop
         return (shape.family, work) if not needs or _peak_of(self.peaks, text) else None
 
-    def _asked(self, ops: Ops) -> tuple[Floats, Floats]:
-        """(n,) flop and (n,) bytes: as the ops have them, else, with families, as operands tell."""
+    def demand(self, ops: Ops) -> tuple[Floats, Floats]:
+        """(n,) flop and (n,) bytes: as the ops have them, else, with families, as operands tell.
+
+        >>> gpu = Roofline(bandwidth=1e9)
+        >>> [v.tolist() for v in gpu.demand(Ops.of(flop=[1.0], bytes=[2.0]))]
+        [[1.0], [2.0]]
+        """
         shapes = [op_shape(text) if self.families else None for text in ops.signatures]
         works = [None if s is None else kernel_work(s) for s in shapes]
         told = [
@@ -252,16 +258,27 @@ class Roofline(Backend):
         table = np.array([_peak_of(self.peaks, text) or 1.0 for text in ops.signatures])
         return np.asarray(table[ops.signature])
 
-    def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
-        """Doubt and source of each row."""
-        own = self._own(ops)
+    def _levels(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> Floats:
+        """(n,) level of each op's family."""
+        known = {n: f.level for n, f in self.families.items() if f.level != 1.0}
+        if not known:
+            return np.ones(len(ops))
+        return np.array([known.get(name, 1.0) for name in self._names(ops, own)], float)
+
+    def _names(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> list[str]:
+        """Family whose doubt and level each op has."""
         owned = zip(ops.signatures, own, strict=True)
         names = np.array([*(self._doubted(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
-        regimes = parts.argmax(axis=0).tolist()
         each = names[ops.signature]
         each = np.where((each == STREAM) & ~_mine(ops, own), ROOFLINE, each)
-        told = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
+        told: list[str] = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
+        return told
+
+    def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
+        """Doubt and source of each row."""
+        told = self._names(ops, self._own(ops))
+        regimes = parts.argmax(axis=0).tolist()
         doubts = {key: self._doubt(*key) for key in set(zip(told, regimes, strict=True))}
         sources = {name: self._source(name) for name in set(told)}
         return (
@@ -283,6 +300,8 @@ class Roofline(Backend):
 
     def _source(self, name: str) -> str:
         family = self.families.get(name, KernelFamily())
+        if family.level != 1.0:
+            return f"fitted:{self.kernels} {name}, {family.source}"
         if name == ROOFLINE or (not family.launch and family.source):
             return self.source
         if not family.source:
@@ -326,7 +345,7 @@ class Roofline(Backend):
 
     def _flow(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
         """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
-        moved = self._asked(ops)[1]
+        moved = self.demand(ops)[1]
         shape = [] if ops.at is None else ops.at.component.tolist()
         memory = [self._hbm.get(g, -1) for g in shape]
         if -1 in memory or not shape:
@@ -359,17 +378,19 @@ def _work(own: tuple[str, KernelWork] | None) -> KernelWork:
 
 
 def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:
-    return peaks.get(_type(text))
+    return peaks.get(computed_in(text))
 
 
 def _types(ops: Ops) -> list[str]:
     """Element type that each signature computes in."""
-    return [_type(s) for s in ops.signatures]
+    return [computed_in(s) for s in ops.signatures]
 
 
-def _type(text: str) -> str:
-    """Element type that an op computes in; a kernel's name tells tf32 from fp32."""
-    parts = parse(text)
-    if parts.dtype == "fp32" and any(word in parts.name for word in TF32):
-        return "tf32"
-    return COMPUTED_AS.get(parts.dtype, parts.dtype)
+def computed_in(text: str) -> str:
+    """Element type that an op computes in.
+
+    >>> computed_in("compute:aten::mm fp8_e5m2[8x8] fp8[8x8]")
+    'fp8'
+    """
+    dtype = parse(text).dtype
+    return COMPUTED_AS.get(dtype, dtype)

@@ -109,10 +109,10 @@ def test_an_op_is_told_by_a_name_that_fits_a_sentence(signature, name):
 
 
 def with_shapes(script, folder):
-    """Trace of a product, an addition, and an op of unknown work, of one rank."""
+    """Trace of a product, a softmax, and an op of unknown work, of one rank."""
     s = script(deviceProperties=[{"name": "A GPU"}])
     shapes = {"Input Dims": [[512, 512], [512, 512]], "Input type": ["float", "float"]}
-    ops = {"aten::mm": shapes, "aten::add": shapes, "my::op": {}}
+    ops = {"aten::mm": shapes, "aten::_softmax": shapes, "my::op": {}}
     for at, (name, told) in enumerate(ops.items()):
         s.op(name, 1000 * at, 500, **told)
         s.launch(1000 * at + 10, 1000 * at + 20, 80, name=f"kernel{at}")

@@ -8,7 +8,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.sim.ops import Kind
-from foretrace.traces.formats import native
+from foretrace.traces.formats import kineto, native
 from foretrace.traces.infer.op_work import OpWork, multiplies, op_work, share
 
 DATA = Path(foretrace.__file__).parent / "traces" / "data"
@@ -170,3 +170,50 @@ def test_gradients_of_a_convolution_by_cudnn_count_one_product_each():
     shapes = "[[], [2, 8, 5, 5], [2, 4, 5, 5]]"
     told = '["[8, 4, 3, 3]"]'
     assert op_work("aten::cudnn_convolution_backward_weight", shapes, types, told).flop == flop
+
+
+def recorded(script, folder, *called):
+    """Kernels of a trace of (operator, shapes, kernel) one after another, without scalars."""
+    s = script(deviceProperties=[{"name": "A GPU"}])
+    for at, (name, shapes, kernels) in enumerate(called):
+        told = {"Input Dims": shapes, "Input type": ["float"] * len(shapes)} if shapes else {}
+        s.op(name, 1000 * at, 500, **told)
+        for i, kernel in enumerate(kernels):
+            begin = 1000 * at + 100 * i
+            s.launch(begin + 10, begin + 20, 80, name=kernel)
+    ops = kineto.read([str(s.write(folder))]).graph().ops
+    return ops.part(np.flatnonzero((ops.kind == Kind.COMPUTE) & (ops.signature >= 0)))
+
+
+def test_products_on_tensor_cores_are_tf32_as_the_name_of_their_kernel_says(script, tmp_path):
+    two = [[64, 64], [64, 64]]
+    names = ["cutlass_80_tensorop_s1688gemm_64x64", "ampere_sgemm_32x32"]
+    ops = recorded(script, tmp_path, *(("aten::mm", two, [name]) for name in names))
+    assert [ops.signature_text(i) for i in range(2)] == [
+        "compute:aten::mm tf32[64x64] tf32[64x64]", "compute:aten::mm fp32[64x64] fp32[64x64]",
+    ]  # fmt: skip
+
+
+def test_a_convolution_without_its_stride_is_as_large_as_its_gradient_says(script, tmp_path):
+    forward = ("aten::cudnn_convolution", [IMAGES, FILT], ["volta_scudnn_128x64", "offsetsKernel"])
+    backward = ("aten::cudnn_convolution_backward", [IMAGES, GRAD, FILT], ["dgrad_engine"])
+    ops = recorded(script, tmp_path, forward, backward)
+    assert ops.flop[0] == CONV
+
+
+def test_the_gradient_of_a_weight_counts_by_the_operands_of_the_operator_around_it():
+    three = [IMAGES, GRAD, FILT]
+    shapes, types = json.dumps(three), json.dumps(["float"] * 3)
+    assert op_work("aten::cudnn_convolution_backward_weight", shapes, types, "").flop == CONV
+
+
+def test_winograd_in_several_kernels_needs_a_quarter_of_the_products(script, tmp_path):
+    kernels = ["winograd_nonfused::winogradForwardData4x4", "volta_sgemm_64x64_nn"]
+    ops = recorded(script, tmp_path, ("aten::mm", [[64, 64], [64, 64]], kernels))
+    assert ops.flop.tolist() == [0.0, 2 * 64**3 / 4]
+
+
+def test_a_kernel_that_works_out_offsets_moves_nothing(script, tmp_path):
+    kernels = ["cask_cudnn::computeOffsetsKernel(Params)", "volta_sgemm_64x64_nn"]
+    ops = recorded(script, tmp_path, ("aten::mm", [[64, 64], [64, 64]], kernels))
+    assert ops.bytes[0] == 0

@@ -25,12 +25,14 @@ class OpProvenance(NamedTuple):
     module, source : (events,) text numbers: innermost module, innermost line of the user's code
     operator : (events,) row of the operator around an event, or that launched this GPU work
     sole : (events,) 1 where that operator launched nothing else
+    outer : (events,) row of the operator around an operator
     """
 
     module: Ints
     source: Ints
     operator: Ints
     sole: Ints
+    outer: Ints
 
 
 def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProvenance:
@@ -43,9 +45,11 @@ def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProven
     source = _from_ancestors(tree, np.where(own, text, -1))
     at_operator = np.where(events.kind[tree.row] == Event.OP, tree.row, -1)
     operator = _from_ancestors(tree, at_operator)
-    provenance = OpProvenance(*(np.full(n, -1, np.int64) for _ in range(4)))
+    provenance = OpProvenance(*(np.full(n, -1, np.int64) for _ in range(5)))
     for column, values in zip(provenance, (module, source, operator), strict=False):
         column[tree.row] = values
+    around = np.where(tree.parent >= 0, operator[tree.parent], -1)
+    provenance.outer[tree.row] = around
     for column, texts in ((provenance.module, "module"), (provenance.source, "stack")):
         recorded = events.table[texts]
         column[:] = np.where(recorded >= 0, recorded, column)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ...sim.graph import Label, OpTexts
 from ...sim.ops import Kind
-from ...sim.signature import Signature
+from ...sim.signature import Operand, Signature
 from ..event_columns import Event
-from .op_work import OpWork, multiplies, op_work, share
+from .op_work import OpWork, multiplies, op_work, prepares, share, spared
 from .operands import operands
 from .rank_graph import RankGraph
 
@@ -94,11 +94,29 @@ def _signature(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     strings = (*graph.events.trace.strings, "")
     word = Kind(kind).name.lower()
     name = strings[operator]
+    told = operands(strings[shapes], strings[dtypes])
     if kind == Kind.COPY:
         name = _direction(strings[own])
-    elif kind == Kind.COMPUTE and not sole:
-        name = f"{name}/{strings[own]}"
-    return texts.signature(str(Signature(word, name, operands(strings[shapes], strings[dtypes]))))
+    elif kind == Kind.COMPUTE:
+        name = name if sole else f"{name}/{strings[own]}"
+        told = _computed(told, strings[own])
+    return texts.signature(str(Signature(word, name, told)))
+
+
+TF32 = ("s1688gemm", "s1688fprop", "s1688dgrad", "s1688wgrad", "tf32")  # of cuBLAS, cuDNN
+
+
+def _computed(told: tuple[Operand, ...], kernel: str) -> tuple[Operand, ...]:
+    """Operands as a kernel computes them: fp32 on tensor cores is tf32, as its name says.
+
+    >>> _computed((Operand("fp32", (8, 8)),), "ampere_sgemm_32x128_tn")[0].dtype
+    'fp32'
+    >>> _computed((Operand("fp32", (8, 8)),), "cutlass_80_tensorop_s1688gemm_64x64")[0].dtype
+    'tf32'
+    """
+    if not any(word in kernel for word in TF32):
+        return told
+    return tuple(o if o.dtype != "fp32" else Operand("tf32", o.shape) for o in told)
 
 
 def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,20 +131,30 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     own = np.where(kernel, table["name"][row], -1)
     row = np.where(kernel, provenance.operator[row], row)
     mine = np.array([multiplies(s) for s in graph.events.trace.strings] + [False])[own] & kernel
+    idle = np.array([prepares(s) for s in graph.events.trace.strings] + [False])[own] & kernel
+    fewer = np.array([spared(s) for s in graph.events.trace.strings] + [1.0])[own]
     held = row >= 0
     whole = np.bincount(row[held], minlength=len(table["name"]))
     several = np.bincount(row[held & mine], minlength=len(table["name"]))
+    products = np.ones(len(table["name"]))
+    np.maximum.at(products, row[held], fewer[held])
     row = np.where(held & ((whole[row] == 1) | kernel), row, -1)
+    inner = np.array([s in INNER for s in graph.events.trace.strings] + [False])
+    inner = inner[table["name"][row]]
+    of = np.where(held & inner & (table["scalars"][row] < 0), provenance.outer[row], row)
+    of = np.where(of < 0, row, of)
     columns = [
-        *(np.where(row < 0, np.int64(-1), table[c][row]) for c in WORDS),
+        *(np.where(row < 0, np.int64(-1), table[c][of if c in SHAPED else row]) for c in WORDS),
         np.where(row < 0, 0, mine), np.where(row < 0, 0, several[row]),
-        np.where(row < 0, 1, whole[row]),
+        np.where(row < 0, 1, whole[row]), idle,
     ]  # fmt: skip
     rows, inverse = distinct(columns)
     strings = (*graph.events.trace.strings, "")
-    works = np.array([_shared(strings, key) for key in rows]).reshape(-1, 2)[inverse]
+    known = _gradients(graph)
+    works = np.array([_shared(strings, key, known) for key in rows]).reshape(-1, 2)[inverse]
     copies = np.flatnonzero((graph.kind == Kind.COPY) & (graph.event >= 0))
     recorded = table["bytes"][graph.event[copies]]
+    works[:, 0] /= np.where(row < 0, 1.0, products[row])
     works[copies, 1] = np.where(recorded > 0, recorded, np.nan)
     for c in graph.collectives:
         works[c.work, 1] = c.bytes
@@ -134,13 +162,40 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 WORDS = ("name", "shapes", "dtypes", "scalars")
+SHAPED = ("shapes", "dtypes")
+FORWARD, BACKWARD = "aten::cudnn_convolution", "aten::cudnn_convolution_backward"
+INNER = ("aten::cudnn_convolution_backward_weight",)
+"""Operators whose own shapes lack what those of the operator around them have: the weight's."""
+Operands = tuple[str, str]  # shapes, element types
+Gradients = dict[tuple[tuple[int, ...], ...], Operands]
 
 
-def _shared(strings: tuple[str, ...], key: list[int]) -> OpWork:
+def _gradients(graph: RankGraph) -> Gradients:
+    """Operands of the gradients of convolutions, by the shapes of their input and weight.
+
+    They tell how large a result was where a trace has no strides.
+    """
+    table, strings = graph.events.table, (*graph.events.trace.strings, "")
+    rows = np.flatnonzero(np.array([s == BACKWARD for s in strings])[table["name"]])
+    texts, _ = distinct([table["shapes"][rows], table["dtypes"][rows]])
+    found: Gradients = {}
+    for shapes, dtypes in texts:
+        told = [o.shape for o in operands(strings[shapes], strings[dtypes])]
+        if len(told) >= 3:
+            found[told[0], told[2]] = strings[shapes], strings[dtypes]
+    return found
+
+
+def _shared(strings: tuple[str, ...], key: list[int], known: Gradients) -> OpWork:
     """Work of one kernel of an operator, or of an operator that is one op."""
     name, shapes, dtypes, scalars = (strings[i] for i in key[: len(WORDS)])
-    mine, several, kernels = key[len(WORDS) :]
+    two = tuple(o.shape for o in operands(shapes, dtypes)[:2])
+    if name == FORWARD and not scalars and two in known:  # as much as the weight's gradient
+        name, (shapes, dtypes) = INNER[0], known[two]
+    mine, several, kernels, idle = key[len(WORDS) :]
     work = op_work(name, shapes, dtypes, scalars)
+    if idle:
+        return OpWork(0.0, 0.0)
     if kernels == 1:
         return work
     tensors = sum(bool(o.shape) for o in operands(shapes, dtypes)) + 1

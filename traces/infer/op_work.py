@@ -91,6 +91,33 @@ def multiplies(kernel: str) -> bool:
     return bool(MULTIPLIES.search(kernel)) and not TURNS.search(kernel.partition("(")[0])
 
 
+PREPARES = re.compile(r"compute\w*OffsetsKernel|generateWinogradTiles")  # of cuDNN
+
+
+def prepares(kernel: str) -> bool:
+    """Whether a kernel only works out where its operator's others read, by its name.
+
+    >>> prepares("cask_cudnn::computeBOffsetsKernel(cask_cudnn::ComputeBOffsetsParams)")
+    True
+    """
+    return bool(PREPARES.search(kernel))
+
+
+def spared(kernel: str) -> float:
+    """How many times fewer products an operator needs that has this kernel; 1 for most.
+
+    Tiles of 4 x 4 results of 3 x 3 weights need 36 products for 144 (Winograd; Lavin and Gray
+    2016, arXiv:1509.09308), which a kernel of their own multiplies.  Kernels that turn and multiply
+    at once spend what they spare, and count as others.
+
+    >>> spared("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)")
+    4.0
+    >>> spared("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
+    1.0
+    """
+    return 4.0 if "winograd_nonfused" in kernel else 1.0
+
+
 def share(work: OpWork, tensors: int, mine: bool, several: int, kernels: int) -> OpWork:
     """Work of one of several kernels of an operator.
 
@@ -219,9 +246,16 @@ def _gradient_of_input(tensors: Tensors, _: Settings) -> OpWork:
 
 
 def _gradient_of_weight(tensors: Tensors, settings: Settings) -> OpWork:
-    """Gradient of a convolution's weight: (gradient, input), and the weight's shape before."""
-    gradient, x = [t for t in tensors if len(t.shape) >= 3][:2]
-    weight = Operand(x.dtype, tuple(_numbers(settings[0])))
+    """Gradient of a convolution's weight: (gradient, input), and the weight's shape before.
+
+    Without that shape, the operands of the operator around it: (input, gradient, weight).
+    """
+    three = [t for t in tensors if len(t.shape) >= 3]
+    if settings:
+        gradient, x = three[:2]
+        weight = Operand(x.dtype, tuple(_numbers(settings[0])))
+    else:
+        x, gradient, weight = three
     return OpWork(_convolution_flop(gradient, weight), _bytes_moved((gradient, x), weight))
 
 

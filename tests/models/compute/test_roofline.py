@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from foretrace.models.compute.kernels import KernelFamily
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.memory.copy import Copy
 from foretrace.models.memory.memory import Memory
@@ -163,3 +164,18 @@ def test_products_of_fp8_fill_whole_tiles_in_whole_rounds():
 def test_what_is_scaled_first_is_read_in_bf16_and_written_in_fp8():
     gpu = Roofline(peak_fp8=1e30, bandwidth=1e9, launch=1e-6, launch_fp8=2e-6)
     assert gpu.timing(product("fp8", 10, 1, 100)).fixed[0] == pytest.approx(2e-6 + 3e-6)
+
+
+def test_a_level_is_of_all_parts_of_a_family_and_of_no_other():
+    gpu = Roofline(bandwidth=1e12, peak_fp32=1e12, launch=1e-6)
+    texts = ("compute:aten::mm fp32[64x64] fp32[64x64]",)
+    ops = Ops.of(flop=2.0 * 64**3, bytes=49152.0, signature=0, signatures=texts)
+    (alone,) = gpu.timing(ops).fixed.tolist()
+    gpu.families = {"product": KernelFamily(level=1.5), "norm": KernelFamily(level=9.0)}
+    assert gpu.timing(ops).fixed.tolist() == pytest.approx([1.5 * alone])
+
+
+def test_a_gpu_without_tf32_takes_fp32_for_it():
+    texts = ("compute:aten::mm tf32[64x64] tf32[64x64]",)
+    ops = Ops.of(flop=2e12, bytes=0.0, signature=0, signatures=texts)
+    assert Roofline(bandwidth=1e12, peak_fp32=1e12).timing(ops).fixed.tolist() == [2.0]
