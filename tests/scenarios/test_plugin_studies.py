@@ -64,7 +64,10 @@ def test_a_process_workload_is_run_answered_and_reported_by_its_own_number(serve
     value = summary["points"]["base"]["metrics"]["ttft.p99"]
     assert value["unit"] == "s"
     assert "As described, ttft p99 is" in out
-    assert "half-the-cache raises ttft p99 by" in out
+    half = summary["points"]["half-the-cache"]["change"]
+    assert half["value"] > 1 and half["interval"][1] > half["value"]
+    # a GPU as quick as its model may be wrong would need no more cache
+    assert "half-the-cache: cannot tell, the change of +" in out
     page = (folder / "report.html").read_text()
     assert "around the highest percent of ttft" in page
     assert "held in amounts there is 10 % more" in page
