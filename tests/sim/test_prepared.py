@@ -472,7 +472,7 @@ def aggregates(kept):
     return whole | {
         "ops": kept.ops,
         "last": kept.last,
-        "sources": kept.sources,
+        "sources": {s: t for s, t in kept.sources.items() if t},  # of no time, it may go unnamed
         "boxes": boxes,
     }
 
