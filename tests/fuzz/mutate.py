@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from typing import Any
@@ -43,7 +44,7 @@ def changed(tree: Any, draw: random.Random) -> Any:
 def _one(tree: Any, draw: random.Random) -> Any:
     places = list(_places(tree))
     if not places:
-        return draw.choice(SCALARS)
+        return _scalar(draw)
     holder, key = draw.choice(places)
     action = draw.randrange(6)
     if action <= 2:
@@ -66,7 +67,12 @@ def _value(old: Any, draw: random.Random) -> Any:
     if isinstance(old, str) and old and draw.random() < 0.3:
         at = draw.randrange(len(old))
         return old[:at] + draw.choice(("", "x", "0", " ", "\n", "é", "..", "*")) + old[at + 1 :]
-    return draw.choice(SCALARS)
+    return _scalar(draw)
+
+
+def _scalar(draw: random.Random) -> Any:
+    """A value of its own: a list that is changed later must not hold itself, nor come again."""
+    return copy.deepcopy(draw.choice(SCALARS))
 
 
 def _keys(holder: Any) -> Any:

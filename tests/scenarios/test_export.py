@@ -46,8 +46,8 @@ def test_chrome_json_holds_every_op_to_the_picosecond(tmp_path):
 
 
 def test_ops_saved_when_a_period_was_called_an_iteration_keep_it(tmp_path):
-    row = "0 AS op, 0 AS rank, 1 AS stream, NULL::VARCHAR AS name, 'compute' AS kind, 'ended' AS state, "
-    row += "0 AS start, 5 AS \"end\", 'node0.gpu0' AS component, 7 AS iteration"
+    row = "0 AS op, 0 AS rank, 1 AS stream, NULL::VARCHAR AS name, 'compute' AS kind, "
+    row += "'ended' AS state, 0 AS start, 5 AS \"end\", 'node0.gpu0' AS component, 7 AS iteration"
     duckdb.sql(f"COPY (SELECT {row}) TO '{tmp_path}/ops.parquet' (FORMAT parquet)")
     write_chrome(tmp_path / "ops.parquet", tmp_path / "t.json")
     (event,) = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
