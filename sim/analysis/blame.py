@@ -30,8 +30,8 @@ from ..ops import Kind
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
-from .flow_history import Bound, FlowHistory
-from .holdings import CapacityWait, holders
+from .flow_history import FlowHistory, RateBound
+from .holdings import CapacityWait, op_id_of_each_claim
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -82,11 +82,11 @@ class Blame:
 
 def blame(result: RunRecord) -> Blame:
     """Critical path of a run with every tick charged; see :meth:`Result.blame`."""
-    walk = _Walk(result)
+    walk = _CriticalPathWalk(result)
     return Blame(tuple(walk.path()), result.tick, walk.others.ticks)
 
 
-class _Ends:
+class _OpsByEnd:
     """Ops in the order of their ends."""
 
     def __init__(self, end: NDArray[np.int64], ops: NDArray[np.int64]):
@@ -105,7 +105,7 @@ class _Ends:
         return int(self._ends[i - 1]) if i else first
 
 
-class _Others:
+class _InterferenceTally:
     """Tally of a job's critical-path ticks that are due to ops of other jobs (interference)."""
 
     def __init__(self, result: RunRecord):
@@ -126,7 +126,7 @@ class _Others:
             who = self.whole.jobs[self.whole.job.item(op)]
             self.ticks[who] = self.ticks.get(who, 0) + ticks
 
-    def shared(self, bound: Bound) -> None:
+    def shared(self, bound: RateBound) -> None:
         """Add to the tally the share of a saturated component's rate that other jobs used."""
         if self.job < 0:
             return
@@ -140,7 +140,7 @@ class _Others:
             self.took(op, (bound.end - bound.start) * taken // max(whole, 1))
 
 
-class _Walk:
+class _CriticalPathWalk:
     """Backward walk over a job's critical path, from the last end to the first release.
 
     Ops have the numbers that they have in the whole run.
@@ -150,14 +150,16 @@ class _Walk:
         whole = result.whole or result
         self.result, self.columns = result, whole.columns
         self.first = result.first_release
-        self.others = _Others(result)
-        self.history = _History(whole, self.others)
+        self.others = _InterferenceTally(result)
+        self.history = _RunLookup(whole, self.others)
         ended = np.flatnonzero(self.columns.end != NEVER)
-        self.all = self.own = _Ends(self.columns.end, ended)
+        self.all = self.own = _OpsByEnd(self.columns.end, ended)
         self.rows: NDArray[np.int64] | None = None  # of the job, where it is one of several
         if result.whole is not None:
             self.rows = whole.rows(self.others.job)
-            self.own = _Ends(self.columns.end, np.intersect1d(ended, self.rows, assume_unique=True))
+            self.own = _OpsByEnd(
+                self.columns.end, np.intersect1d(ended, self.rows, assume_unique=True)
+            )
         self.opening = next((r.first for r in whole.runs if self.others.job in (-1, r.job)), -1)
         self.seen: set[int] = set()
         self.by = ""  # the process that submitted the op last looked at
@@ -272,7 +274,7 @@ class _Walk:
         return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
 
 
-class _Links(NamedTuple):
+class _CriticalLinks(NamedTuple):
     """Start, critical predecessor and charged component of each op of a graph, where there is one.
 
     ``reason`` is the last row that it waited for and that ended when it became ready and started;
@@ -284,15 +286,15 @@ class _Links(NamedTuple):
     who: NDArray[np.object_]
 
 
-class _History:
+class _RunLookup:
     """Lookups of single ops in a run: graph, dependencies, slots, waits and charges."""
 
-    def __init__(self, result: RunRecord, others: _Others):
+    def __init__(self, result: RunRecord, others: _InterferenceTally):
         self.result, self.others = result, others
         self.firsts = [r.first for r in result.runs]
         self.flights = FlowHistory(result)
         self._incoming: dict[int, Csr] = {}
-        self._links: dict[int, _Links] = {}
+        self._links: dict[int, _CriticalLinks] = {}
         self._slots: dict[int, NDArray[np.int32]] = {}
 
     def where(self, op: int) -> tuple[SubmittedRun, int]:
@@ -304,7 +306,7 @@ class _History:
     def _capacity_claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Op and component of each claim on a capacity, ascending by op."""
         component = [run.lowered.claims.component for run in self.result.runs]
-        return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
+        return op_id_of_each_claim(self.result), np.concatenate([np.empty(0, np.int32), *component])
 
     def wait(self, op: int) -> CapacityWait | None:
         """Last wait of an op for a capacity, None without one."""
@@ -339,13 +341,13 @@ class _History:
         release = run.lowered.release
         return int(release[row]) if len(release) else 0
 
-    def links(self, run: SubmittedRun) -> _Links:
+    def links(self, run: SubmittedRun) -> _CriticalLinks:
         """Start, predecessor and charge of each op of a graph, computed once."""
         if run.first not in self._links:
             self._links[run.first] = self._links_of_run(run)
         return self._links[run.first]
 
-    def _links_of_run(self, run: SubmittedRun) -> _Links:
+    def _links_of_run(self, run: SubmittedRun) -> _CriticalLinks:
         columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
         rows = slice(run.first, run.first + len(block))
         start, end = columns.start[rows], columns.end[rows]
@@ -359,7 +361,7 @@ class _History:
         plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
         plain[[op - run.first for op in self.result.moved if rows.start <= op < rows.stop]] = False
         who = names[np.where(idle, -1, run.answers.component)]
-        return _Links(start, np.where(plain, reason, -1), who)
+        return _CriticalLinks(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: SubmittedRun, row: int) -> list[int]:
         """Rows that any place of a row waits for."""

@@ -11,11 +11,11 @@ import simpy
 from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, Online
 from ..moving import ALL
 from ..simpy_clock import Turn
-from ..validation import check_answer, too_heavy
+from ..validation import check_answer, excess_weight_error
 from .actions import Actions
-from .executor import advance
-from .jit import INTERPRETED, ready
-from .slots import await_all
+from .executor import run_instants
+from .jit import INTERPRETED, compiled_for_argument_types
+from .slots import arrive_range_at_release
 from .state_layout import (
     ASK,
     ASKED,
@@ -60,7 +60,9 @@ class SimpyLoop(Actions):
                 action()
             roots, self.roots = self.roots, []
             for first, last in roots:
-                await_all(self.store.rows, self.store.times, self.store.world, first, last)
+                arrive_range_at_release(
+                    self.store.rows, self.store.times, self.store.world, first, last
+                )
         self.store.world[PHASE] = BEGIN
 
     def _go(self, began: int) -> None:
@@ -70,7 +72,7 @@ class SimpyLoop(Actions):
         limit = int(min(self.env.peek(), self.until))
         if self.advance is None:
             types = store.rows, store.times, store.links, world, medium, limit, 1
-            self.advance = ready(advance, *types)
+            self.advance = compiled_for_argument_types(run_instants, *types)
         run = self.advance
         while True:
             if code == TELLS:
@@ -81,7 +83,9 @@ class SimpyLoop(Actions):
                 world, medium = store.world, store.sharing.state  # answers may make them grow
             elif code == HEAVY:
                 usage = {op: self.usage(op) for op in self.rates()}
-                raise too_heavy(self.parts, usage, self.open_ops) or AssertionError("too heavy")
+                raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
+                    "too heavy"
+                )
             elif code != PAUSES and (code != TELLS or self._tell(world.item(NOW), began)):
                 break
         now, due = world.item(NOW), world.item(DUE)

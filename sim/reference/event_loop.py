@@ -15,10 +15,10 @@ from .. import engine_api
 from ..capacity_ledger import Grant
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
-from ..simpy_clock import wake
-from ..validation import check_answer, too_heavy
+from ..simpy_clock import fire_in_this_turn
+from ..validation import check_answer, excess_weight_error
 from .capacity import HELD as GRANTED
-from .capacity import Claim, Lines
+from .capacity import CapacityQueues, Claim
 from .medium import Flow, MaxMin
 from .op_state import HELD, QUEUED, READY, WAITING, ComponentState, OpState, SubmittedGraph
 
@@ -42,7 +42,7 @@ class EventLoop(EngineControl):
             ComponentState(int(s), int(r), parts.whole(c))
             for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
-        self.lines = Lines(self.at)
+        self.lines = CapacityQueues(self.at)
         self.medium = MaxMin(part.rate for part in self.at)
         self.rows: dict[int, OpState] = {}  # by id, ascending
         self.batches: list[SubmittedGraph] = []  # that are held
@@ -79,7 +79,7 @@ class EventLoop(EngineControl):
         while self._take_round():
             self.round += 1
         if self.medium.stale and (
-            heavy := too_heavy(self.parts, self.medium.usage_by_flow(), self.open_ops)
+            heavy := excess_weight_error(self.parts, self.medium.usage_by_flow(), self.open_ops)
         ):
             raise heavy
         soonest = self._next_tick()  # settles the rates of this turn
@@ -238,15 +238,15 @@ class EventLoop(EngineControl):
     def _wake(self) -> None:
         """Wake processes: ends as they happened, losses by graph, grants, thresholds, settled."""
         for event, value in self.news:
-            wake(self.env, event, value)
+            fire_in_this_turn(self.env, event, value)
         self.news = []
         for event, losses in self._losses_by_graph():
-            wake(self.env, event, losses)
+            fire_in_this_turn(self.env, event, losses)
         for grant in self.ledger.granted(self.tick, self.fired):
-            wake(self.env, grant, None)
+            fire_in_this_turn(self.env, grant, None)
         self.fired = []
         for event in self.thresholds.reached():
-            wake(self.env, event, None)
+            fire_in_this_turn(self.env, event, None)
 
     # What happens to one op.
 
