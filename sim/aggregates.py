@@ -89,7 +89,7 @@ class RunAggregates:
         """(k + 2,) ticks: the first release, then the edges; time by box is kept between them."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
-    def boxed(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
+    def with_box_times(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
         """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
@@ -105,8 +105,8 @@ def first_period_start_tick(first: int, under_way: int, end: int) -> int:
 
     Examples
     --------
-    >>> first_period_start_tick(0, 30, 49), first_period_start_tick(0, 90, 49), first_period_start_tick(0, -1, 49)
-    (30, 0, 0)
+    >>> [first_period_start_tick(0, under_way, 49) for under_way in (30, 90, -1)]
+    [30, 0, 0]
     """
     return int(under_way) if first < under_way < end else int(first)
 

@@ -49,7 +49,8 @@ def scale_exponents_by_unit(system: System) -> dict[str, int]:
     Examples
     --------
     >>> from foretrace.sim.system import Component
-    >>> scale_exponents_by_unit(System((Component("nic", "nic", rate=25e9), Component("gpu", "gpu", slots=1))))
+    >>> parts = (Component("nic", "nic", rate=25e9), Component("gpu", "gpu", slots=1))
+    >>> scale_exponents_by_unit(System(parts))
     {'B': 19}
     """
     tops: dict[str, float] = {}

@@ -31,7 +31,8 @@ class RemainingWork(NamedTuple):
 
         Examples
         --------
-        >>> RemainingWork(8, 10, 0, 0).of(5, 0), RemainingWork(0, 3, 50, 100).of(6, 10), RemainingWork(0, 3, 50, 100).of(6, 0)
+        >>> half = RemainingWork(0, 3, 50, 100)
+        >>> RemainingWork(8, 10, 0, 0).of(5, 0), half.of(6, 10), half.of(6, 0)
         ((4, 0), (0, 5), (3, 0))
         """
         same = (self.of_fixed > 0, self.of_work > 0) == (fixed > 0, work > 0)

@@ -110,7 +110,8 @@ def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[
     >>> build = Builder("step")
     >>> load = build.op(Kind.HOST, name="DataLoader.next", duration=3.0)
     >>> _ = build.op(Kind.COMPUTE, name="mm", duration=1.0, after=[load])
-    >>> graph, effects = apply_op_rules(build.graph(), [OpRule(OpFilter(name="DataLoader*"), time=0.0)])
+    >>> rule = OpRule(OpFilter(name="DataLoader*"), time=0.0)
+    >>> graph, effects = apply_op_rules(build.graph(), [rule])
     >>> graph.times.time.tolist(), effects
     ([0.0, nan], (RuleEffect(ops=1, share=0.75),))
     """

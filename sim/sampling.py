@@ -131,7 +131,8 @@ def fixed_point_spread_tables(
     Examples
     --------
     >>> thirds = Spread(np.empty(0), np.empty(0), np.array([0.7, 1.0, 1.3]))
-    >>> sorted(round(fixed_point_spread_tables(thirds, 5, k)[0].item() / 2**20, 1) for k in range(5))
+    >>> tables = [fixed_point_spread_tables(thirds, 5, k)[0] for k in range(5)]
+    >>> sorted(round(table.item() / 2**20, 1) for table in tables)
     [0.7, 0.8, 0.9, 1.1, 1.3]
     """
     step, op = fixed_point_factors(spread.step), fixed_point_factors(spread.op)

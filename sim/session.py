@@ -166,7 +166,7 @@ class Session:
         """Result of one graph without processes; run as an SPMD graph where possible."""
         if runs_as_spmd(graph, keep):
             assert graph.template is not None  # noqa: S101
-            found = self.as_template(graph, graph.template, detail_by_size(keep, graph))
+            found = self.run_as_spmd(graph, graph.template, detail_by_size(keep, graph))
             if found is not None:
                 return found
         self.run_alone(self.ask(graph, self.jobs[0]), self.jobs[0])
@@ -206,7 +206,7 @@ class Session:
                 allocator.check()
         return self.result(keep, "it was stopped" if until is not None else "a process steered it")
 
-    def as_template(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
+    def run_as_spmd(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
         """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
         from .spmd.query import NotUniform
         from .spmd.spmd_run import SpmdRun
@@ -246,7 +246,7 @@ class Session:
 
     def run_alone(self, asked: TimedGraph, job: RunningJob) -> None:
         """Run one graph that nobody steers."""
-        run = self._number_and_draw(asked, job)
+        run = self._numbered_and_drawn_graph(asked, job)
         self.runs.append(run)
         self.run_lowered(run.lowered)
 
@@ -411,7 +411,7 @@ class Session:
         graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
-        run = self._number_and_draw(self.ask(graph, job), job, rank, key)
+        run = self._numbered_and_drawn_graph(self.ask(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
         self.runs.append(replace(run, first=handle.first, at=now, by=self._acting_process))
@@ -449,7 +449,7 @@ class Session:
         job.handed_in(handle)
         return handle
 
-    def _number_and_draw(
+    def _numbered_and_drawn_graph(
         self, asked: TimedGraph, job: RunningJob, rank: int | None = None, key: int | None = None
     ) -> SubmittedRun:
         """Graph of a job with its ranks numbered and its durations drawn."""

@@ -113,7 +113,7 @@ class _InterferenceTally:
         self.job = -1 if result.whole is None else self.whole.jobs.index(result.jobs[0])
         self.ticks: dict[str, int] = {}
 
-    def are_of(self, op: int) -> bool:
+    def is_from_other_job(self, op: int) -> bool:
         """Whether an op is of another job and took time."""
         if self.job < 0 or self.whole.job.item(op) == self.job:
             return False
@@ -211,7 +211,7 @@ class _CriticalPathWalk:
     def _charge_idle_time(self, now: int, found: list[Charge]) -> int:
         """Charge a time without ops to a process, or the capacity it waited for; tick it began."""
         earlier = max(self.own.last_before(now, self.first), self.first)
-        wait = self.history.wait_of(self.by, now)
+        wait = self.history.last_wait_of_process(self.by, now)
         if wait is None or wait.granted < earlier:
             found.append(Charge(earlier, now, -1, PROCESS))
             return earlier
@@ -233,8 +233,8 @@ class _CriticalPathWalk:
         queued = ready if wait is None else max(wait.granted, ready)
         while queued < start:  # it waited for a slot
             ops = self._ended_with_slot(run, row, start)
-            other = next((i for i in ops if self.others.are_of(i)), None)
-            mine = self._first_unvisited(i for i in ops if not self.others.are_of(i))
+            other = next((i for i in ops if self.others.is_from_other_job(i)), None)
+            mine = self._first_unvisited(i for i in ops if not self.others.is_from_other_job(i))
             if mine is not None or other is None:
                 return start, mine
             since = max(int(self.columns.start[other]), queued)
@@ -250,7 +250,7 @@ class _CriticalPathWalk:
         if run.first == self.opening and run.at == self.first < start == release:
             found.append(Charge(self.first, start, -1, RELEASE))
             return self.first, None
-        process = self.history.wait_of(self.by, start)
+        process = self.history.last_wait_of_process(self.by, start)
         if process is not None and process.granted == start:
             return start, None
         return start, self._ended_at(start)
@@ -331,7 +331,7 @@ class _RunLookup:
             found.setdefault(names[who], []).append(CapacityWait(component, asked, granted))
         return found
 
-    def wait_of(self, process: str, now: int) -> CapacityWait | None:
+    def last_wait_of_process(self, process: str, now: int) -> CapacityWait | None:
         """Last wait of a process that had ended by then, None without one."""
         waits = self._waits_of_processes.get(process, [])
         at = bisect_right(waits, now, key=lambda wait: wait.granted)

@@ -91,7 +91,8 @@ def simulation_with_doubts(
     >>> _ = build.op(Kind.COMPUTE)
     >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     >>> simulation = Simulation(system, {"node0.gpu0": Model()}, engine="reference")
-    >>> slow = simulation_with_doubts(simulation, ["norm"], 0.95, unjudged=Doubt("", "", (-1.0, 1.0)))
+    >>> wide = Doubt("", "", (-1.0, 1.0))
+    >>> slow = simulation_with_doubts(simulation, ["norm"], 0.95, unjudged=wide)
     >>> round(slow.run(build.graph()).makespan, 2)
     2.01
     """

@@ -19,7 +19,7 @@ def aggregates_of_op_rows(result: RunRecord, keep: str) -> RunAggregates:
     sums = stored_or_summed_aggregates(result)
     compiled, ranks = result.engine != "reference", sums.start.shape[1]
     boxes = box_ticks_of_places(busy_intervals(result), sums.marks, ranks, compiled=compiled)
-    kept = sums.boxed(boxes, keep)
+    kept = sums.with_box_times(boxes, keep)
     if keep != "ranks":
         return kept
     return replace(

@@ -60,7 +60,7 @@ class Actions(StateView):
         graph.awaited.clear()
         if len(graph.shape.flows) and self.store.failed.any():
             for op in graph.shape.flows.op.tolist():
-                self._bar(graph.base + op)
+                self._mark_if_failed(graph.base + op)
         if not graph.count:
             self.news.append((graph.done, None))
 
@@ -70,12 +70,12 @@ class Actions(StateView):
         if not self.store.world.item(WATCHING):
             self.store.world[WATCHING] = 1
 
-    def _unwatch(self, c: int) -> simpy.Event:
+    def _pop_end_event(self, c: int) -> simpy.Event:
         """Event that fires at the end of an op; the op is marked no more."""
         self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
         return self.ends.pop(self.id(c))
 
-    def _bar(self, c: int) -> None:
+    def _mark_if_failed(self, c: int) -> None:
         """Mark an op that uses a failed component, so that it does not start; unmark any other."""
         failed, row = self.store.failed, self.store.rows[c]
         row["flags"] &= ~BARRED
@@ -103,7 +103,7 @@ class Actions(StateView):
             sharing.set_usage(flow, usage, limit)
             sharing.set_left(flow, work)
             self._graph(c).extra.append(((0, 0), sharing.uses_of(flow)))
-        self._bar(c)
+        self._mark_if_failed(c)
 
     def _set_rate(self, component: int, rate: int) -> None:
         self.rate[component] = rate
@@ -143,7 +143,7 @@ class Actions(StateView):
         if self.rate[component] >= 0:
             self._change(component, self.rate[component])
             for c in self._users(component):
-                self._bar(c)
+                self._mark_if_failed(c)
         part = int(store.world[PARTS]) + component * PART
         if self.parts.whole(component) < 0:
             mark_slot_queue(store.world, part)
@@ -277,7 +277,7 @@ class Actions(StateView):
             if rows[c]["flags"] & (HOLDS | LETS):
                 release_claims_of_ended_op(rows, store.world, c)
             if rows[c]["flags"] & WATCHED:
-                self.news.append((self._unwatch(c), "cancelled"))
+                self.news.append((self._pop_end_event(c), "cancelled"))
             store.world[OPEN] -= 1
             k = bisect_right(self.bases, c) - 1
             store.graph_table[k, OPEN_OPS] -= 1

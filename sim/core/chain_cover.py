@@ -24,7 +24,8 @@ def count_chains_by_role(program: RankProgram, role: NDArray[np.int64]) -> NDArr
     --------
     >>> from foretrace.sim.ops import Ops
     >>> from foretrace.sim.spmd.spmd_graph import RankProgram
-    >>> count_chains_by_role(RankProgram.chain(Ops.of(rank=[0, 0, 0])), np.array([0, 3, 0])).tolist()
+    >>> program = RankProgram.chain(Ops.of(rank=[0, 0, 0]))
+    >>> count_chains_by_role(program, np.array([0, 3, 0])).tolist()
     [1, 0, 0, 1]
     """
     if program.is_chain:

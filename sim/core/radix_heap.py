@@ -22,7 +22,7 @@ def bucket_of_tick(tick: Int, base: Int) -> Int:
     """Number of the highest bit in which two ticks differ, from 1; 0 for equal ticks.
 
     >>> x = [np.int64(i) for i in (7, 8, 12, 13, 2**62)]
-    >>> int(bucket_of_tick(x[2], x[2])), int(bucket_of_tick(x[3], x[2])), int(bucket_of_tick(x[1], x[0]))
+    >>> tuple(int(bucket_of_tick(x[a], x[b])) for a, b in ((2, 2), (3, 2), (1, 0)))
     (0, 1, 4)
     >>> int(bucket_of_tick(x[4] - 1, x[4]))
     63

@@ -119,15 +119,15 @@ class RunMemory:
         self.holder_rows, self.claim_rows = Blocks(), Blocks()
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)
-        self._show()
-        self._lay_out()
+        self._refresh_field_views()
+        self._allocate_world()
 
-    def _show(self) -> None:
+    def _refresh_field_views(self) -> None:
         """Views of single fields of the rows, which are faster to read and write."""
         self.next, self.flags = self.rows["next"], self.rows["flags"]
         self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
 
-    def _lay_out(self) -> None:
+    def _allocate_world(self) -> None:
         """Allocate the world with room for all tables."""
         sizes = {
             PARTS: len(self.parts) * PART,
@@ -217,18 +217,18 @@ class RunMemory:
                 self.room[table] = max(need, 2 * have[table])
                 grown = True
         if grown:
-            self._lay_out()
+            self._allocate_world()
 
     def add_flow(self, c: int, flow: int) -> None:
         """Note the op of a new flow."""
-        self._own_flows()
+        self._grow_flow_owners()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
             self.collective_row(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
 
-    def _own_flows(self) -> None:
+    def _grow_flow_owners(self) -> None:
         """Grow the owners of flows to the number of flows."""
         have, need = self.world.item(FLOW_COUNT), len(self.sharing)
         if need > have:
@@ -304,7 +304,7 @@ class RunMemory:
         flow = use = 0
         if len(block.flows):
             flow, use = self.sharing.take(len(block.flows), len(block.uses))
-            self._own_flows()
+            self._grow_flow_owners()
         holders, claims = len(block.holders), len(block.claims)
         holder, claim = self._take(holders, claims) if claims else (0, 0)
         at = base, edges, self.graphs, self.collectives, flow, use, holder, claim, now
@@ -365,7 +365,7 @@ class RunMemory:
             rows, times = np.empty(size, CELL), np.empty((size, 3), np.int64)
             rows[:have], times[:have] = self.rows, self.times
             self.rows, self.times = rows, times
-            self._show()
+            self._refresh_field_views()
 
     def _add_links(self, successors: Links) -> int:
         """Offset of the links of a new graph; a single graph's array is used without a copy."""
@@ -465,7 +465,7 @@ class RunMemory:
             return 0, 0
         first = self.sharing.add(graph.flows)
         number = first + np.arange(len(op))
-        self._own_flows()
+        self._grow_flow_owners()
         self.owners[first : first + len(op)] = op + base
         rows = self.rows[base : base + len(graph)]
         wide = (rows["flags"][op] & WIDE) != 0

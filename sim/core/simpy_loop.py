@@ -46,13 +46,13 @@ class SimpyLoop(Actions):
         self.store.world[NOW] = now
         if INTERPRETED:
             with np.errstate(over="ignore"):
-                self._act()
-                self._go(now)
+                self._apply_commands()
+                self._run_until_wake(now)
         else:
-            self._act()
-            self._go(now)
+            self._apply_commands()
+            self._run_until_wake(now)
 
-    def _act(self) -> None:
+    def _apply_commands(self) -> None:
         """Apply the commands that processes gave, in order, and begin a round."""
         if self.todo:
             todo, self.todo = self.todo, []
@@ -65,7 +65,7 @@ class SimpyLoop(Actions):
                 )
         self.store.world[PHASE] = BEGIN
 
-    def _go(self, began: int) -> None:
+    def _run_until_wake(self, began: int) -> None:
         """Run instants until a process has to be woken or the next SimPy event is due."""
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
@@ -86,7 +86,7 @@ class SimpyLoop(Actions):
                 raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
                     "too heavy"
                 )
-            elif code != PAUSES and (code != TELLS or self._tell(world.item(NOW), began)):
+            elif code != PAUSES and (code != TELLS or self._wake_processes(world.item(NOW), began)):
                 break
         now, due = world.item(NOW), world.item(DUE)
         if now != began:
@@ -94,14 +94,14 @@ class SimpyLoop(Actions):
         if due != NONE:
             self._plan_turn(due, FIRST)
         elif now > began and self.until == MAX_TICK:
-            self._catch_up(now)
+            self._advance_simpy_clock(now)
 
     def _is_awaited(self) -> int:
         """1 where a process waits for the end of the instant whatever happens in it, else 0."""
         waits = self.thresholds
         return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
 
-    def _catch_up(self, tick: int) -> None:
+    def _advance_simpy_clock(self, tick: int) -> None:
         """Advance SimPy's clock to the tick of the engine."""
         self.catching_up = tick, FIRST
         event = Turn(self.env, self._caught_up)
@@ -110,7 +110,7 @@ class SimpyLoop(Actions):
     def _caught_up(self, _: simpy.Event) -> None:
         self.catching_up = None
 
-    def _tell(self, tick: int, began: int) -> bool:
+    def _wake_processes(self, tick: int, began: int) -> bool:
         """Wake waiting processes: ends, losses, grants, thresholds, settled instants, in order."""
         told = self._ends()
         if self.news:
@@ -199,7 +199,7 @@ class SimpyLoop(Actions):
 
     def _may_run_ahead(self) -> bool:
         """Whether all open graphs keep to their static schedules, unseen by any process."""
-        fresh = self._fresh()
+        fresh = self._unjoined_graphs()
         lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
         if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
             return False
@@ -217,16 +217,16 @@ class SimpyLoop(Actions):
         self.todo, self.planned = [], None
         if self.next_turn is not None:
             self.next_turn.cancel()
-        last, fresh = self._now, self._fresh()
+        last, fresh = self._now, self._unjoined_graphs()
         self.to_join = []
         for graph in fresh:
             end = graph.ends_ahead()
             graph.over, last = True, max(last, end)
             self._wake_in(end - self._now, graph.done, None)
         if last > self._now:
-            self._catch_up(last)
+            self._advance_simpy_clock(last)
 
-    def _fresh(self) -> list[SubmittedGraph]:
+    def _unjoined_graphs(self) -> list[SubmittedGraph]:
         """Graphs that were handed in and have not joined."""
         return self.to_join
 

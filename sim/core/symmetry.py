@@ -82,7 +82,7 @@ class SymmetryTables:
         component = _number_classes(random_bits(parts.slots, parts.rate, parts.top))
         while True:
             uses = random_bits(component[flows.component], flows.weight)
-            op, place = self._forward(
+            op, place = self._propagate_hashes(
                 static + _sum_hashes(uses, self.user, len(self.graph)), component
             )
             on = _sum_hashes(place[self._slotted], self.graph.slot[self._slotted], len(parts))
@@ -96,7 +96,7 @@ class SymmetryTables:
     def _slotted(self) -> NDArray[np.bool_]:
         return np.asarray(self.graph.slot >= 0)
 
-    def _forward(self, own: Hashes, component: Numbers) -> tuple[Hashes, Hashes]:
+    def _propagate_hashes(self, own: Hashes, component: Numbers) -> tuple[Hashes, Hashes]:
         """Hashes of ops and places, computed in topological order."""
         slot = np.where(self._slotted, component[self.graph.slot], -1)
         place = random_bits(slot, self.position)

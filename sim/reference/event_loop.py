@@ -119,7 +119,11 @@ class EventLoop(EngineControl):
         self.joining.clear()
         granted = [self._grant_slots(c) for c in sorted(self.moving)]
         self.moving.clear()
-        started = [self.rows[op] for op in sorted(self.granted) if not self._barred(self.rows[op])]
+        started = [
+            self.rows[op]
+            for op in sorted(self.granted)
+            if not self._uses_failed_component(self.rows[op])
+        ]
         self._start(started)
         return bool(over or arrived or given or any(granted) or started)
 
@@ -177,7 +181,7 @@ class EventLoop(EngineControl):
         if all(at == HELD for at in row.at):
             self.granted.add(row.id)
 
-    def _barred(self, row: OpState) -> bool:
+    def _uses_failed_component(self, row: OpState) -> bool:
         """Whether an op uses a failed component."""
         return any(self.at[c].failed for c in row.usage)
 
@@ -263,7 +267,7 @@ class EventLoop(EngineControl):
             heapq.heappush(self.releases, (row.release, row.id, place))
 
     def _end(self, row: OpState) -> None:
-        self._step_out(row)
+        self._free_slots_and_queues(row)
         row.state, row.end = State.ENDED, self.tick
         self._close(row)
         for dependent, k in row.dependents:
@@ -286,9 +290,9 @@ class EventLoop(EngineControl):
         """Withdraw an op from slots, queues and flows; its work left is kept."""
         for claim in row.claims:
             self.lines.leave(claim, self.tick)
-        self._step_out(row)
+        self._free_slots_and_queues(row)
 
-    def _step_out(self, row: OpState) -> None:
+    def _free_slots_and_queues(self, row: OpState) -> None:
         """Give an op's slots back, leave queues, free what it uses."""
         self.granted.discard(row.id)
         self.over.discard(row)

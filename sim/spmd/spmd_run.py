@@ -107,7 +107,7 @@ class SpmdRun:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
             boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
-        return kept.boxed(self._spread_to_ranks(boxes), keep)
+        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
     def _refuse_wide(self) -> None:
         """Refuse times whose sums, or draws, could exceed the range of ticks."""

@@ -57,7 +57,7 @@ class Forgetful(ReferenceEngine):
 class Careless(ReferenceEngine):
     """Starts on what has failed."""
 
-    def _barred(self, row):
+    def _uses_failed_component(self, row):
         return False
 
 
