@@ -12,12 +12,12 @@ from _engine import Durations, machine_of
 from _measure import cpu, peak_memory, report
 from _spmd import graph as step
 from foretrace.sim.backend import Spread
-from foretrace.sim.core.program_encoding import encode
+from foretrace.sim.core.program_encoding import encode_program
 from foretrace.sim.graph import Graph
 from foretrace.sim.place import place
 from foretrace.sim.result import Result
 from foretrace.sim.simulation import Simulation
-from foretrace.sim.spmd.rank_quotient import fold
+from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
 from foretrace.sim.spmd.spmd_run import SpmdRun
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
@@ -58,8 +58,8 @@ def main(data: int = 256, stages: int = 8, tensor: int = 8, layers: int = 12, ba
 
     def fold_and_run() -> None:
         for program in whole.template.programs:
-            encode(program)
-        folded = fold(spmd.classes.template)
+            encode_program(program)
+        folded = fold_identical_ranks(spmd.classes.template)
         SpmdRun(large, spmd.graph, spmd.classes, folded, None).kept("ranks")
 
     seconds = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
 from ..sim.registry import register
-from ..sim.signature import Signature, parse
+from ..sim.signature import Signature, parse_signature
 from .sample import Request, Sample
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def head(signature: str) -> str:
     >>> head("compute:aten::convolution stride=2 fp32[1x3x8x8] fp32[4x3x3x3]")
     'compute:aten::convolution'
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     return f"{parts.kind}:{parts.op}"
 
 
@@ -152,7 +152,7 @@ def within(signature: str, cap: int) -> Signature:
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: 64 B; 32 B are allowed
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     if parts.bytes > cap:
         raise DriverFault("unsupported", f"{signature}: {parts.bytes} B; {cap} B are allowed")
     return parts

@@ -82,20 +82,20 @@ class RunAggregates:
             return np.array([self.first, self.last])
         first = self.start[0][self.start[0] != NEVER].min()
         last = np.maximum.accumulate(self.end.max(axis=1))
-        return np.concatenate([[first_edge(first, self.under_way, last[0])], last])
+        return np.concatenate([[first_period_start_tick(first, self.under_way, last[0])], last])
 
     @cached_property
     def marks(self) -> NDArray[np.int64]:
         """(k + 2,) ticks: the first release, then the edges; time by box is kept between them."""
         return np.concatenate([[min(self.first, self.edges[0])], self.edges])
 
-    def boxed(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
+    def with_box_times(self, boxes: NDArray[np.int64], keep: str) -> RunAggregates:
         """Aggregates with time by box between the marks, as far as ``keep`` keeps it."""
         found = replace(self, exposed=boxes[EXPOSED, 1:].copy())
         return replace(found, boxes=boxes) if keep == "ranks" else found
 
 
-def first_edge(first: int, under_way: int, end: int) -> int:
+def first_period_start_tick(first: int, under_way: int, end: int) -> int:
     """Tick at which the first period begins: where what was under way ends, if it ends in it.
 
     Parameters
@@ -105,8 +105,8 @@ def first_edge(first: int, under_way: int, end: int) -> int:
 
     Examples
     --------
-    >>> first_edge(0, 30, 49), first_edge(0, 90, 49), first_edge(0, -1, 49)
-    (30, 0, 0)
+    >>> [first_period_start_tick(0, under_way, 49) for under_way in (30, 90, -1)]
+    [30, 0, 0]
     """
     return int(under_way) if first < under_way < end else int(first)
 
@@ -126,7 +126,7 @@ def add_ticks(
     most = float(into.sum(dtype=None if into.dtype == object else np.float64))
     if into.dtype != object and most + ticks.sum(dtype=np.float64) < 2.0**62:
         if len(ticks):
-            first = heads(*at)
+            first = first_rows_of_equal_runs(*at)
             np.add.at(into, tuple(a[first] for a in at), np.add.reduceat(ticks, first))
         return into
     high, low = np.zeros(into.shape, np.int64), np.zeros(into.shape, np.int64)
@@ -135,10 +135,10 @@ def add_ticks(
     return np.asarray(into.astype(object) + high.astype(object) * 2**32 + low)
 
 
-def heads(*columns: NDArray[Any]) -> NDArray[np.int64]:
+def first_rows_of_equal_runs(*columns: NDArray[Any]) -> NDArray[np.int64]:
     """First rows of runs of equal rows.
 
-    >>> heads(np.array([5, 5, 5, 7]), np.array([1, 1, 0, 0])).tolist()
+    >>> first_rows_of_equal_runs(np.array([5, 5, 5, 7]), np.array([1, 1, 0, 0])).tolist()
     [0, 2, 3]
     """
     new = np.ones(len(columns[0]), bool)

@@ -18,7 +18,7 @@ PART = ".part"
 
 
 @contextmanager
-def staged(target: Path) -> Iterator[Path]:
+def replace_folder_on_success(target: Path) -> Iterator[Path]:
     """Temporary folder to fill in a ``with`` block; replaces ``target`` on success only.
 
     Raises
@@ -29,7 +29,7 @@ def staged(target: Path) -> Iterator[Path]:
     Examples
     --------
     >>> with tempfile.TemporaryDirectory() as home:
-    ...     with staged(Path(home) / "run") as new:
+    ...     with replace_folder_on_success(Path(home) / "run") as new:
     ...         _ = (new / "said").write_text("whole")
     ...         print((Path(home) / "run").exists())
     ...     (Path(home) / "run" / "said").read_text()
@@ -37,7 +37,7 @@ def staged(target: Path) -> Iterator[Path]:
     'whole'
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    clean(target.parent)
+    remove_abandoned_folders(target.parent)
     part, held = _new_part_folder(target)
     try:
         new = part / "new"
@@ -60,7 +60,7 @@ def _new_part_folder(target: Path) -> tuple[Path, int]:
         os.close(held)
 
 
-def clean(parent: Path) -> None:
+def remove_abandoned_folders(parent: Path) -> None:
     """Remove unfinished folders that dead processes left."""
     for part in parent.glob(f".*{PART}"):
         with suppress(OSError):  # another cleaner was quicker, or it is not ours to take away

@@ -17,7 +17,7 @@ from .graph import Graph
 from .merge import Merge
 from .op_times import SAID, OpTimes
 from .ops import Kind, Ops
-from .place import asked
+from .place import component_asked_per_op
 from .roles import NETWORK
 from .system import System
 
@@ -88,9 +88,11 @@ def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
         An impossible answer.
     """
     system = graph.system
-    component = asked(graph)
+    component = component_asked_per_op(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    return ask_all(graph.ops, component, endpoints(graph), system, bound, times=graph.times)
+    return ask_all(
+        graph.ops, component, communication_endpoints(graph), system, bound, times=graph.times
+    )
 
 
 def ask_all(
@@ -115,7 +117,7 @@ def ask_all(
     if times is not None:
         told = np.flatnonzero(times.told)
         merge.add(told, Timing.of(times.time[told]), component[told], SAID)
-        asked_about = _unless(component, times)
+        asked_about = _components_to_ask(component, times)
     _timing_of_unasked(ops, asked_about, merge)
     drivers: list[Backend] = []
     online = np.full(len(ops), -1, np.int16)
@@ -141,7 +143,7 @@ def ask_all(
     )  # fmt: skip
 
 
-def questions(
+def questions_by_backend(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
     """Each backend, the rows of a placed graph that it is asked about, and those ops, placed.
@@ -151,15 +153,19 @@ def questions(
     GraphError
         An op whose component has no backend.
     """
-    system, component, members = graph.system, asked(graph), endpoints(graph)
+    system, component, members = (
+        graph.system,
+        component_asked_per_op(graph),
+        communication_endpoints(graph),
+    )
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
-    asked_about = component if graph.times is None else _unless(component, graph.times)
+    asked_about = component if graph.times is None else _components_to_ask(component, graph.times)
     for who, rows in _rows_by_backend(asked_about, bound, system, graph.ops):
         ops = graph.ops.take(rows).asked(system, component[rows], members.take(rows))
         yield who, rows, ops
 
 
-def refusals(
+def backend_refusals(
     graph: Graph, bound: Sequence[Backend | None]
 ) -> Iterator[tuple[int, NDArray[np.int32], str]]:
     """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
@@ -173,7 +179,7 @@ def refusals(
     GraphError
         An op whose component has no backend.
     """
-    for who, rows, ops in questions(graph, bound):
+    for who, rows, ops in questions_by_backend(graph, bound):
         known = sum(np.isnan(c) << k for k, c in enumerate((ops.flop, ops.bytes, ops.duration)))
         key = (ops.signature.astype(np.int64) * len(Kind) + ops.kind) * 8 + known
         _, first, alike = np.unique(key, return_index=True, return_inverse=True)
@@ -196,7 +202,7 @@ def refusals(
                 yield int(rows[row]), ops.at.component, re.sub(r"^op 0\b", name, said)
 
 
-def endpoints(graph: Graph) -> Csr:
+def communication_endpoints(graph: Graph) -> Csr:
     """GPUs that take part in each send or collective, in group order; no row for other ops."""
     block = graph.explicit
     network = np.isin(block.ops.kind, NETWORK)
@@ -207,7 +213,7 @@ def endpoints(graph: Graph) -> Csr:
     return Csr.from_pairs(row, graph.gpus[rank], len(block))
 
 
-def _unless(component: NDArray[np.int32], times: OpTimes) -> NDArray[np.int32]:
+def _components_to_ask(component: NDArray[np.int32], times: OpTimes) -> NDArray[np.int32]:
     """(n,) component that is asked about each op, TOLD where its time is given."""
     return np.where(times.told, TOLD, component).astype(np.int32)
 

@@ -90,7 +90,7 @@ class Grant(simpy.Event):
 
 
 @dataclass(frozen=True)
-class Acquired:
+class ProcessHoldHistory:
     """Changes of the amounts that processes held in a run, and their waits.
 
     Parameters
@@ -105,12 +105,12 @@ class Acquired:
     names: tuple[str, ...] = ()
 
 
-class Ledger:
+class CapacityLedger:
     """Amounts that processes hold of each capacity, by owner and process, and their waits.
 
     Examples
     --------
-    >>> book = Ledger()
+    >>> book = CapacityLedger()
     >>> book.add(0, component=2, amount=5, owner=1, who="server")
     >>> book.give_back(7, component=2, amount=3, owner=1, who="server")
     >>> book.held[2], book.of(2, owner=1), book.acquired.changes.tolist()
@@ -126,11 +126,11 @@ class Ledger:
         self._changes, self._waits = array("q"), array("q")
 
     @property
-    def acquired(self) -> Acquired:
+    def acquired(self) -> ProcessHoldHistory:
         """Changes and waits so far."""
         changes = np.array(self._changes, np.int64).reshape(-1, 3)
         waits = np.array(self._waits, np.int64).reshape(-1, 4)
-        return Acquired(changes, waits, tuple(self.names))
+        return ProcessHoldHistory(changes, waits, tuple(self.names))
 
     def of(self, component: int, owner: int) -> int:
         """Amount that an owner holds."""

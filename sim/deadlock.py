@@ -17,7 +17,7 @@ SHOWN = 8  # ops named in a message
 MOST_STEPS = 1 << 21  # of the search for the shortest cycle; then the shortest so far is named
 
 
-class Share(NamedTuple):
+class CapacityShare(NamedTuple):
     """Amount of a capacity that an op, or a process (-1), waits for or holds."""
 
     op: int
@@ -25,7 +25,7 @@ class Share(NamedTuple):
     amount: int
 
 
-class Line(NamedTuple):
+class CapacityQueue(NamedTuple):
     """Queue of a capacity: who waits, who holds.
 
     Parameters
@@ -37,8 +37,8 @@ class Line(NamedTuple):
     """
 
     whole: int
-    waiting: Sequence[Share]
-    holding: Sequence[Share]
+    waiting: Sequence[CapacityShare]
+    holding: Sequence[CapacityShare]
     failed: bool = False
 
     def describe(self, name: str) -> str:
@@ -58,7 +58,7 @@ def _more_text(count: int) -> str:
 
 
 @dataclass(frozen=True)
-class Stuck:
+class StuckState:
     """Last state of a run in which ops are open, or somebody waits, and no event is left.
 
     Parameters
@@ -82,20 +82,20 @@ class Stuck:
     unmet: Mapping[int, Sequence[int]] = field(default_factory=dict)
     queues: Mapping[int, Sequence[int]] = field(default_factory=dict)
     holders: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    lines: Mapping[int, Line] = field(default_factory=dict)
+    lines: Mapping[int, CapacityQueue] = field(default_factory=dict)
 
 
-def diagnose(stuck: Stuck) -> SimulationError:
+def diagnose(stuck: StuckState) -> SimulationError:
     """Error that says why: lost, time overflow, starvation or deadlock, the first that applies.
 
     Examples
     --------
-    >>> crossed = Stuck(("a", "b"), [4, 5], queues={0: [5], 1: [4]}, holders={0: [4], 1: [5]})
+    >>> crossed = StuckState(("a", "b"), [4, 5], queues={0: [5], 1: [4]}, holders={0: [4], 1: [5]})
     >>> error = diagnose(crossed)
     >>> error.kind, error.ops
     ('deadlock', (4, 5))
-    >>> line = Line(4, [Share(7, "op 7", 3)], [Share(-1, "server", 2)])
-    >>> diagnose(Stuck(("hbm",), [7], lines={0: line})).message.split("; ")[0]
+    >>> line = CapacityQueue(4, [CapacityShare(7, "op 7", 3)], [CapacityShare(-1, "server", 2)])
+    >>> diagnose(StuckState(("hbm",), [7], lines={0: line})).message.split("; ")[0]
     'hbm: 2 of 4 held (server 2), waiting: op 7 for 3'
     """
     every = tuple(stuck.open_ops)
@@ -126,7 +126,7 @@ def diagnose(stuck: Stuck) -> SimulationError:
     return SimulationError("deadlock", "; ".join([*why, cure]), tuple(roots), every)
 
 
-def _owning_ops(shares: Iterable[Share]) -> list[int]:
+def _owning_ops(shares: Iterable[CapacityShare]) -> list[int]:
     """Ops among owners, processes left out."""
     return [share.op for share in shares if share.op >= 0]
 

@@ -21,7 +21,7 @@ import simpy
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .capacity_ledger import Grant, Ledger
+    from .capacity_ledger import CapacityLedger, Grant
 
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
@@ -259,7 +259,7 @@ class Numbers(NamedTuple):
         return replace(graph, fixed=self.fixed, flows=flows, backends=self.backends, claims=claims)
 
 
-class Loss(NamedTuple):
+class LostOp(NamedTuple):
     """Op that a failure stopped."""
 
     op: int
@@ -305,7 +305,7 @@ class EngineColumns:
     returned: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-class Shape(Protocol):
+class PreparedShape(Protocol):
     """Prepared graph in an engine: structure checked once, submitted with new numbers each time."""
 
     @property
@@ -314,7 +314,7 @@ class Shape(Protocol):
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldOpTimes:
     """Times of all ops in memory, one row per place (op on one rank), in order of submission.
 
     Parameters
@@ -351,24 +351,24 @@ class Engine(Protocol):
 
     env: simpy.Environment
     watchers: set[simpy.Process]  # processes that only watch; they keep nothing alive
-    ledger: Ledger  # what processes hold of capacities
+    ledger: CapacityLedger  # what processes hold of capacities
     count: int  # ops that were ever handed in
     held_ops: int  # of the graphs that are held
 
     def submit(self, graph: EngineGraph) -> Submitted:
         """Hand in a graph; it joins at the next turn."""
 
-    def prepare(self, graph: EngineGraph) -> Shape:
+    def prepare(self, graph: EngineGraph) -> PreparedShape:
         """Prepare a graph that will be handed in often: checks are made here, once."""
 
-    def repeat(self, shape: Shape, numbers: Numbers) -> Submitted:
+    def repeat(self, shape: PreparedShape, numbers: Numbers) -> Submitted:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
 
     @property
     def held_graphs(self) -> int:
         """Graphs in memory: handed in, and not given back."""
 
-    def give_back(self) -> Held:
+    def give_back(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped but for the state.
 
         To be called between turns.  A graph that lost ops of which nobody was told is kept.
@@ -415,7 +415,7 @@ class Engine(Protocol):
         """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Event that fires with the losses (list of :class:`Loss`) not yet reported."""
+        """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
 
     def settled(self) -> simpy.Event:
         """Event that fires after the next turn."""

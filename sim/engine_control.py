@@ -12,12 +12,12 @@ from typing import cast
 
 import simpy
 
-from .capacity_ledger import Grant, Ledger
-from .deadlock import Line, Share, Stuck, diagnose
+from .capacity_ledger import CapacityLedger, Grant
+from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
 from .engine_api import Answer, ComponentTable, Submitted, There
 from .errors import SimulationError
 from .past import Past
-from .simpy_adapter import Handed, SimpyAdapter
+from .simpy_adapter import HandedInGraph, SimpyAdapter
 from .simpy_clock import drive
 from .threshold import Thresholds
 from .validation import (
@@ -47,7 +47,7 @@ class EngineControl(SimpyAdapter):
     ):
         super().__init__(parts, env, per_second)
         self.thresholds = Thresholds(self)
-        self.ledger = Ledger()
+        self.ledger = CapacityLedger()
         self.count = 0  # ops that were ever handed in
         self.held_ops = 0  # of the graphs that are held
         self.past = Past()
@@ -176,8 +176,8 @@ class EngineControl(SimpyAdapter):
     # Waited for.
 
     def lost(self, graph: Submitted) -> simpy.Event:
-        """Event that fires with the losses (list of :class:`Loss`) not yet reported."""
-        mine = cast(Handed, graph)
+        """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
+        mine = cast(HandedInGraph, graph)
         if mine.lost is None or mine.lost.triggered:
             mine.lost = self.env.event()
             if mine.untold:
@@ -221,7 +221,9 @@ class EngineControl(SimpyAdapter):
         if until is None and (self.any_open() or self.ledger.waiting):
             raise diagnose(self._stuck())
 
-    def blocked_queues(self, held: Mapping[int, Sequence[tuple[int, int]]]) -> dict[int, Line]:
+    def blocked_queues(
+        self, held: Mapping[int, Sequence[tuple[int, int]]]
+    ) -> dict[int, CapacityQueue]:
         """Non-empty queues of capacities in the last state, each with its waiters and holders.
 
         Parameters
@@ -232,11 +234,11 @@ class EngineControl(SimpyAdapter):
         for c in range(len(self.parts)) if len(self.parts.capacity) else ():
             if waiting := self.waiting(c):
                 names = iter([grant.who for grant in book.waiting.get(c, ())])
-                line = [Share(op, _op_name(op) or next(names), n) for op, n in waiting]
+                line = [CapacityShare(op, _op_name(op) or next(names), n) for op, n in waiting]
                 mine = book.held.get(c, {}).items()
-                holding = [Share(op, _op_name(op), n) for op, n in held.get(c, ())]
-                holding += [Share(-1, who, n) for (_, who), n in mine]
-                found[c] = Line(self.parts.whole(c), line, holding, self.failed(c))
+                holding = [CapacityShare(op, _op_name(op), n) for op, n in held.get(c, ())]
+                holding += [CapacityShare(-1, who, n) for (_, who), n in mine]
+                found[c] = CapacityQueue(self.parts.whole(c), line, holding, self.failed(c))
         return found
 
     def _refusal_error(self, op: int, why: str) -> SimulationError:
@@ -270,7 +272,7 @@ class EngineControl(SimpyAdapter):
         """Number of places of an op; None where it was given back."""
 
     @abstractmethod
-    def _stuck(self) -> Stuck:
+    def _stuck(self) -> StuckState:
         """Last state, as input of the deadlock diagnosis."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ import numpy as np
 from .engine_api import NO_LIMIT, Claims, ComponentTable, EngineGraph, Flows, Online
 
 
-class Case(NamedTuple):
+class LiteralOp(NamedTuple):
     """One op, in engine units.
 
     Parameters
@@ -31,7 +31,7 @@ class Case(NamedTuple):
     holds: tuple[tuple[int, int, int], ...] = ()
 
 
-def parts(
+def literal_components(
     slots: tuple[int, ...],
     rates: tuple[int, ...],
     units: tuple[str, ...] = (),
@@ -41,7 +41,7 @@ def parts(
 
     Examples
     --------
-    >>> parts((1, -1), (-1, 10)).names
+    >>> literal_components((1, -1), (-1, 10)).names
     ('c0', 'c1')
     """
     rate = np.array(rates, np.int64)
@@ -55,12 +55,14 @@ def parts(
     )
 
 
-def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -> EngineGraph:
+def literal_graph(
+    name: str, cases: Sequence[LiteralOp], backends: Sequence[Online] = ()
+) -> EngineGraph:
     """A graph of cases as an engine reads it.
 
     Examples
     --------
-    >>> graph = lowered("pair", [Case(fixed=2), Case(((-1, (0,)), (3, ())))])
+    >>> graph = literal_graph("pair", [LiteralOp(fixed=2), LiteralOp(((-1, (0,)), (3, ())))])
     >>> graph.slot.tolist(), graph.further.tolist(), graph.successors.tolist()
     ([-1, -1, 3], [1], [1])
     """
@@ -89,7 +91,7 @@ def lowered(name: str, cases: Sequence[Case], backends: Sequence[Online] = ()) -
     )
 
 
-def _claims_of_cases(cases: Sequence[Case]) -> Claims:
+def _claims_of_cases(cases: Sequence[LiteralOp]) -> Claims:
     rows = [(i, *hold) for i, case in enumerate(cases) for hold in case.holds]
     op, component, amount, until = zip(*rows, strict=True) if rows else ((),) * 4
     return Claims(
@@ -100,7 +102,7 @@ def _claims_of_cases(cases: Sequence[Case]) -> Claims:
     )
 
 
-def _flows_of_cases(cases: Sequence[Case]) -> Flows:
+def _flows_of_cases(cases: Sequence[LiteralOp]) -> Flows:
     rows = [
         (i, c)
         for i, c in enumerate(cases)

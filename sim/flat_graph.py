@@ -100,7 +100,7 @@ class FlatGraph:
         return Csr.from_pairs(np.concatenate(row), np.concatenate(rank), n)
 
 
-def join(blocks: Sequence[FlatGraph]) -> FlatGraph:
+def concatenate_blocks(blocks: Sequence[FlatGraph]) -> FlatGraph:
     """Blocks concatenated into one."""
     if len(blocks) == 1:
         return blocks[0]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .csr import Csr
 from .errors import GraphError
-from .flat_graph import FlatGraph, Participants, join
+from .flat_graph import FlatGraph, Participants, concatenate_blocks
 from .ops import DTYPES, Kind, Ops
 from .roles import Stream, stream_role, with_slots
 
@@ -133,7 +133,7 @@ class Graph:
     @cached_property
     def explicit(self) -> FlatGraph:
         """Block with all blocks written out."""
-        return join(
+        return concatenate_blocks(
             [b if isinstance(b, FlatGraph) else self._write_template(b) for b in self.blocks]
         )
 

@@ -38,7 +38,7 @@ APART = 1e6  # weights on one component that differ more lose precision
 ROOM = 2.0**58  # rate units that no component's `max_rate` reaches
 
 
-def scales(system: System) -> dict[str, int]:
+def scale_exponents_by_unit(system: System) -> dict[str, int]:
     """Scale K of each unit: rates of that unit are in 2^-K.
 
     Raises
@@ -49,7 +49,8 @@ def scales(system: System) -> dict[str, int]:
     Examples
     --------
     >>> from foretrace.sim.system import Component
-    >>> scales(System((Component("nic", "nic", rate=25e9), Component("gpu", "gpu", slots=1))))
+    >>> parts = (Component("nic", "nic", rate=25e9), Component("gpu", "gpu", slots=1))
+    >>> scale_exponents_by_unit(System(parts))
     {'B': 19}
     """
     tops: dict[str, float] = {}
@@ -69,7 +70,7 @@ def scales(system: System) -> dict[str, int]:
     return found
 
 
-def parts(system: System, scale: Mapping[str, int]) -> ComponentTable:
+def component_table(system: System, scale: Mapping[str, int]) -> ComponentTable:
     """Component table of a system, in integers."""
     rates = [-1 if c.rate is None else rate_units(c.rate, scale[c.unit]) for c in system.components]
     tops = [-1 if c.rate is None else rate_units(c.top, scale[c.unit]) for c in system.components]
@@ -178,7 +179,7 @@ def lower(
         raise GraphError("unplaced", f"graph {name!r} has no machine; call place() first")
     if timing.usage is not None:
         _warn_of_weights(name, timing.usage, system)
-    release = ticks_of(block.release, tick)
+    release = ticks_from_seconds(block.release, tick)
     return EngineGraph(
         name,
         block.places.op,
@@ -186,15 +187,15 @@ def lower(
         block.successors.indptr,
         block.successors.values,
         release if np.any(release) else np.empty(0, np.int64),
-        ticks_of(timing.fixed, tick),
-        flows(timing, system, scale, tick, online),
+        ticks_from_seconds(timing.fixed, tick),
+        lower_flows(timing, system, scale, tick, online),
         np.empty(0, np.int16) if online is None else online,
         backends,
-        claims(timing),
+        lower_claims(timing),
     )
 
 
-def ticks_of(
+def ticks_from_seconds(
     times: NDArray[np.float64], tick: Seconds, rows: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     """Ticks from times of ops in s.
@@ -211,7 +212,7 @@ def ticks_of(
         raise BackendError(f"op {row if rows is None else rows[row]}: {error}") from error
 
 
-def claims(timing: Timing) -> Claims:
+def lower_claims(timing: Timing) -> Claims:
     """Claims of ops on capacities, one row each."""
     holds = timing.holds
     if holds is None:
@@ -234,7 +235,7 @@ def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
         )  # fmt: skip
 
 
-def flows(
+def lower_flows(
     timing: Timing,
     system: System,
     scale: Mapping[str, int],
@@ -248,7 +249,7 @@ def flows(
     if timing.work is None and timing.usage is None and timing.limit is None:
         return Flows.none()
     work = np.zeros(n) if timing.work is None else timing.work
-    usage = added_up(timing.usage or Usage.same([], n), system)
+    usage = with_repeated_components_added(timing.usage or Usage.same([], n), system)
     limit = np.full(n, np.inf) if timing.limit is None else timing.limit
     uses = np.diff(usage.indptr)
     asked = np.zeros(n, bool) if online is None else online >= 0
@@ -266,7 +267,7 @@ def flows(
     for bad in np.flatnonzero(weight == 0).tolist():
         who = int(np.searchsorted(usage.indptr, bad, "right")) - 1
         name = system.components[usage.component[bad]].name
-        raise BackendError(f"op {called[who]}: {wrong_weight(name, usage.weight[bad])}")
+        raise BackendError(f"op {called[who]}: {why_weight_refused(name, usage.weight[bad])}")
     indptr = np.zeros(len(op) + 1, np.int64)
     np.cumsum(uses[op], out=indptr[1:])
     return Flows(
@@ -274,12 +275,12 @@ def flows(
     )  # fmt: skip
 
 
-def added_up(usage: Usage, system: System) -> Usage:
+def with_repeated_components_added(usage: Usage, system: System) -> Usage:
     """Usage with each component once per op: weights of one named twice are added.
 
     >>> from foretrace.sim.system import Component
     >>> wire = System((Component("wire", "link", rate=1e9),))
-    >>> added_up(Usage.same([0, 0], 2, 0.5), wire).weight.tolist()
+    >>> with_repeated_components_added(Usage.same([0, 0], 2, 0.5), wire).weight.tolist()
     [1.0, 1.0]
     """
     if np.diff(usage.indptr).max(initial=0) < 2:
@@ -305,7 +306,7 @@ def weight_units(weight: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where((units >= 1) & (units < MOST_WEIGHT), units, 0).astype(np.int64)
 
 
-def wrong_weight(name: str, weight: float) -> str:
+def why_weight_refused(name: str, weight: float) -> str:
     """Reason why a component cannot be used with a weight; "" for none."""
     return (
         f"a weight of {weight:g} on {name}; weights are from 2^-40 to below 2^22: give {name} and "
@@ -364,7 +365,7 @@ def _scale_of(
     return np.where(of_op[op] >= 0, k_of[of_op[op]], MAX_SCALE)
 
 
-def answers(
+def lower_answers(
     timing: Timing,
     system: System,
     scale: Mapping[str, int],
@@ -383,8 +384,8 @@ def answers(
             f"{system.components[timing.holds.component[0]].name}: held by the answer of an online "
             "backend; an op gets what it holds before it starts: set online = False"
         )
-    fixed = ticks_of(timing.fixed, tick, rows)
-    shared = flows(timing, system, scale, tick, rows=rows)
+    fixed = ticks_from_seconds(timing.fixed, tick, rows)
+    shared = lower_flows(timing, system, scale, tick, rows=rows)
     found = [Answer(int(f), 0, {}) for f in fixed]
     for i, op in enumerate(shared.op.tolist()):
         found[op] = Answer(int(fixed[op]), shared.work(i), shared.usage(i), int(shared.limit[i]))

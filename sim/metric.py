@@ -58,7 +58,7 @@ class Metric:
         )
 
 
-def named(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
+def find_metric(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
     """Metric of a collection, its name as written, and the statistic.
 
     Raises
@@ -68,9 +68,9 @@ def named(text: str, metrics: Collection[Metric]) -> tuple[Metric, str, str]:
 
     Examples
     --------
-    >>> named("nic.utilization.p95", COMMON)[1:]
+    >>> find_metric("nic.utilization.p95", COMMON)[1:]
     ('nic.utilization', 'p95')
-    >>> named("makespn", COMMON)
+    >>> find_metric("makespn", COMMON)
     Traceback (most recent call last):
     ValueError: no metric named 'makespn'; did you mean 'makespan'?
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Left(NamedTuple):
+class RemainingWork(NamedTuple):
     """Fixed time and work that are left of an op, and all of both.
 
     Parameters
@@ -31,7 +31,8 @@ class Left(NamedTuple):
 
         Examples
         --------
-        >>> Left(8, 10, 0, 0).of(5, 0), Left(0, 3, 50, 100).of(6, 10), Left(0, 3, 50, 100).of(6, 0)
+        >>> half = RemainingWork(0, 3, 50, 100)
+        >>> RemainingWork(8, 10, 0, 0).of(5, 0), half.of(6, 10), half.of(6, 0)
         ((4, 0), (0, 5), (3, 0))
         """
         same = (self.of_fixed > 0, self.of_work > 0) == (fixed > 0, work > 0)
@@ -40,12 +41,12 @@ class Left(NamedTuple):
             return fixed, work  # nothing of it was ever done
         parts = ((self.fixed, self.of_fixed), (self.work, self.of_work)) if same else (part, part)
         (a, of_a), (b, of_b) = parts
-        return _share(fixed, a, of_a), _share(work, b, of_b)
+        return _share_rounded_up(fixed, a, of_a), _share_rounded_up(work, b, of_b)
 
 
-ALL = Left(0, 0, 0, 0)  # of an op that begins
+ALL = RemainingWork(0, 0, 0, 0)  # of an op that begins
 
 
-def _share(whole: int, left: int, of: int) -> int:
+def _share_rounded_up(whole: int, left: int, of: int) -> int:
     """``whole * left / of``, rounded up; 0 of nothing."""
     return -(-whole * left // of) if whole else 0

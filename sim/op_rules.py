@@ -31,7 +31,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Where:
+class OpFilter:
     """Ops that a rule means: all that is given has to fit.
 
     Parameters
@@ -75,7 +75,7 @@ class OpRule:
         Leave them out; what came after waits for what came before.
     """
 
-    where: Where
+    where: OpFilter
     time: Seconds | None = None
     scale: float | None = None
     stream: int | None = None
@@ -93,7 +93,7 @@ class RuleEffect(NamedTuple):
     share: float
 
 
-def edited(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffect, ...]]:
+def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffect, ...]]:
     """Graph with rules applied one after the other, and what each of them changed.
 
     All of them mean ops by what they are called in the graph as it is given; what one of them
@@ -110,11 +110,12 @@ def edited(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffe
     >>> build = Builder("step")
     >>> load = build.op(Kind.HOST, name="DataLoader.next", duration=3.0)
     >>> _ = build.op(Kind.COMPUTE, name="mm", duration=1.0, after=[load])
-    >>> graph, effects = edited(build.graph(), [OpRule(Where(name="DataLoader*"), time=0.0)])
+    >>> rule = OpRule(OpFilter(name="DataLoader*"), time=0.0)
+    >>> graph, effects = apply_op_rules(build.graph(), [rule])
     >>> graph.times.time.tolist(), effects
     ([0.0, nan], (RuleEffect(ops=1, share=0.75),))
     """
-    rows = [meant(graph, rule.where) for rule in rules]
+    rows = [matching_rows(graph, rule.where) for rule in rules]
     gone = np.unique(np.concatenate([r for x, r in zip(rules, rows, strict=True) if x.remove]
                                     or [np.empty(0, np.int64)]))  # fmt: skip
     duration = np.nan_to_num(graph.ops.duration)
@@ -123,10 +124,10 @@ def edited(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffe
         RuleEffect(len(r), float(duration[r].sum()) / whole if whole else np.nan) for r in rows
     )
     for rule, own in zip(rules, rows, strict=True):
-        graph = _applied(graph, rule, np.setdiff1d(own, gone))
+        graph = _apply_rule(graph, rule, np.setdiff1d(own, gone))
     if len(gone):
         times = graph.times or OpTimes.none(len(graph))
-        graph = replace(_removed(graph, gone), times=times.given(gone, 0.0))
+        graph = replace(_without_ops(graph, gone), times=times.given(gone, 0.0))
     return _placed_again(graph), effects
 
 
@@ -138,21 +139,21 @@ def _placed_again(graph: Graph) -> Graph:
     return replace(graph, blocks=(block,))
 
 
-def _applied(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
+def _apply_rule(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
     times = graph.times or OpTimes.none(len(graph))
     if rule.time is not None:
         times = times.given(rows, rule.time)
     if rule.scale is not None:
         times = times.scaled(rows, rule.scale)
     if rule.stream is not None or rule.rank is not None:
-        graph = _moved(graph, rows, rule.rank, rule.stream)
+        graph = _with_ops_moved(graph, rows, rule.rank, rule.stream)
     return replace(graph, times=times)
 
 
 # Which ops are meant.
 
 
-def meant(graph: Graph, where: Where) -> Rows:
+def matching_rows(graph: Graph, where: OpFilter) -> Rows:
     """Rows that fit all that is given.
 
     Raises
@@ -163,11 +164,13 @@ def meant(graph: Graph, where: Where) -> Rows:
     found, counts = np.ones(len(graph), bool), {}
     for key, pattern in where.given().items():
         texts, of = _texts(graph, key)
-        fitting = texts_that_fit(pattern, texts)
+        fitting = matching_texts(pattern, texts)
         fits = np.array([text in fitting for text in texts], bool)
         own = fits[of] if len(texts) else np.zeros(len(graph), bool)
         if not own.any():
-            raise GraphError("ops", f"no op has {key} '{pattern}'{_near(pattern, texts, of)}")
+            raise GraphError(
+                "ops", f"no op has {key} '{pattern}'{_nearest_text_hint(pattern, texts, of)}"
+            )
         counts[key] = int(own.sum())
         found &= own
     if not found.any():
@@ -176,10 +179,10 @@ def meant(graph: Graph, where: Where) -> Rows:
     return np.flatnonzero(found)
 
 
-def texts_that_fit(pattern: str, texts: Sequence[str]) -> set[str]:
+def matching_texts(pattern: str, texts: Sequence[str]) -> set[str]:
     """Texts that a pattern means: the one that it is, else all that it fits as a glob.
 
-    >>> sorted(texts_that_fit("mm*", ["mm", "mm2", "add"])), texts_that_fit("a[0]", ["a[0]", "a0"])
+    >>> sorted(matching_texts("mm*", ["mm", "mm2", "add"])), matching_texts("a[0]", ["a[0]", "a0"])
     (['mm', 'mm2'], {'a[0]'})
     """
     return {pattern} if pattern in texts else {t for t in texts if fnmatchcase(t, pattern)}
@@ -198,7 +201,7 @@ def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
     return [*texts, *kinds], np.where(ops.label >= 0, ops.label, unlabelled)
 
 
-def _near(pattern: str, texts: Sequence[str], of: NDArray[np.integer]) -> str:
+def _nearest_text_hint(pattern: str, texts: Sequence[str], of: NDArray[np.integer]) -> str:
     """The nearest of the texts that ops have, as the end of a message."""
     count = Counter(texts[i] for i in of.tolist())
     known = [text for text, _ in count.most_common() if text]
@@ -237,12 +240,12 @@ class _Edges:
         return Csr.of([sorted(map(numbers, places)) for places in self.after])
 
 
-def _removed(graph: Graph, rows: Rows) -> Graph:
+def _without_ops(graph: Graph, rows: Rows) -> Graph:
     """Graph in which some ops take no place: a delay stands for each."""
     block = graph.explicit
     gone = np.isin(block.places.op, rows)
     if gone.any():
-        block = _without_further(block, rows, gone)
+        block = _with_single_places(block, rows, gone)
     kind, peer = block.ops.kind.copy(), block.peer.copy()
     signature = block.ops.signature.copy()
     flop, moved = block.ops.flop.copy(), block.ops.bytes.copy()
@@ -252,7 +255,7 @@ def _removed(graph: Graph, rows: Rows) -> Graph:
     return replace(graph, blocks=(replace(block, ops=ops, peer=peer),))
 
 
-def _without_further(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -> FlatGraph:
+def _with_single_places(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -> FlatGraph:
     """Block in which collectives have one place: other members pass on what they waited for."""
     edges, release = _Edges(block), block.release.copy()
     n, rank, op_of = len(block), block.rank.tolist(), block.op_of_place.tolist()
@@ -287,11 +290,11 @@ def _without_further(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -> F
 # Moving to another stream or rank.
 
 
-def _moved(graph: Graph, rows: Rows, rank: int | None, stream: int | None) -> Graph:
+def _with_ops_moved(graph: Graph, rows: Rows, rank: int | None, stream: int | None) -> Graph:
     """Graph in which some ops are on another stream or rank, in the same order of time."""
     block = graph.explicit
     _check_rank(graph, block, rows, rank)
-    turn = {op: i for i, op in enumerate(_in_order(block))}
+    turn = {op: i for i, op in enumerate(_topological_rows(block))}
     edges, op_of = _Edges(block), block.op_of_place
     moved = np.flatnonzero(np.isin(op_of, rows))
     was = list(zip(block.rank.tolist(), block.stream.tolist(), strict=True))
@@ -301,9 +304,9 @@ def _moved(graph: Graph, rows: Rows, rank: int | None, stream: int | None) -> Gr
         now[p] = (r if rank is None else rank, s if stream is None else stream)
     moved = moved[[was[p] != now[p] for p in moved.tolist()]]
     goes = set(moved.tolist())
-    for line in _lines(was, {was[p] for p in goes}, turn, op_of):
-        _close(line, goes, edges, op_of)
-    for line in _lines(now, {now[p] for p in goes}, turn, op_of):
+    for line in _places_by_stream(was, {was[p] for p in goes}, turn, op_of):
+        _reconnect_stream(line, goes, edges, op_of)
+    for line in _places_by_stream(now, {now[p] for p in goes}, turn, op_of):
         for a, b in pairwise(line):
             if a in goes or b in goes:
                 edges.add(int(op_of[a]), b)
@@ -333,7 +336,7 @@ def _check_rank(graph: Graph, block: FlatGraph, rows: Rows, rank: int | None) ->
             )
 
 
-def _in_order(block: FlatGraph) -> Iterator[int]:
+def _topological_rows(block: FlatGraph) -> Iterator[int]:
     """Rows, each after all that it waits for, in order of rows where that leaves it open."""
     waits = np.bincount(block.op_of_place[block.successors.values], minlength=len(block)).tolist()
     due = [op for op, count in enumerate(waits) if not count]
@@ -346,7 +349,7 @@ def _in_order(block: FlatGraph) -> Iterator[int]:
                 heapq.heappush(due, after)
 
 
-def _lines(
+def _places_by_stream(
     at: Sequence[tuple[int, int]],
     wanted: set[tuple[int, int]],
     turn: dict[int, int],
@@ -360,7 +363,7 @@ def _lines(
     return [sorted(found[w], key=lambda p: turn[int(op_of[p])]) for w in sorted(found)]
 
 
-def _close(line: Sequence[int], goes: set[int], edges: _Edges, op_of: Rows) -> None:
+def _reconnect_stream(line: Sequence[int], goes: set[int], edges: _Edges, op_of: Rows) -> None:
     """Let what stays on a stream follow on itself, where it followed on what goes."""
     last: int | None = None  # of those that stay
     between: list[int] = []

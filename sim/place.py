@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .errors import GraphError
 from .flat_graph import FlatGraph
 from .graph import Graph
-from .roles import NETWORK, ROLE, roles, with_slots
+from .roles import NETWORK, ROLE, components_by_role, with_slots
 from .system import System
 
 
@@ -76,14 +76,14 @@ def place(graph: Graph, system: System, placement: Sequence[str] | None = None) 
     return replace(graph, system=system, gpus=gpus, blocks=tuple(placed))
 
 
-def asked(graph: Graph) -> NDArray[np.int32]:
+def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
     """(n,) component whose backend times each op; -1 for delays and gaps, which last as recorded.
 
     Sends and collectives are the fabric's, delays and gaps nobody's: they last as recorded.
     """
     system, gpus = _machine_of(graph)
     ops = graph.ops
-    played = roles(system, gpus)
+    played = components_by_role(system, gpus)
     found = np.full(len(ops), -1, np.int32)
     for kind, role in ROLE.items():
         rows = np.flatnonzero(ops.kind == kind)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .backend import Holds, Spread, Timing, Usage
 from .binding import Answers
-from .engine_api import EngineGraph, Numbers, Shape
+from .engine_api import EngineGraph, Numbers, PreparedShape
 from .errors import GraphError
 from .graph import Graph
 from .ops import Ops
@@ -97,7 +97,7 @@ class NumberSet:
     answers: Answers
     lowered: EngineGraph
     ranks: NDArray[np.int32] | None
-    shape: Shape
+    shape: PreparedShape
     draw: Draw | None
 
     @cached_property

@@ -27,7 +27,7 @@ from .capacity_ledger import Grant
 from .engine_api import Engine, State, Submitted
 from .errors import SimulationError
 from .job import Job
-from .lowering import rate_units, weight_units, wrong_weight
+from .lowering import rate_units, weight_units, why_weight_refused
 from .prepared import Prepared, Values
 from .registry import register
 from .system import System
@@ -100,7 +100,7 @@ class Lost(NamedTuple):
     component: str
 
 
-class Stage(Protocol):
+class RunInterface(Protocol):
     """Interface of a run that :class:`Running` needs."""
 
     system: System
@@ -145,7 +145,7 @@ class Stage(Protocol):
         """Start another job."""
 
 
-def lost(stage: Stage, graph: Submitted) -> simpy.Event:
+def event_of_losses(stage: RunInterface, graph: Submitted) -> simpy.Event:
     """Event that fires with a list of :class:`Lost`, in names and SI units."""
     event = stage.machine.lost(graph)
 
@@ -159,7 +159,7 @@ def lost(stage: Stage, graph: Submitted) -> simpy.Event:
     return event
 
 
-def _loss_of(stage: Stage, op: int, fixed: int, work: int, component: int) -> Lost:
+def _loss_of(stage: RunInterface, op: int, fixed: int, work: int, component: int) -> Lost:
     tick, parts = stage.tick, stage.system.components
     units = [parts[c].unit for c in stage.machine.usage(op)]
     left = float("nan") if work else 0.0
@@ -208,7 +208,7 @@ class Running:
 
     def __init__(
         self,
-        stage: Stage,
+        stage: RunInterface,
         job: RunningJob,
         who: str = "",
         touches: Sequence[str] | None = None,
@@ -265,7 +265,7 @@ class Running:
 
     def lost(self, graph: Submitted) -> simpy.Event:
         """Event that fires with a list of :class:`Lost` not yet reported: ops that failed."""
-        return lost(self._stage, graph)
+        return event_of_losses(self._stage, graph)
 
     def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
         """Request for an amount of a capacity: an event that fires when it is granted.
@@ -598,7 +598,7 @@ def _fixed_point_weight(name: str, weight: float) -> int:
     """Weight of a use in 2^-40."""
     units = int(weight_units(np.array(weight)))
     if not units:
-        raise SimulationError("action", wrong_weight(name, weight))
+        raise SimulationError("action", why_weight_refused(name, weight))
     return units
 
 

@@ -42,10 +42,10 @@ class Ranks:
             for place, number in zip(_places_of_gpus(gpus), found.tolist(), strict=True):
                 self._of.setdefault(place, number)
             self.count = max(self.count, first + len(gpus))
-            return _unless_same(found)
+            return _none_if_unchanged(found)
         key = gpus.tobytes()
         if key not in self._known:
-            self._known[key] = _unless_same(
+            self._known[key] = _none_if_unchanged(
                 np.array([self._rank_number(place) for place in _places_of_gpus(gpus)], np.int32)
             )
         return self._known[key]
@@ -67,5 +67,5 @@ def _places_of_gpus(gpus: NDArray[np.integer]) -> list[Place]:
     return found
 
 
-def _unless_same(found: NDArray[np.int32]) -> NDArray[np.int32] | None:
+def _none_if_unchanged(found: NDArray[np.int32]) -> NDArray[np.int32] | None:
     return None if np.array_equal(found, np.arange(len(found))) else found

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Place(NamedTuple):
+class OpPlace(NamedTuple):
     """Where an op is.
 
     Parameters
@@ -43,22 +43,22 @@ class Place(NamedTuple):
     component: int
 
 
-class Moved(NamedTuple):
+class MovedOp(NamedTuple):
     """Op that goes on elsewhere, with what was said about it there, before any draw."""
 
-    place: Place
+    place: OpPlace
     said: RowAnswer
     online: bool
 
 
-def place_of(run: SubmittedRun, row: int) -> Place:
+def place_of(run: SubmittedRun, row: int) -> OpPlace:
     """Where an op was placed."""
     block, gpus = run.graph.explicit, run.graph.gpus
     assert gpus is not None  # noqa: S101  submitted graphs are placed
     places = places_of(run, row)
     ranks = block.rank[places].tolist()
     peer = [int(block.peer[row])] if block.peer[row] >= 0 else []
-    return Place(
+    return OpPlace(
         tuple(run.lowered.slot[places].tolist()),
         tuple(int(gpus[r]) for r in ranks + peer),
         int(run.answers.component[row]),
@@ -72,9 +72,9 @@ def places_of(run: SubmittedRun, row: int) -> NDArray[np.int64]:
     return np.array([row, *range(len(run.lowered) + a, len(run.lowered) + b)], np.int64)
 
 
-def in_place_of(
-    run: SubmittedRun, row: int, now: Place, instead: Mapping[int, int], system: System
-) -> Place:
+def place_on_other_gpus(
+    run: SubmittedRun, row: int, now: OpPlace, instead: Mapping[int, int], system: System
+) -> OpPlace:
     """Place of an op once other GPUs stand in for those of its ranks."""
     block, kind = run.graph.explicit, run.graph.ops.kind[row]
     slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
@@ -82,13 +82,13 @@ def in_place_of(
         if slots[k] >= 0 and gpus[k] != now.gpus[k]:
             stream = int(block.rank[p]), int(block.stream[p])
             role = ROLE.get(Kind(kind), stream_role(run.graph.streams, stream))
-            slots[k] = _part(system, gpus[k], role or "")
-    return Place(tuple(slots), gpus, _asked(system, kind, gpus[0], now.component))
+            slots[k] = _component_in_role(system, gpus[k], role or "")
+    return OpPlace(tuple(slots), gpus, _asked(system, kind, gpus[0], now.component))
 
 
-def in_slots(
-    run: SubmittedRun, row: int, now: Place, slots: Sequence[int], system: System
-) -> Place:
+def place_in_slots(
+    run: SubmittedRun, row: int, now: OpPlace, slots: Sequence[int], system: System
+) -> OpPlace:
     """Place of an op in other slots."""
     kind = run.graph.ops.kind[row]
     if len(slots) != len(now.slots):
@@ -101,25 +101,25 @@ def in_slots(
     gpus = list(now.gpus)
     for k, (was, slot) in enumerate(zip(now.slots, slots, strict=True)):
         if slot != was and slot >= 0:
-            gpus[k] = _gpu(system, slot, now.gpus[k])
+            gpus[k] = _gpu_of_slot(system, slot, now.gpus[k])
     asked = now.component
     if kind in ROLE and slots[0] >= 0 and slots[0] != now.slots[0]:
         asked = slots[0]
-    return Place(tuple(slots), tuple(gpus), asked)
+    return OpPlace(tuple(slots), tuple(gpus), asked)
 
 
 def _asked(system: System, kind: int, gpu: int, before: int) -> int:
     """Component that is asked about an op of a rank on a GPU."""
-    return _part(system, gpu, ROLE[Kind(kind)]) if kind in ROLE else before
+    return _component_in_role(system, gpu, ROLE[Kind(kind)]) if kind in ROLE else before
 
 
-def _part(system: System, gpu: int, role: str) -> int:
+def _component_in_role(system: System, gpu: int, role: str) -> int:
     """Component that plays a role for a GPU: the GPU itself where there is none."""
     found = system.part(gpu, role) if role else -1
     return gpu if found < 0 else found
 
 
-def _gpu(system: System, slot: int, before: int) -> int:
+def _gpu_of_slot(system: System, slot: int, before: int) -> int:
     """GPU that has a slot: itself, the one that had it before, else the first that has it."""
     if slot in system.numbers:
         return slot
@@ -133,7 +133,7 @@ class Relocations:
 
     def __init__(self, session: Session):
         self.session = session
-        self.moved: dict[int, Moved] = {}  # by op, of graphs that are held
+        self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
         self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
         self.ops: set[int] = set()  # all that were ever moved
 
@@ -161,9 +161,9 @@ class Relocations:
                 row = op - run.first
                 now = self.moved[op].place if op in self.moved else place_of(run, row)
                 if instead is not None:
-                    then = in_place_of(run, row, now, instead, system)
+                    then = place_on_other_gpus(run, row, now, instead, system)
                 else:
-                    then = in_slots(run, row, now, slots or (), system)
+                    then = place_in_slots(run, row, now, slots or (), system)
                 found[op] = then.slots, None
                 if then != now:
                     rows.append(row)
@@ -173,7 +173,7 @@ class Relocations:
         return found
 
     def _ask(
-        self, run: SubmittedRun, rows: Sequence[int], places: Sequence[Place]
+        self, run: SubmittedRun, rows: Sequence[int], places: Sequence[OpPlace]
     ) -> dict[int, tuple[Sequence[int], There | None]]:
         """What backends say about rows at other places."""
         session, kinds = self.session, run.graph.ops.kind
@@ -184,7 +184,7 @@ class Relocations:
         )
         said, loose = session.ask_rows(run.graph, at, component, members)
         moved = [
-            Moved(place, _of_graph(one, rows), bool(online))
+            MovedOp(place, _of_graph(one, rows), bool(online))
             for place, one, online in zip(
                 places, row_answers(said, loose), said.online >= 0, strict=True
             )
@@ -210,7 +210,7 @@ class Relocations:
 
     def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
         """Graphs of the run, with what was moved where it ran last."""
-        by_run: dict[int, dict[int, Moved]] = {}
+        by_run: dict[int, dict[int, MovedOp]] = {}
         for op in sorted(self.unsettled):
             k = bisect_right(runs, op, key=lambda run: run.first) - 1
             by_run.setdefault(k, {})[op - runs[k].first] = self.moved[op]
@@ -226,7 +226,7 @@ class Relocations:
             if at < 0 or op >= held[firsts[at]]:
                 del self.moved[op]
 
-    def _settled(self, run: SubmittedRun, moved: Mapping[int, Moved]) -> SubmittedRun:
+    def _settled(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
         rows = np.array(sorted(moved), np.int64)
         said = merge_answers(
             run.answers, answer_structures(run.answers), {r: m.said for r, m in moved.items()}

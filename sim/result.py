@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from .aggregates import RunAggregates
 from .analysis.blame import Blame, Charge, blame
-from .analysis.folded_aggregates import summarised
-from .analysis.frames import of_ops, of_ranks
-from .analysis.holdings import held_by_processes
-from .analysis.metrics import busy_spans, overlapping
-from .analysis.notebook import table
-from .analysis.op_sums import aggregates_of
+from .analysis.folded_aggregates import aggregates_of_op_rows
+from .analysis.frames import op_frame, rank_period_frame
+from .analysis.holdings import seconds_held_by_processes
+from .analysis.metrics import component_busy_spans, may_ops_overlap
+from .analysis.notebook import html_table
+from .analysis.op_sums import stored_or_summed_aggregates
 from .analysis.periods import period_edges
 from .ops import Kind
 from .run_record import RunRecord
@@ -61,7 +61,7 @@ class Result(RunRecord):
             ("engine", self.engine),
             *((f"critical path: {who}", f"{t:.6g} s") for who, t in charged),
         ]
-        return table(repr(self), rows)
+        return html_table(repr(self), rows)
 
     def without_rows(self, keep: str, again: Callable[[], Result] | str) -> Result:
         """Result with aggregates in place of one row per op, job by job.
@@ -72,7 +72,7 @@ class Result(RunRecord):
         """
         several = self.jobs if len(self.jobs) > 1 else ()
         by_job = tuple(self.of(name).without_rows(keep, again) for name in several)
-        summary = summarised(self, keep)
+        summary = aggregates_of_op_rows(self, keep)
         return replace(self, written=None, summary=summary, again=again, by_job=by_job, whole=None)
 
     @cached_property
@@ -96,7 +96,7 @@ class Result(RunRecord):
     @cached_property
     def kept(self) -> RunAggregates:
         """Aggregates by rank, period, component and kind of op, whatever was kept."""
-        return aggregates_of(self)
+        return stored_or_summed_aggregates(self)
 
     @property
     def metrics(self) -> tuple[tuple[str, float, float], ...]:
@@ -139,7 +139,7 @@ class Result(RunRecord):
         an op ran last.  Names of idle components are left out.
         """
         held = seconds(self.kept.busy.sum(axis=1), self.tick)
-        whole = held + self.kept.moved.sum(axis=1) + held_by_processes(self)
+        whole = held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self)
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
 
     def utilization(self) -> dict[str, float]:
@@ -148,7 +148,7 @@ class Result(RunRecord):
         A GPU works while an op runs on any of its streams, and is left out where the run kept too
         little to tell; of a host it is cores in work over cores, of others the mean use.
         """
-        wall, apart = self.makespan or 1.0, overlapping(self)
+        wall, apart = self.makespan or 1.0, may_ops_overlap(self)
         found = {
             name: busy / (wall * (self.system[name].slots or 1))
             for name, busy in sorted(self.busy.items())
@@ -164,7 +164,7 @@ class Result(RunRecord):
             windows = self.aggregates.windows
             mean = np.zeros(len(names)) if windows is None else windows.mean(axis=1)
             return {names[c]: float(mean[c]) for c in np.flatnonzero(chosen & (mean > 0)).tolist()}
-        component, start, end = busy_spans(self, chosen)
+        component, start, end = component_busy_spans(self, chosen)
         ticks = np.zeros(len(names), np.int64)
         np.add.at(ticks, component, end - start)
         took = seconds(ticks, self.tick)
@@ -208,7 +208,7 @@ class Result(RunRecord):
         ImportError
             pandas is missing.
         """
-        return of_ops(self.detail)
+        return op_frame(self.detail)
 
     def rank_frame(self) -> pd.DataFrame:
         """One row for each period of each rank: first start, last end, exposed communication.
@@ -220,7 +220,7 @@ class Result(RunRecord):
         ImportError
             pandas is missing.
         """
-        return of_ranks(self)
+        return rank_period_frame(self)
 
     @property
     def sources(self) -> dict[str, Seconds]:

@@ -40,7 +40,7 @@ def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:
     return _STREAM_ROLE.get(streams.get(stream, "network"))
 
 
-def roles(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
+def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
     """(ranks,) components by role; a GPU without a part of that role plays it itself.
 
     Parameters
@@ -64,7 +64,7 @@ def with_slots(
     gpus : (ranks,) component of the GPU of each rank
     streams : kind of each stream, see :func:`stream_role`
     """
-    played = roles(system, gpus)
+    played = components_by_role(system, gpus)
     kind = block.ops.kind[block.op_of_place]
     slot = np.full(len(kind), -1, np.int32)
     for k, role in ROLE.items():

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .aggregates import RunAggregates
-from .capacity_ledger import Acquired
+from .capacity_ledger import ProcessHoldHistory
 from .emitted import Emitted
 from .engine_api import NEVER, ComponentTable, EngineColumns
 from .errors import NotKeptError
@@ -71,7 +71,7 @@ class RunRecord:
     jobs: tuple[str, ...] = (MAIN,)
     emitted: Emitted = field(default_factory=Emitted)
     rate_log: tuple[tuple[int, int, int], ...] = ()
-    acquired: Acquired = field(default_factory=Acquired, repr=False)
+    acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)
     whole: Self | None = field(default=None, repr=False)
 

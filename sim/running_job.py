@@ -171,9 +171,9 @@ class RunningJob:
         self._give_back()
 
     def _listen_to_graph(self, graph: Submitted) -> None:
-        from .process import lost
+        from .process import event_of_losses
 
-        event = lost(self.session, graph)
+        event = event_of_losses(self.session, graph)
         if event.callbacks is not None and self._was_lost not in event.callbacks:
             event.callbacks.append(self._was_lost)
 

@@ -22,7 +22,7 @@ FRACTION = 20  # a factor is an integer in units of 2^-20
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Bijection of 64-bit integers in which every input bit affects every output bit.
 
     The finaliser of SplitMix64 (Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195).
@@ -32,38 +32,40 @@ def mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def bits(*keys: ArrayLike) -> NDArray[np.uint64]:
+def random_bits(*keys: ArrayLike) -> NDArray[np.uint64]:
     """64 random bits for each combination of keys.
 
-    >>> a, b = bits(7, 0, [1, 2]), bits(7, 0, [2, 1])
+    >>> a, b = random_bits(7, 0, [1, 2]), random_bits(7, 0, [2, 1])
     >>> bool(a[0] == b[1]), bool(a[0] == a[1])
     (True, False)
     """
     with np.errstate(over="ignore"):
         found = np.zeros(1, np.uint64)
         for key in keys:
-            found = mix((found ^ np.asarray(key).astype(np.uint64)) + GOLDEN)
+            found = mix_bits((found ^ np.asarray(key).astype(np.uint64)) + GOLDEN)
     return found
 
 
-def factor(quantiles: NDArray[np.float64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
+def factors_from_quantiles(
+    quantiles: NDArray[np.float64], random: NDArray[np.uint64]
+) -> NDArray[np.int64]:
     """Factors in 2^-20, interpolated between the quantiles at (i + 1/2) / q.
 
     >>> table = np.array([0.5, 1.0, 1.5])
-    >>> drawn = factor(table, bits(0, np.arange(1000))) / 2**20
+    >>> drawn = factors_from_quantiles(table, random_bits(0, np.arange(1000))) / 2**20
     >>> bool((drawn >= 0.5).all() and (drawn <= 1.5).all()), round(float(drawn.mean()), 1)
     (True, 1.0)
     """
-    return between(units(quantiles), random)
+    return interpolated_factors(fixed_point_factors(quantiles), random)
 
 
-def units(quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
+def fixed_point_factors(quantiles: NDArray[np.float64]) -> NDArray[np.int64]:
     """Factors as integers in 2^-20."""
     return np.rint(quantiles * 2.0**FRACTION).astype(np.int64)
 
 
-def between(table: NDArray[np.int64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Factors interpolated as in :func:`factor`, from a table in 2^-20."""
+def interpolated_factors(table: NDArray[np.int64], random: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Factors interpolated as in :func:`factors_from_quantiles`, from a table in 2^-20."""
     if len(table) == 1:
         return np.full(random.shape, table[0])
     last = len(table) - 1
@@ -75,31 +77,31 @@ def between(table: NDArray[np.int64], random: NDArray[np.uint64]) -> NDArray[np.
     return found
 
 
-def scaled(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int64]:
+def scaled_duration(duration: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.int64]:
     """``duration * by / 2^20`` in integers, downwards, without overflow on the way.
 
-    >>> scaled(np.array([10**15]), np.array([1 << 19])).tolist()
+    >>> scaled_duration(np.array([10**15]), np.array([1 << 19])).tolist()
     [500000000000000]
     """
     high, low = duration >> FRACTION, duration & ((1 << FRACTION) - 1)
     return high * by + ((low * by) >> FRACTION)
 
 
-def overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
+def product_may_overflow(of: NDArray[np.int64], by: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether ``of * by / 2^20`` may exceed 63 bits (checked with a margin).
 
-    >>> overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
+    >>> product_may_overflow(np.array([2**62, 2**62]), np.array([3 << 20, 1 << 20])).tolist()
     [True, False]
     """
     return np.asarray(of.astype(np.float64) * by >= 2.0 ** (63 + FRACTION) * (1 - 1e-12))
 
 
-def scaled_wide(
+def scaled_int128(
     hi: NDArray[np.int64], lo: NDArray[np.uint64], by: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Products ``number * by / 2^20`` of 128-bit numbers (high, low), downwards.
 
-    >>> high, low = scaled_wide(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))
+    >>> high, low = scaled_int128(np.array([5]), np.array([3], np.uint64), np.array([3 << 19]))
     >>> int(high[0]), int(low[0])
     (7, 9223372036854775812)
     """
@@ -116,7 +118,9 @@ def scaled_wide(
     return (d << half | c).astype(np.int64), b << half | a
 
 
-def tables(spread: Spread, seed: int, replica: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def fixed_point_spread_tables(
+    spread: Spread, seed: int, replica: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Quantiles of the factors of a rank and iteration, and of an op, in 2^-20, in one replica.
 
     The factor of the process start, one for the whole replica, is in the former.  Replicas walk
@@ -127,19 +131,20 @@ def tables(spread: Spread, seed: int, replica: int) -> tuple[NDArray[np.int64], 
     Examples
     --------
     >>> thirds = Spread(np.empty(0), np.empty(0), np.array([0.7, 1.0, 1.3]))
-    >>> sorted(round(tables(thirds, 5, k)[0].item() / 2**20, 1) for k in range(5))
+    >>> tables = [fixed_point_spread_tables(thirds, 5, k)[0] for k in range(5)]
+    >>> sorted(round(table.item() / 2**20, 1) for table in tables)
     [0.7, 0.8, 0.9, 1.1, 1.3]
     """
-    step, op = units(spread.step), units(spread.op)
+    step, op = fixed_point_factors(spread.step), fixed_point_factors(spread.op)
     if not len(spread.start):
         return step, op
     with np.errstate(over="ignore"):
-        random = bits(seed, 3) + np.uint64(replica) * GOLDEN
-    start = factor(spread.start, random)
-    return scaled(step if len(step) else units(np.ones(1)), start), op
+        random = random_bits(seed, 3) + np.uint64(replica) * GOLDEN
+    start = factors_from_quantiles(spread.start, random)
+    return scaled_duration(step if len(step) else fixed_point_factors(np.ones(1)), start), op
 
 
-def factors(
+def random_factors(
     spread: Spread,
     *,
     name: str,
@@ -158,18 +163,18 @@ def factors(
     Parameters
     ----------
     rank : (n,) of the job
-    which : what else keys both, see :func:`submission`
+    which : what else keys both, see :func:`submission_key`
     """
-    step, op = tables(spread, seed, replica)
+    step, op = fixed_point_spread_tables(spread, seed, replica)
     if len(step):
-        yield between(step, bits(seed, replica, 1, rank, period, *which))
+        yield interpolated_factors(step, random_bits(seed, replica, 1, rank, period, *which))
     if len(op):
         graph = zlib.crc32(name.encode())
-        yield between(op, bits(seed, replica, 2, graph, row, *which))
+        yield interpolated_factors(op, random_bits(seed, replica, 2, graph, row, *which))
 
 
-def submission(job: str, number: int) -> tuple[int, ...]:
-    """Key of one submission of a graph by a job, as ``which`` of :func:`factors`.
+def submission_key(job: str, number: int) -> tuple[int, ...]:
+    """Key of one submission of a graph by a job, as ``which`` of :func:`random_factors`.
 
     Parameters
     ----------
@@ -177,7 +182,7 @@ def submission(job: str, number: int) -> tuple[int, ...]:
 
     Examples
     --------
-    >>> submission("main", 0), submission("main", 1) == submission("other", 1)
+    >>> submission_key("main", 0), submission_key("main", 1) == submission_key("other", 1)
     ((), False)
     """
     return () if job == MAIN and number == 0 else (zlib.crc32(job.encode()), number)

@@ -13,10 +13,10 @@ import simpy
 from numpy.typing import NDArray
 
 from .aggregates import MOST_OPS
-from .analysis.streaming_sums import StreamingSums, together
+from .analysis.streaming_sums import StreamingSums, merge_job_aggregates
 from .backend import Backend, check_timing
-from .binding import Answers, ask, ask_all, endpoints
-from .capacity_ledger import Acquired
+from .binding import Answers, ask, ask_all, communication_endpoints
+from .capacity_ledger import ProcessHoldHistory
 from .csr import Csr
 from .emitted import Emissions
 from .engine_api import (
@@ -32,18 +32,25 @@ from .engine_api import (
 from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
 from .job import Job
-from .lowering import answers, claims, flows, lower, ticks_of
+from .lowering import lower, lower_answers, lower_claims, lower_flows, ticks_from_seconds
 from .ops import Ops
 from .place import place
 from .prepared import Asking, Draw, NumberSet, Prepared, PreparedRun, Values
 from .relocation import Relocations
 from .result import Result
 from .running_job import RunningJob
-from .sampling import MAIN, factors, overflow, scaled, scaled_wide, submission
+from .sampling import (
+    MAIN,
+    product_may_overflow,
+    random_factors,
+    scaled_duration,
+    scaled_int128,
+    submission_key,
+)
 from .schedule import JobRecord, Schedule, SubmittedRun
 from .units import Seconds, seconds, ticks_per_second
 from .validation import check_graph
-from .workload import Given
+from .workload import GivenGraphWorkload
 
 if TYPE_CHECKING:
     from .allocator import Allocator
@@ -134,7 +141,7 @@ class Session:
     def main(self) -> RunningJob:
         """Job of processes and graphs that belong to no other."""
         found = next((job for job in self.jobs if job.name == MAIN), None)
-        return found or self.enter(Job(MAIN, Given()))
+        return found or self.enter(Job(MAIN, GivenGraphWorkload()))
 
     def place(self, graph: Graph, job: RunningJob | None = None) -> Graph:
         """Graph placed on this system: as it was, else on the components of its job."""
@@ -157,13 +164,13 @@ class Session:
 
     def alone(self, graph: Graph, keep: str | None, again: Callable[[], Result]) -> Result:
         """Result of one graph without processes; run as an SPMD graph where possible."""
-        if runs_as_template(graph, keep):
+        if runs_as_spmd(graph, keep):
             assert graph.template is not None  # noqa: S101
-            found = self.as_template(graph, graph.template, kept_by_size(keep, graph))
+            found = self.run_as_spmd(graph, graph.template, detail_by_size(keep, graph))
             if found is not None:
                 return found
         self.run_alone(self.ask(graph, self.jobs[0]), self.jobs[0])
-        return self.finish(kept_by_size(keep, graph), again)
+        return self.finish(detail_by_size(keep, graph), again)
 
     def finish(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
         """Result of a run that nobody steered, and the end of the session.
@@ -199,7 +206,7 @@ class Session:
                 allocator.check()
         return self.result(keep, "it was stopped" if until is not None else "a process steered it")
 
-    def as_template(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
+    def run_as_spmd(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
         """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
         from .spmd.query import NotUniform
         from .spmd.spmd_run import SpmdRun
@@ -239,7 +246,7 @@ class Session:
 
     def run_alone(self, asked: TimedGraph, job: RunningJob) -> None:
         """Run one graph that nobody steers."""
-        run = self._number_and_draw(asked, job)
+        run = self._numbered_and_drawn_graph(asked, job)
         self.runs.append(run)
         self.run_lowered(run.lowered)
 
@@ -268,9 +275,9 @@ class Session:
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
             return None
-        from .core.quotient import fold
+        from .core.quotient import fold_identical_ops
 
-        found = fold(self.parts, lowered)
+        found = fold_identical_ops(self.parts, lowered)
         if found is not None:
             log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
         return found
@@ -285,7 +292,10 @@ class Session:
 
     def lower(self, graph: Graph, said: Answers) -> EngineGraph:
         """Engine graph of a placed graph with these answers."""
-        at, members = said.component, endpoints(graph) if said.drivers else Csr.empty(0)
+        at, members = (
+            said.component,
+            communication_endpoints(graph) if said.drivers else Csr.empty(0),
+        )
         asks = tuple(self.asks(graph, backend, at, members) for backend in said.drivers)
         online = said.online if asks else None
         return lower(
@@ -315,9 +325,9 @@ class Session:
         rank : the job's number of its rank 0; None for the numbers of its GPUs
         """
         job = job or self.main
-        graph = _edited(graph, job)
+        graph = _graph_edited_by_job(graph, job)
         asked = self.ask(graph if gpus is None else place(graph, self.system, gpus), job)
-        graph, members = asked.graph, endpoints(asked.graph)
+        graph, members = asked.graph, communication_endpoints(asked.graph)
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
 
         def rows(at: NDArray[np.int64], ops: Ops) -> tuple[Answers, EngineGraph]:
@@ -351,9 +361,9 @@ class Session:
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
         said = ask_all(table, component, members, self.system, self.bound, at, times)
-        shared = flows(said.timing, self.system, self.scale, self.tick, rows=at)
-        fixed = ticks_of(said.timing.fixed, self.tick, at)
-        found = EngineGraph.loose(graph.name, fixed, shared, claims(said.timing))
+        shared = lower_flows(said.timing, self.system, self.scale, self.tick, rows=at)
+        fixed = ticks_from_seconds(said.timing.fixed, self.tick, at)
+        found = EngineGraph.loose(graph.name, fixed, shared, lower_claims(said.timing))
         check_graph(self.parts, found.among(len(graph), at))
         return said, found
 
@@ -398,10 +408,10 @@ class Session:
             return self._submit_repeat(graph, job, key, flop, bytes)
         if flop is not None or bytes is not None:
             raise TypeError("flop= and bytes= are of a prepared graph; prepare() it first")
-        graph = _edited(graph, job)
+        graph = _graph_edited_by_job(graph, job)
         if graph.template is not None:
             log.info("%s: %s ops are written out, since it is steered", graph.name, len(graph))
-        run = self._number_and_draw(self.ask(graph, job), job, rank, key)
+        run = self._numbered_and_drawn_graph(self.ask(graph, job), job, rank, key)
         handle = self.machine.submit(run.lowered)
         now = int(self.machine.env.now)
         self.runs.append(replace(run, first=handle.first, at=now, by=self._acting_process))
@@ -428,7 +438,7 @@ class Session:
             )
         made = graph.submission(flop, bytes)
         variant, number = made.variant, job.next_submission(graph.graph.name, key)
-        which = submission(job.name, number)
+        which = submission_key(job.name, number)
         if variant.draw is not None:
             made = made._replace(numbers=variant.draw(made.numbers, which))
         handle = self.machine.repeat(variant.shape, made.numbers)
@@ -439,14 +449,14 @@ class Session:
         job.handed_in(handle)
         return handle
 
-    def _number_and_draw(
+    def _numbered_and_drawn_graph(
         self, asked: TimedGraph, job: RunningJob, rank: int | None = None, key: int | None = None
     ) -> SubmittedRun:
         """Graph of a job with its ranks numbered and its durations drawn."""
         graph = asked.graph
         ranks = None if graph.gpus is None else job.ranks.number(graph.gpus, rank)
         run = SubmittedRun(graph, asked.answers, asked.lowered, 0, ranks, job.number)
-        which = submission(job.name, job.next_submission(graph.name, key))
+        which = submission_key(job.name, job.next_submission(graph.name, key))
         return replace(run, lowered=self.drawn(run, which), which=which)
 
     def _make_room(self, who: str, count: int) -> None:
@@ -563,7 +573,7 @@ class Session:
         ops, fixed, flows = run.ops, lowered.fixed.copy(), lowered.flows
         hi, lo = flows.work_hi.copy(), flows.work_lo.copy()
         for rows, spread in spreads:
-            drawn = factors(
+            drawn = random_factors(
                 spread,
                 name=lowered.name,
                 row=rows,
@@ -577,13 +587,21 @@ class Session:
             at = np.searchsorted(flows.op, rows[shared])
             for by in drawn:
                 _check_draw_fits(
-                    lowered.name, rows, overflow(fixed[rows], by), "time", "use a coarser tick"
+                    lowered.name,
+                    rows,
+                    product_may_overflow(fixed[rows], by),
+                    "time",
+                    "use a coarser tick",
                 )
                 _check_draw_fits(
-                    lowered.name, rows[shared], overflow(hi[at], by[shared]), "work", "split the op"
+                    lowered.name,
+                    rows[shared],
+                    product_may_overflow(hi[at], by[shared]),
+                    "work",
+                    "split the op",
                 )
-                fixed[rows] = scaled(fixed[rows], by)
-                hi[at], lo[at] = scaled_wide(hi[at], lo[at], by[shared])
+                fixed[rows] = scaled_duration(fixed[rows], by)
+                hi[at], lo[at] = scaled_int128(hi[at], lo[at], by[shared])
         return replace(lowered, fixed=fixed, flows=replace(flows, work_hi=hi, work_lo=lo))
 
     def asks(
@@ -612,7 +630,7 @@ class Session:
             if graph.times is not None:
                 found = graph.times.take(at).applied(found)
             written = found.written(component)
-            return answers(written, self.system, self.scale, self.tick, at)
+            return lower_answers(written, self.system, self.scale, self.tick, at)
 
         return timing
 
@@ -652,7 +670,7 @@ class Session:
             replace(found, summary=one, jobs=(found.jobs[k],), emitted=found.emitted.of_job(k))
             for k, one in enumerate(kept)
         )
-        return replace(found, summary=together(sums, kept), by_job=by_job)
+        return replace(found, summary=merge_job_aggregates(sums, kept), by_job=by_job)
 
     def _full_result(self) -> Result:
         holds = len(self.parts.capacity) and "machine" in self.__dict__
@@ -666,21 +684,21 @@ class Session:
             jobs=tuple(job.name for job in self.jobs),
             emitted=self.emissions.emitted(),
             rate_log=tuple(self.rate_log),
-            acquired=self.machine.ledger.acquired if holds else Acquired(),
+            acquired=self.machine.ledger.acquired if holds else ProcessHoldHistory(),
         )
 
 
-def runs_as_template(graph: Graph, keep: str | None) -> bool:
+def runs_as_spmd(graph: Graph, keep: str | None) -> bool:
     """Whether a graph is an SPMD graph of which one row per op is not to be kept."""
-    return graph.template is not None and kept_by_size(keep, graph) != "ops"
+    return graph.template is not None and detail_by_size(keep, graph) != "ops"
 
 
-def kept_by_size(keep: str | None, graph: Graph) -> str:
+def detail_by_size(keep: str | None, graph: Graph) -> str:
     """Detail to keep of a graph's run: as asked, else by the number of its ops."""
     return keep or ("ops" if len(graph) <= MOST_OPS else "ranks")
 
 
-def _edited(graph: Graph, job: RunningJob) -> Graph:
+def _graph_edited_by_job(graph: Graph, job: RunningJob) -> Graph:
     """Graph as its job wants it."""
     edit = job.job.workload.edit
     return graph if edit is None else edit(graph)

@@ -79,7 +79,7 @@ class Signature:
     def bytes(self) -> int:
         """Size of all operands together, B.
 
-        >>> parse("compute:aten::mm bf16[4x8] bf16[8x2]").bytes
+        >>> parse_signature("compute:aten::mm bf16[4x8] bf16[8x2]").bytes
         96
         """
         return sum(o.bytes for o in self.operands)
@@ -88,7 +88,7 @@ class Signature:
     def op(self) -> str:
         """The name without attributes.
 
-        >>> parse("compute:aten::convolution stride=2 fp32[1x3x8x8]").op
+        >>> parse_signature("compute:aten::convolution stride=2 fp32[1x3x8x8]").op
         'aten::convolution'
         """
         return self.name.split(" ", 1)[0]
@@ -97,7 +97,7 @@ class Signature:
     def attributes(self) -> dict[str, str]:
         """What follows the name as ``key=value``; a word without ``=`` has the value "".
 
-        >>> parse("send:rdma-write depth=16 qps=2 uint8[64]").attributes
+        >>> parse_signature("send:rdma-write depth=16 qps=2 uint8[64]").attributes
         {'depth': '16', 'qps': '2'}
         """
         pairs = (word.partition("=") for word in self.name.split()[1:])
@@ -105,7 +105,7 @@ class Signature:
 
 
 @lru_cache(maxsize=1 << 16)
-def parse(text: str) -> Signature:
+def parse_signature(text: str) -> Signature:
     """Read a signature.
 
     Raises
@@ -115,9 +115,9 @@ def parse(text: str) -> Signature:
 
     Examples
     --------
-    >>> parse("compute:void gemm<float, 4>(int) fp32[2x3] int64[]").operands
+    >>> parse_signature("compute:void gemm<float, 4>(int) fp32[2x3] int64[]").operands
     (Operand(dtype='fp32', shape=(2, 3)), Operand(dtype='int64', shape=()))
-    >>> parse("compute:mm").name
+    >>> parse_signature("compute:mm").name
     'mm'
     """
     found = _WHOLE.fullmatch(text)

@@ -14,11 +14,11 @@ from collections.abc import Callable
 import simpy
 
 from . import engine_api
-from .engine_api import FIRST, LATER, ComponentTable, Loss
-from .simpy_clock import Turn, zero_time_loop
+from .engine_api import FIRST, LATER, ComponentTable, LostOp
+from .simpy_clock import Turn, zero_time_loop_error
 
 
-class Handed:
+class HandedInGraph:
     """Graph that was handed in, with the events of its end and its losses.
 
     Parameters
@@ -33,9 +33,9 @@ class Handed:
         self.index, self.first, self.count = index, first, count
         self.done = env.event()
         self.lost: simpy.Event | None = None
-        self.untold: list[Loss] = []
+        self.untold: list[LostOp] = []
 
-    def tell(self) -> list[Loss]:
+    def tell(self) -> list[LostOp]:
         """Losses not yet reported; they count as reported now."""
         told, self.untold = self.untold, []
         return told
@@ -58,7 +58,7 @@ class SimpyAdapter(ABC):
         self.env = env or simpy.Environment(initial_time=0)
         self.parts, self.per_second = parts, per_second
         self.watchers: set[simpy.Process] = set()
-        self.losing: set[Handed] = set()  # with losses that nobody was told of
+        self.losing: set[HandedInGraph] = set()  # with losses that nobody was told of
         self.todo: list[Callable[[], None]] = []
         self.news: list[tuple[simpy.Event, object]] = []
         self.submissions = 0  # graphs that were ever handed in
@@ -99,7 +99,7 @@ class SimpyAdapter(ABC):
         self.turn = self.turn + 1 if now == self.tick else 0
         self.tick = now
         if self.turn > engine_api.MAX_TURNS:
-            raise zero_time_loop(self, f"{self.turn} turns", self.actor)
+            raise zero_time_loop_error(self, f"{self.turn} turns", self.actor)
         self._take_turn(now)
 
     def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:

@@ -26,7 +26,7 @@ class Turn(simpy.Event):
         self.callbacks = []
 
 
-class Clocked(Protocol):
+class DrivenEngine(Protocol):
     """Interface of an engine that :func:`drive` needs."""
 
     env: simpy.Environment
@@ -46,13 +46,13 @@ class Clocked(Protocol):
         """Ops that have neither ended nor been cancelled."""
 
 
-def wake(env: simpy.Environment, event: simpy.Event, value: object) -> None:
+def fire_in_this_turn(env: simpy.Environment, event: simpy.Event, value: object) -> None:
     """Fire an event of this turn: before all other SimPy events of the tick."""
     event._ok, event._value = True, value
     env.schedule(event, engine_api.FIRST)  # type: ignore[arg-type]
 
 
-def drive(engine: Clocked, until: int | None = None) -> None:
+def drive(engine: DrivenEngine, until: int | None = None) -> None:
     """Step SimPy until nothing that may act is due, or to a tick.
 
     Raises
@@ -63,9 +63,9 @@ def drive(engine: Clocked, until: int | None = None) -> None:
         A zero-time loop: too many events at one tick.  Time overflow: only a process beyond the
         range of ticks is left.  An endless process: it goes on long after the last op.
     """
-    steps = _Steps(engine)
+    steps = _TickSteps(engine)
     if until is None:
-        while engine.due() is not None or acting(engine):
+        while engine.due() is not None or is_acting_process_due(engine):
             steps.one()
         return
     if until < engine.env.now:
@@ -79,10 +79,10 @@ def drive(engine: Clocked, until: int | None = None) -> None:
         steps.one()
 
 
-class _Steps:
+class _TickSteps:
     """Loop over SimPy events that counts those of one tick."""
 
-    def __init__(self, engine: Clocked):
+    def __init__(self, engine: DrivenEngine):
         self.engine, self.env = engine, engine.env
         self.tick, self.count = -1.0, 0
         self.steps, self.idle, self.submissions = 0, 0, engine.submissions
@@ -95,7 +95,7 @@ class _Steps:
                 raise self._beyond_range_error()
             self.tick, self.count = tick, 0
         elif self.count > engine_api.MAX_EVENTS:
-            raise zero_time_loop(self.engine, f"{self.count} events", _woken_process(env))
+            raise zero_time_loop_error(self.engine, f"{self.count} events", _woken_process(env))
         self.count += 1
         self.steps += 1
         if not self.steps % LOOK:
@@ -110,20 +110,20 @@ class _Steps:
             return
         self.idle += LOOK
         if self.idle > engine_api.MAX_IDLE:
-            raise endless(engine, self.idle)
+            raise endless_process_error(engine, self.idle)
 
     def _beyond_range_error(self) -> SimulationError:
         said = "a process waits for a tick beyond the range; use a coarser tick"
         return SimulationError("time overflow", said, (), self.engine.open_ops())
 
 
-def zero_time_loop(engine: Clocked, what: str, who: str) -> SimulationError:
+def zero_time_loop_error(engine: DrivenEngine, what: str, who: str) -> SimulationError:
     """Error for a process that loops without time passing."""
     message = f"{who}: {what} at tick {engine.env.now}; let some time pass between its actions"
     return SimulationError("zero-time loop", message, (), engine.open_ops())
 
 
-def endless(engine: Clocked, idle: int) -> SimulationError:
+def endless_process_error(engine: DrivenEngine, idle: int) -> SimulationError:
     """Error for a process that still runs long after the last op."""
     who = ", ".join(sorted({_waiting_process(event) for *_, event in engine.env._queue} - {""}))
     said = (
@@ -134,7 +134,7 @@ def endless(engine: Clocked, idle: int) -> SimulationError:
     return SimulationError("endless process", said)
 
 
-def acting(engine: Clocked) -> bool:
+def is_acting_process_due(engine: DrivenEngine) -> bool:
     """Whether an event is due that wakes a process which may act, or raises its error."""
     return any(not event._ok or _may_act(event, engine.watchers) for *_, event in engine.env._queue)
 

@@ -16,13 +16,13 @@ from .binding import bind
 from .engine_api import ComponentTable
 from .graph import Graph
 from .job import Job
-from .lowering import parts, scales
+from .lowering import component_table, scale_exponents_by_unit
 from .result import Result
 from .sampling import MAIN
-from .session import Session, kept_by_size, runs_as_template
+from .session import Session, detail_by_size, runs_as_spmd
 from .system import System
 from .units import PICOSECOND, Bytes, Seconds, ticks_per_second
-from .workload import Given, Workload
+from .workload import GivenGraphWorkload, Workload
 
 if TYPE_CHECKING:
     from .process import Process
@@ -95,19 +95,19 @@ class Simulation:
     @cached_property
     def alike(self) -> NDArray[np.int64]:
         """(components,) number of each component's group of equally timed components; or -1."""
-        from .spmd.query import alike
+        from .spmd.query import equal_timing_groups
 
-        return alike(self)
+        return equal_timing_groups(self)
 
     @cached_property
     def scale(self) -> dict[str, int]:
         """K of each unit: rates of that unit are in 2^-K."""
-        return scales(self.system)
+        return scale_exponents_by_unit(self.system)
 
     @cached_property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them."""
-        return parts(self.system, self.scale)
+        return component_table(self.system, self.scale)
 
     def run(
         self,
@@ -169,14 +169,14 @@ class Simulation:
         is ``run``.
         """
         _check_keep(keep)
-        if processes or not isinstance(work, Graph) or runs_as_template(work, keep):
+        if processes or not isinstance(work, Graph) or runs_as_spmd(work, keep):
             return lambda k: self.run(work, *processes, replica=k, keep=keep)
         asked = Session(self, None).ask(work)
 
         def run(replica: int) -> Result:
             session = Session(self, replica)
             session.run_alone(asked, session.main)
-            kept = kept_by_size(keep, work)
+            kept = detail_by_size(keep, work)
             return session.finish(kept, lambda: self.run(work, replica=replica, keep="ops"))
 
         return run
@@ -192,7 +192,7 @@ def _jobs_of_work(work: Work) -> Sequence[Job]:
     if work is None:
         return ()
     if isinstance(work, Graph):
-        return (Job(MAIN, Given(work)),)
+        return (Job(MAIN, GivenGraphWorkload(work)),)
     if isinstance(work, Workload):
         return (Job(MAIN, work),)
     return work

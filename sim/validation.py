@@ -35,7 +35,7 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import Case, lowered, parts
+    >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
     >>> check_graph(parts((1,), (-1,)), lowered("g", [Case(((7, ()),))]))
     Traceback (most recent call last):
     ...
@@ -61,7 +61,7 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
         graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate"
     )
     fast = "its weights let it run at 2^62 rate units or more; give it a limit"
-    _refuse_op(graph, flows.op, too_fast(parts, flows), "too fast", fast)
+    _refuse_op(graph, flows.op, may_exceed_rate_range(parts, flows), "too fast", fast)
     after = graph.successors
     owner = np.repeat(np.arange(n), np.diff(graph.indptr))
     lost = (after < 0) | (after >= len(op))
@@ -116,7 +116,7 @@ def _check_weights(graph: EngineGraph, used: NDArray[np.int32]) -> None:
     _refuse_op(graph, op[1:], twice, "weight", "component {} twice; add up its weights", named[1:])
 
 
-def too_heavy(
+def excess_weight_error(
     parts: ComponentTable,
     usage: Mapping[int, Mapping[int, int]],
     open_ops: Callable[[], Sequence[int]],
@@ -129,11 +129,11 @@ def too_heavy(
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import parts
+    >>> from foretrace.sim.engine_literal import literal_components
     >>> wire = parts((-1,), (10,))
-    >>> too_heavy(wire, {3: {0: 2**61}}, tuple) is None
+    >>> excess_weight_error(wire, {3: {0: 2**61}}, tuple) is None
     True
-    >>> too_heavy(wire, {3: {0: 2**61}, 4: {0: 2**61}}, tuple).ops
+    >>> excess_weight_error(wire, {3: {0: 2**61}, 4: {0: 2**61}}, tuple).ops
     (3, 4)
     """
     mass: dict[int, int] = {}
@@ -195,24 +195,26 @@ def _refuse_op(
     raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
 
 
-def too_fast(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
+def may_exceed_rate_range(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
     """Whether each flow may reach a rate beyond 63 bits."""
     bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
     owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
     np.minimum.at(bound, owner, parts.top[flows.component] * (ONE / flows.weight))
     fast = np.isfinite(bound) & (bound >= 0.99 * FASTEST)
     for i in np.flatnonzero(fast).tolist():
-        fast[i] = fastest(parts, flows.usage(i), int(flows.limit[i])) >= FASTEST
+        fast[i] = highest_possible_rate(parts, flows.usage(i), int(flows.limit[i])) >= FASTEST
     return fast
 
 
-def fastest(parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
+def highest_possible_rate(
+    parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT
+) -> int:
     """Highest rate that a flow may ever have; 0 where nothing bounds it.
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import parts
-    >>> fastest(parts((-1,), (10,)), {0: 2 * ONE}) == 2**57 - 1
+    >>> from foretrace.sim.engine_literal import literal_components
+    >>> highest_possible_rate(parts((-1,), (10,)), {0: 2 * ONE}) == 2**57 - 1
     True
     """
     bounds = [int(parts.top[c]) * ONE // weight for c, weight in usage.items()]
@@ -287,22 +289,24 @@ def check_resume(
     for c in slots or ():
         if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
             wrong = f"component {c} has no slots"
-    if wrong := wrong or _wrong_usage(parts, usage or {}, NO_LIMIT):
+    if wrong := wrong or _why_usage_refused(parts, usage or {}, NO_LIMIT):
         raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
 
 
-def _wrong_usage(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
+def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
     """Reason why an op cannot have a usage; "" where it can."""
     for c, weight in usage.items():
         if not (0 <= c < len(parts) and parts.rate[c] >= 0) or not 1 <= weight < MOST_WEIGHT:
             return f"usage of component {c} with weight {weight}"
     if len(units := parts.units(usage)) > 1:
         return f"usage in several units ({', '.join(sorted(units))})"
-    fast = fastest(parts, usage, limit) >= FASTEST
+    fast = highest_possible_rate(parts, usage, limit) >= FASTEST
     return "weights that let it run at 2^62 rate units or more" if fast else ""
 
 
-def wrong_move(parts: ComponentTable, before: Mapping[int, int], after: Mapping[int, int]) -> str:
+def why_move_refused(
+    parts: ComponentTable, before: Mapping[int, int], after: Mapping[int, int]
+) -> str:
     """Reason why work left over from one usage cannot go on with another; "" where it can.
 
     What is left is counted in the unit of what was used; of an op that used nothing, in one of
@@ -389,5 +393,5 @@ def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
         wrong = f"work {answer.work} is beyond 127 bits"
     elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
         wrong = "work, but neither usage nor limit bounds its rate"
-    if wrong := wrong or _wrong_usage(parts, answer.usage, answer.limit):
+    if wrong := wrong or _why_usage_refused(parts, answer.usage, answer.limit):
         raise BackendError(f"op {op}: its online backend answered {wrong}")

@@ -125,7 +125,7 @@ class Workload:
         return result.emitted.samples
 
 
-class Given(Workload):
+class GivenGraphWorkload(Workload):
     """Workload of one given graph; of None for processes that belong to no other job."""
 
     periodic = True

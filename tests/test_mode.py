@@ -10,7 +10,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.sim.core import jit
-from foretrace.sim.core.linked_lists import sort
+from foretrace.sim.core.linked_lists import sort_list
 from foretrace.sim.core.state_layout import BINS, CELL, NONE, TABLES
 from foretrace.sim.media.max_min import int128
 
@@ -40,7 +40,7 @@ def test_kernels_are_compiled_unless_the_interpreter_was_asked_for():
 
 def test_a_kernel_within_its_arrays_runs_in_every_mode():
     rows, head = two_in_a_list()
-    assert sort(rows, np.zeros(TABLES, np.int64), head) == 0
+    assert sort_list(rows, np.zeros(TABLES, np.int64), head) == 0
     assert rows["next"].tolist() == [1, NONE, 0]
 
 
@@ -50,7 +50,7 @@ def test_a_kernel_within_its_arrays_runs_in_every_mode():
 def test_a_deliberate_overrun_is_caught():
     rows, head = two_in_a_list()
     with pytest.raises(IndexError):
-        sort(rows, np.zeros(BINS, np.int64), head)  # ends before its last table
+        sort_list(rows, np.zeros(BINS, np.int64), head)  # ends before its last table
 
 
 @pytest.mark.skipif(
@@ -60,7 +60,7 @@ def test_an_overrun_in_a_kernel_that_another_calls_is_caught():
     rows, head = two_in_a_list()
     rows["next"][0] = 7  # no such cell: the comparison of two cells looks there
     with pytest.raises(IndexError):
-        sort(rows, np.zeros(TABLES, np.int64), head)
+        sort_list(rows, np.zeros(TABLES, np.int64), head)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")

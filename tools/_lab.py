@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from foretrace.hil.recording import Recording
-from foretrace.sim.signature import parse
+from foretrace.sim.signature import parse_signature
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ def measured(recording: Recording) -> dict[tuple[str, str], tuple[float, float]]
 
 def parts(signature: str) -> tuple[str, dict[str, str], int]:
     """Name, attributes and bytes of an op."""
-    name, *words = parse(signature).name.split()
+    name, *words = parse_signature(signature).name.split()
     told = dict(word.split("=", 1) for word in words)
-    return name, told, int(sum(o.bytes for o in parse(signature).operands))
+    return name, told, int(sum(o.bytes for o in parse_signature(signature).operands))
 
 
 def within(score: Score, share: float, seconds: float) -> bool:

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Collection, Sequence
 
-from foretrace.sim.signature import Operand, parse
+from foretrace.sim.signature import Operand, parse_signature
 
 SIZES = [1 << i for i in range(12, 28)]  # 4 KiB to 128 MiB
 BEND = [round(2 ** (i / 4)) >> 12 << 12 for i in range(4 * 22, 4 * 27)]  # from 4 MiB, whole pages
@@ -184,7 +184,7 @@ def rare(used: Collection[tuple[Operand, ...]] = ()) -> list[str]:
         for _ in range(8):
             one = f"fp32[{round(2 ** draw.uniform(8, 22))}]"
             found.append(" ".join([f"compute:aten::{op}", *[one] * ELEMENTWISE[op]]))
-    return [s for s in dict.fromkeys(found) if parse(s).operands not in used]
+    return [s for s in dict.fromkeys(found) if parse_signature(s).operands not in used]
 
 
 RARE_NORMS = re.compile("::(native_batch_norm_backward|native_layer_norm |_log_softmax_backward)")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from foretrace.hil.driver import driver
 from foretrace.hil.drivers.torch_device import Torch
-from foretrace.sim.signature import parse
+from foretrace.sim.signature import parse_signature
 
 STEP = "compute:step"
 
@@ -18,7 +18,7 @@ class Steps(Torch):
     def _made(self, signature: str) -> Callable[[], object]:
         if not signature.startswith(f"{STEP} "):
             return super()._made(signature)
-        return step(parse(signature).name.partition(" ")[2])
+        return step(parse_signature(signature).name.partition(" ")[2])
 
 
 def step(name: str) -> Callable[[], object]:

@@ -30,7 +30,7 @@ from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
 from foretrace.scenarios.studies.op_selection import strides_of
-from foretrace.sim.signature import parse
+from foretrace.sim.signature import parse_signature
 
 STEPS = Path(__file__).with_name("_steps.py")
 BUSY = 3.0  # others may use the machine, as they do; each sample has the load
@@ -73,11 +73,13 @@ def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
     """Requests for shapes that no recorded model has."""
     if name == "shapes":
         return tuple(Request(s, repeats) for s in shapes())
-    used = {parse(s).operands for m in BEFORE for s in recorded(m)[0] if s}
+    used = {parse_signature(s).operands for m in BEFORE for s in recorded(m)[0] if s}
     others = rare(used)
     if name == "rare":
         return tuple(Request(s, repeats) for s in others)
-    some = alike([s for s in shapes() if parse(s).operands not in used] + others, COLD_OPS)
+    some = alike(
+        [s for s in shapes() if parse_signature(s).operands not in used] + others, COLD_OPS
+    )
     return tuple(Request(s, repeats, how) for s in some for how in (WARM, COLD))
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...sim.signature import Operand, Signature, parse
+from ...sim.signature import Operand, Signature, parse_signature
 from ...sim.system import Component
 from ...sim.units import ByteRate, Seconds
 from ..driver import Sharing
@@ -170,7 +170,7 @@ class DeviceAdapter:
 
     def _fitted_latency(self, signature: str) -> Seconds:
         """Latency of an op of this kind and name, fitted once to a sweep over sizes."""
-        parts = parse(signature)
+        parts = parse_signature(signature)
         if self.unit != "B" or len(parts.operands) != 1:
             return 0.0
         name = f"{parts.kind}:{parts.name}"

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import uncontended_seconds
-from ...sim.binding import endpoints
+from ...sim.binding import communication_endpoints
 from ...sim.graph import Graph
 from ...sim.ops import Ops
-from ...sim.place import asked, place
+from ...sim.place import component_asked_per_op, place
 from ...sim.system import System
 from ...sim.units import Bytes, Seconds
 from .coupled import Coupled, Coupling, residual_path
@@ -64,7 +64,7 @@ def replay_ops(coupling: Coupling, graph: Graph, predict: bool = True) -> list[R
     """
     if graph.system is not coupling.system:
         graph = place(graph, coupling.system)
-    component, members, replay = asked(graph), endpoints(graph), []
+    component, members, replay = component_asked_per_op(graph), communication_endpoints(graph), []
     for backend in {id(b): b for b in coupling.backends.values()}.values():
         if not isinstance(backend, Coupled):
             continue

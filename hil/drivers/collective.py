@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
 from . import clock_source, netns, switch
@@ -147,7 +147,7 @@ def parse_collective(signature: str) -> list[Any]:
     >>> parse_collective(f"collective:step buckets=4 {times} fp32[16]")
     ['step', 64, 4.0, 3e-05, 1.5e-05, 1e-05]
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     settings = parts.attributes
     if tuple(settings) != (STEP if parts.op == "step" else ()):
         raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}")

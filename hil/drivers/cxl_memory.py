@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
 from ..sample import EMULATED, WARM, Request, Sample
 from . import clock_source, pointer_chase
@@ -124,7 +124,7 @@ class Cxl(Driver):
         return ()
 
     def _time_op(self, request: Request) -> Sample:
-        parts = parse(request.signature)
+        parts = parse_signature(request.signature)
         settings = parts.attributes
         size = -(-parts.bytes // PAGE) * PAGE
         if not 0 < size <= self.settings["cap"]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
 from . import clock_source, rdma_control
@@ -273,7 +273,7 @@ def parse_op(signature: str) -> tuple[str, dict[str, int], int]:
     >>> parse_op("send:rdma-write depth=16 qps=2 uint8[64]")
     ('rdma-write', {'depth': 16, 'qps': 2}, 64)
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     settings = parts.attributes
     if lost := [key for key in settings if key not in ATTRIBUTES or not settings[key].isdigit()]:
         raise DriverFault(

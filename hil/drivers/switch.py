@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
 from . import clock_source, datapath, gnmi, netns, rdma
@@ -117,7 +117,7 @@ class SocketSwitch(Driver):
 
 
 def _name_and_bytes(request: Request) -> tuple[str, int]:
-    parts = parse(request.signature)
+    parts = parse_signature(request.signature)
     return parts.name, parts.bytes
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
@@ -211,7 +211,7 @@ class Torch(Driver):
 
     def _graph(self, signature: str) -> Call:
         """Callable that executes all ops of a named graph in order."""
-        name = parse(signature).name.partition(" ")[2]
+        name = parse_signature(signature).name.partition(" ")[2]
         listed = self.settings["graphs"].get(name)
         if not listed:
             known = ", ".join(self.settings["graphs"]) or "none"

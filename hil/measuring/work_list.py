@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.errors import RecordingError
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ..sample import Request
 
 FORM, SCHEMA = "foretrace-work", 1
@@ -101,4 +101,4 @@ def touched_bytes(request: Request) -> int:
     >>> touched_bytes(Request("copy:h2h uint8[4096]", 5))
     20480
     """
-    return request.n * parse(request.signature).bytes
+    return request.n * parse_signature(request.signature).bytes

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.signature import Operand, parse
+from ...sim.signature import Operand, parse_signature
 from .demand import demand, family, op_name
 
 OWN = 256 << 10  # B that the caches of any core hold by themselves: an op alone finds these
@@ -104,7 +104,7 @@ class Caches:
         """
         touched = demand(text).footprint
         fits = min(1.0, self.capacity / max(touched, 1.0))  # the rest misses alone, too
-        operands = {o: o.bytes * fits / self.rate for o in parse(text).operands}
+        operands = {o: o.bytes * fits / self.rate for o in parse_signature(text).operands}
         return op_name(text), self.begin.get(family(text), self.other), touched, operands
 
     @property

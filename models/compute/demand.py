@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...sim.signature import WIDTH, Signature, parse
+from ...sim.signature import WIDTH, Signature, parse_signature
 from .matrix_product import product
 
 FAMILIES: dict[str, tuple[str, ...]] = {
@@ -86,7 +86,7 @@ def family(signature: str) -> str:
     >>> family("copy:h2h uint8[64]"), family("host:chase uint8[64]")
     ('memory', 'host:chase')
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     name = op_name(signature)
     if parts.kind != "compute" or not name.startswith("aten::"):
         full = f"{parts.kind}:{name}"
@@ -122,7 +122,7 @@ def op_name(signature: str) -> str:
     >>> op_name("compute:aten::convolution stride=2 fp32[1x3x8x8]")
     'aten::convolution'
     """
-    return parse(signature).op
+    return parse_signature(signature).op
 
 
 @lru_cache(maxsize=1 << 16)
@@ -136,7 +136,7 @@ def demand(signature: str) -> Demand:
     >>> demand("copy:h2h uint8[64]").bytes, demand("compute:aten::mul_ fp32[8] fp32[8]").bytes
     (128.0, 96.0)
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     if not parts.name.startswith("aten::"):
         moved = PASSES.get(parts.kind, 1.0) * parts.bytes
         return Demand(0.0, moved, moved)

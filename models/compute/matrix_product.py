@@ -24,7 +24,7 @@ class Product(NamedTuple):
 def product(parts: Signature) -> Product | None:
     """Matrix product of an op; None for other ops and for missing shapes.
 
-    >>> from ...sim.signature import parse
+    >>> from ...sim.signature import parse_signature
     >>> product(parse("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
     Product(batch=1, m=32, n=32, k=16)
     >>> product(parse("compute:aten::bmm bf16[4x8x16] bf16[4x16x32]"))

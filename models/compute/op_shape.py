@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...sim.signature import Operand, Signature, parse
+from ...sim.signature import Operand, Signature, parse_signature
 from .demand import demand
 from .matrix_product import product
 
@@ -101,7 +101,7 @@ def op_shape(signature: str) -> OpShape | None:
     >>> op_shape("compute:my::op bf16[8]").family
     'stream'
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     if parts.kind != "compute" or not parts.operands:
         return None
     whole, _, helper = parts.op.partition("/")

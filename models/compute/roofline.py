@@ -21,7 +21,7 @@ from ...sim.coded import Coded
 from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ...sim.system import System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streamed
@@ -316,7 +316,7 @@ class Roofline(Backend):
 
     def _product(self, text: str) -> tuple[float, float]:
         """Launch seconds and tile factor of one signature."""
-        parts = parse(text)
+        parts = parse_signature(text)
         shape, fp8 = product(parts), COMPUTED_AS.get(parts.dtype, parts.dtype) == "fp8"
         launch = self.launch_fp8 if fp8 else self.launch
         if shape is None or not math.prod(shape):
@@ -392,5 +392,5 @@ def computed_in(text: str) -> str:
     >>> computed_in("compute:aten::mm fp8_e5m2[8x8] fp8[8x8]")
     'fp8'
     """
-    dtype = parse(text).dtype
+    dtype = parse_signature(text).dtype
     return COMPUTED_AS.get(dtype, dtype)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Ops
-from ...sim.signature import Signature, parse
+from ...sim.signature import Signature, parse_signature
 from ...sim.system import System
 from .interpolation import MeasuredPoints, logs
 
@@ -90,7 +90,9 @@ class MeasuredTable(Backend):
         self._measured = {t: float(np.median(s)) for t, s in found.items()}
         families: dict[Family, list[tuple[list[int], float]]] = {}
         for text, s in self._measured.items():
-            families.setdefault(_family(parse(text)), []).append((_sizes(parse(text)), s))
+            families.setdefault(_family(parse_signature(text)), []).append(
+                (_sizes(parse_signature(text)), s)
+            )
         self._families = {f: MeasuredPoints(rows) for f, rows in families.items()}
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
@@ -103,7 +105,7 @@ class MeasuredTable(Backend):
     def _has(self, text: str) -> bool:
         if text in self._measured:
             return True
-        parts = parse(text)
+        parts = parse_signature(text)
         family = self._families.get(_family(parts))
         if family is None or self.outside == "warn":
             return family is not None
@@ -148,7 +150,7 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
         found = np.array([self._measured.get(t, np.nan) for t in texts])
         missing: dict[Family, list[int]] = {}
         for i in np.flatnonzero(np.isnan(found)).tolist():
-            missing.setdefault(_family(parse(texts[i])), []).append(i)
+            missing.setdefault(_family(parse_signature(texts[i])), []).append(i)
         for family, rows in missing.items():
             found[rows] = self._interpolate(family, [texts[i] for i in rows])
         return found
@@ -161,7 +163,7 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
                 f"{self.source}: nothing like {texts[0]!r} was measured; measure it, or bind "
                 "'roofline'"
             )
-        sizes = logs([_sizes(parse(t)) for t in texts])
+        sizes = logs([_sizes(parse_signature(t)) for t in texts])
         found = family.inside(sizes)
         for i in np.flatnonzero(np.isnan(found)).tolist():
             if self.outside == "refuse":

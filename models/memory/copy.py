@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...sim.backend import Backend, Timing, Usage, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Ops, require
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ...sim.system import System
 from ...sim.units import Seconds
 
@@ -63,7 +63,7 @@ class Copy(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether its bytes and its direction are known."""
-        known = [parse(s).name in PATHS for s in ops.signatures]
+        known = [parse_signature(s).name in PATHS for s in ops.signatures]
         return np.array([*known, False])[ops.signature] & ~np.isnan(ops.bytes)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
@@ -72,7 +72,7 @@ class Copy(Backend):
         if ops.at is None:
             raise BackendError("copy: asked without a machine; place the graph first")
         system = ops.at.system
-        names = [parse(s).name for s in ops.signatures]
+        names = [parse_signature(s).name for s in ops.signatures]
         asked = zip(ops.at.component.tolist(), ops.signature.tolist(), strict=True)
         usage_by_op: dict[tuple[int, int], dict[int, float]] = {}
         uses = []

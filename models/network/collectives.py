@@ -17,7 +17,7 @@ from ...sim.backend import Backend, Timing, Usage, backend
 from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ...sim.system import CORE, System
 from ...sim.units import ByteRate, Ratio, Seconds
 from .algorithms import ALGORITHMS
@@ -383,7 +383,7 @@ def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
 
 def _names(ops: Ops) -> list[str]:
     """Name of each row's collective; ``send`` and ``recv`` for those."""
-    parsed = [parse(s).name for s in ops.signatures]
+    parsed = [parse_signature(s).name for s in ops.signatures]
     plain = {int(Kind.SEND): "send", int(Kind.RECV): "recv"}
     rows = zip(ops.kind.tolist(), ops.signature.tolist(), strict=True)
     return [plain.get(kind) or (parsed[s] if s >= 0 else "unknown") for kind, s in rows]

@@ -18,7 +18,7 @@ from ...sim.flat_graph import FlatGraph
 from ...sim.graph import Builder, Graph
 from ...sim.op_times import OpTimes
 from ...sim.ops import DTYPES, Kind
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from .algorithms import ALGORITHMS
 from .steps import Algorithm
 
@@ -205,7 +205,7 @@ class _Expansion:
         )
 
     def _steps(self, op: int, n: int) -> tuple[str, Iterator[Sends]]:
-        name = parse(self.block.ops.signature_text(op) or "collective:unknown").name
+        name = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         if n < 2:
             return name, iter(())
         able = {a.name: a for a in ALGORITHMS.get(name, {}).values() if written_out(a)}

@@ -7,7 +7,7 @@ each workload declares its own.
 from __future__ import annotations
 
 from ...sim.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
-from ...sim.metric import named as named_of
+from ...sim.metric import find_metric as named_of
 from .later import planned_release
 from .settings import known_workloads
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...sim.errors import ScenarioError
 from ...sim.metric import LAST, PERCENTILE, SPREAD
-from ...sim.metric import named as named_in
+from ...sim.metric import find_metric as named_in
 from ...sim.sampling import MAIN
 from ...sim.workload import Samples, Workload
 from ..config.metrics import METRICS

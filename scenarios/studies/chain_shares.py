@@ -13,12 +13,12 @@ import numpy as np
 
 from ...models.compute.chain import Chain, largest_ops
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import Altered
+from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend, uncontended_seconds
-from ...sim.binding import questions
+from ...sim.binding import questions_by_backend
 from ...sim.graph import Graph
 from ...sim.ops import Kind, Ops
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 from ...sim.system import System
 
 LISTED = 5  # of the largest ops that only a recording answers
@@ -38,7 +38,7 @@ def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> di
     """
     asked: dict[str, list[tuple[Chain, Ops]]] = {}
     for graph in (g for g in graphs if g.template is None):
-        for who, _, ops in questions(graph, bound):
+        for who, _, ops in questions_by_backend(graph, bound):
             if (chain := _chain(who)) is not None and not chain.online:
                 for kind, own in _by_kind(ops):
                     asked.setdefault(kind, []).append((chain, own))
@@ -61,7 +61,7 @@ def has_chain(backend: Backend) -> bool:
 
 
 def _chain(backend: Backend) -> Chain | None:
-    if isinstance(backend, Altered):
+    if isinstance(backend, AlteredBackend):
         return _chain(backend.inner)
     return backend if isinstance(backend, Chain) else None
 
@@ -78,7 +78,7 @@ def _name(text: str) -> str:
     """Kind and name of an op of any shape; of one without a signature, its kind."""
     if ":" not in text:
         return text
-    parts = parse(text)
+    parts = parse_signature(text)
     return f"{parts.kind}:{parts.op or parts.name}"
 
 

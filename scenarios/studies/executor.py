@@ -50,10 +50,10 @@ def engine_beside(engine: str) -> Iterator[None]:
 
 def _run_once() -> None:
     from ...sim.core.engine import CoreEngine
-    from ...sim.engine_literal import Case, lowered, parts
+    from ...sim.engine_literal import LiteralOp, literal_components, literal_graph
 
-    engine = CoreEngine(parts((1,), (-1,)))
-    engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=1)] * 2))
+    engine = CoreEngine(literal_components((1,), (-1,)))
+    engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=1)] * 2))
     engine.run()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...hil.drivers.torch_layers import strides_between
-from ...sim.signature import parse
+from ...sim.signature import parse_signature
 
 BACKWARD = ("aten::convolution_backward", "aten::_slow_conv2d_backward")
 FORWARD = (
@@ -31,7 +31,7 @@ def strides_of(signatures: Iterable[str]) -> dict[str, int]:
     ... ])
     {'compute:aten::convolution fp32[8x3x64x64] fp32[64x3x7x7]': 2}
     """
-    every = [parse(s) for s in dict.fromkeys(signatures)]
+    every = [parse_signature(s) for s in dict.fromkeys(signatures)]
     found: dict[tuple[str, ...], int] = {}
     for one in every:
         if one.name in BACKWARD and len(one.operands) >= 3:

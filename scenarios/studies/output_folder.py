@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...sim.atomic_folder import staged
+from ...sim.atomic_folder import replace_folder_on_success
 from ...sim.errors import ScenarioError
 from ..config.reading.resolution import resolved_yaml
 from ..config.scenario import Scenario
@@ -52,7 +52,7 @@ def replaced_folder(target: Path) -> Iterator[Path]:
         It cannot be written.
     """
     try:
-        with staged(target) as whole:
+        with replace_folder_on_success(target) as whole:
             yield whole
     except OSError as error:
         raise ScenarioError(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...sim.binding import refusals
+from ...sim.binding import backend_refusals
 from ...sim.graph import Graph
 from ...sim.place import place
 from ..config.binding import meant
@@ -48,7 +48,7 @@ def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
     known = (g for g in _graphs(point) if g.template is None)  # not written out unless it must be
-    for _, asked, why in (r for graph in known for r in refusals(graph, simulation.bound)):
+    for _, asked, why in (r for graph in known for r in backend_refusals(graph, simulation.bound)):
         glob = meant(globs, simulation.system.components[asked[0]], names)
         op, why = _split_message(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.analysis.activity import activities, activity
+from ...sim.analysis.activity import activity, activity_by_window
 from ...sim.analysis.periods import counted_edges
-from ...sim.analysis.sensitivity import Change, faster
+from ...sim.analysis.sensitivity import SpeedupEffect, faster
 from ...sim.periodic import Periodic
 from ...sim.result import Result
 from ...sim.units import seconds
@@ -67,7 +67,7 @@ class Study:
         from ...reports.headline import column
         from ...reports.numbers import change, format_quantity
         from ...reports.run.answer import sentences
-        from ...sim.analysis.notebook import table
+        from ...sim.analysis.notebook import html_table
 
         plain = self.summary.to_dict()
         asked = plain["answer"]
@@ -77,7 +77,9 @@ class Study:
             for name, p in plain["points"].items()
         ]  # fmt: skip
         paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
-        return paragraphs + table(self.scenario.name, rows, ("variant", column(asked), "change"))
+        return paragraphs + html_table(
+            self.scenario.name, rows, ("variant", column(asked), "change")
+        )
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
@@ -239,7 +241,7 @@ def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
     if others or not isinstance(only, Periodic):
         return activity(result)
     edges = counted_edges(result, only.warm_up, only.counted)
-    return {box: t.mean(axis=0) for box, t in activities(result, edges).items()}
+    return {box: t.mean(axis=0) for box, t in activity_by_window(result, edges).items()}
 
 
 def by_job(of: VariantResults) -> dict[str, Any]:
@@ -292,7 +294,7 @@ def _shortfall(that: Condition, metrics: Mapping[str, Value], answer: StudyAnswe
 
 def what_if_faster(
     of: VariantResults, factor: float = 1.1, each: MapFunction = map
-) -> list[Change]:
+) -> list[SpeedupEffect]:
     """Every kind of component 10 % faster, and free: by running again, unless devices drive it.
 
     Of a job with periods it says what becomes of the makespan, else of the answer.

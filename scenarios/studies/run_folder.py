@@ -20,7 +20,7 @@ from ...reports.export.perfetto import write_timeline
 from ...reports.export.tables import write_ops
 from ...reports.run.run_page import write_report
 from ...sim.errors import ScenarioError
-from ...sim.lowering import scales
+from ...sim.lowering import scale_exponents_by_unit
 from ..config.hil_settings import journal_name
 from ..config.scenario import Scenario
 from .answers import usual
@@ -118,7 +118,7 @@ def manifest(
         "command": command,
         "seed": scenario.run.seed,
         "engine": scenario.run.engine,
-        "rate_scale": {v: scales(r.system) for v, r in study.results.items()},
+        "rate_scale": {v: scale_exponents_by_unit(r.system) for v, r in study.results.items()},
         "left_out": left_out,
         "versions": versions(),
         "host": platform.platform(),

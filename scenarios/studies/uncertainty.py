@@ -21,8 +21,8 @@ from ...models.compute.recorded import Recorded
 from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
 from ...models.value_doubts import END, Ends, from_median, unjudged
-from ...sim.analysis.erring import doubted_seconds, erring
-from ...sim.analysis.sensitivity import Altered, altered
+from ...sim.analysis.erring import doubted_seconds, simulation_with_doubts
+from ...sim.analysis.sensitivity import AlteredBackend, altered
 from ...sim.backend import Backend
 from ...sim.binding import bind
 from ...sim.simulation import Simulation
@@ -103,7 +103,7 @@ def _undoubted(backend: Backend) -> bool:
 
 def tells_doubts(backend: Backend | None) -> bool:
     """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
-    if isinstance(backend, Altered):
+    if isinstance(backend, AlteredBackend):
         return tells_doubts(backend.inner)
     if isinstance(backend, Chain):
         return all(map(tells_doubts, backend.links))
@@ -193,7 +193,9 @@ def with_errors(of: VariantResults, errors: ErrorSources, each: MapFunction) -> 
         quick, slow = blind_ends()
         ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
     for names in errors.families:
-        slower, quicker = (erring(simulation, names, p, unjudged()) for p in (END, 1 - END))
+        slower, quicker = (
+            simulation_with_doubts(simulation, names, p, unjudged()) for p in (END, 1 - END)
+        )
         ways[_name(names)] = slower, quicker
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]

@@ -13,7 +13,7 @@ from ...models.compute.chain import Chain
 from ...models.compute.kernels import load
 from ...models.compute.roofline import ROOFLINE, Roofline
 from ...models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, END, UNMEASURED_TIME, Ends
-from ...sim.analysis.sensitivity import Altered
+from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend
 from ...sim.doubt import Doubt
 from ..config.scenario import Origin, Scenario
@@ -67,7 +67,7 @@ def blind_gpus(scenarios: Iterable[Scenario]) -> bool:
 
 def blind(backend: Backend | None) -> bool:
     """Whether a backend predicts kernels by a roofline that was fitted to nothing."""
-    if isinstance(backend, Altered):
+    if isinstance(backend, AlteredBackend):
         return blind(backend.inner)
     if isinstance(backend, Chain):
         return any(map(blind, backend.links))

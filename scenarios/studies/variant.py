@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...models.compute.chain import Chain
 from ...models.compute.jitter import spread, typical
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import Altered
+from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend, Spread
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
@@ -278,7 +278,7 @@ def _with_variation(backend: Backend, varies: Spread | None) -> Backend:
     made = copy(backend)
     if isinstance(made, Recorded):
         made.spread = varies
-    elif isinstance(made, Altered):
+    elif isinstance(made, AlteredBackend):
         made.inner = _with_variation(made.inner, varies)
     elif isinstance(made, Chain):
         made.links = tuple(_with_variation(link, varies) for link in made.links)

@@ -28,7 +28,7 @@ from ..ops import Kind
 from ..roles import NETWORK
 from ..run_record import RunRecord
 from ..units import seconds
-from .holdings import holders
+from .holdings import op_id_of_each_claim
 from .periods import step_edges
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
@@ -96,17 +96,19 @@ def activity(
     if window is None and kept is not None and kept.boxes is not None:
         return dict(zip(BOXES, seconds(kept.boxes.sum(axis=1), result.tick), strict=True))
     edges = np.array(window or (first, first + result.makespan_ticks), np.int64)
-    return {box: total[0] for box, total in activities(result, edges).items()}
+    return {box: total[0] for box, total in activity_by_window(result, edges).items()}
 
 
-def exposed(result: RunRecord) -> NDArray[np.float64]:
+def exposed_communication_seconds(result: RunRecord) -> NDArray[np.float64]:
     """(k, ranks) s of exposed communication in each period, or in the whole run without any."""
     if result.summary is not None and result.summary.exposed is not None:
         return seconds(result.summary.exposed, result.tick)
-    return activities(result, step_edges(result))["exposed_communication"]
+    return activity_by_window(result, step_edges(result))["exposed_communication"]
 
 
-def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+def activity_by_window(
+    result: RunRecord, edges: NDArray[np.int64]
+) -> dict[str, NDArray[np.float64]]:
     """Seconds of each rank in each box, in consecutive windows.
 
     Parameters
@@ -120,16 +122,16 @@ def activities(result: RunRecord, edges: NDArray[np.int64]) -> dict[str, NDArray
     """
     if result.written is None:
         return _boxes_of_aggregates(result, edges)
-    boxes = seconds(ticks(result, edges), result.tick)
+    boxes = seconds(box_ticks(result, edges), result.tick)
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def box_ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """(7, k, ranks) ticks in each box between the edges, of a result with one row per op."""
-    return boxes_of(busy(result), edges, result.ranks, compiled=False)
+    return box_ticks_of_places(busy_intervals(result), edges, result.ranks, compiled=False)
 
 
-def boxes_of(
+def box_ticks_of_places(
     places: BusyIntervals, edges: NDArray[np.int64], ranks: int, *, compiled: bool
 ) -> NDArray[np.int64]:
     """(7, k, ranks) ticks in each box between the edges, from a table of places.
@@ -149,7 +151,7 @@ def boxes_of(
     for first in range(0, ranks, most):
         own = range(first, min(first + most, ranks))
         of_own = spans if len(own) == ranks else spans.of(own)
-        found[:, :, first : own.stop] = _on_line(of_own, own, edges)
+        found[:, :, first : own.stop] = _box_ticks_on_one_timeline(of_own, own, edges)
     return found
 
 
@@ -169,7 +171,7 @@ def _boxes_of_aggregates(
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def busy(result: RunRecord) -> BusyIntervals:
+def busy_intervals(result: RunRecord) -> BusyIntervals:
     """Busy intervals of all ops that ended."""
     found = []
     columns = result.columns
@@ -200,7 +202,7 @@ def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
     waited = np.flatnonzero(columns.asked < columns.granted)
     if not len(waited):
         return []
-    op, which = np.unique(holders(result)[waited], return_inverse=True)
+    op, which = np.unique(op_id_of_each_claim(result)[waited], return_inverse=True)
     asked, granted = np.full(len(op), MAX_TICK), np.full(len(op), NEVER, np.int64)
     np.minimum.at(asked, which, columns.asked[waited])
     np.maximum.at(granted, which, columns.granted[waited])
@@ -228,7 +230,9 @@ def _active_spans(of: BusyIntervals, edges: NDArray[np.int64]) -> ActiveSpans:
     return ActiveSpans(rank, layer, *(np.clip(c, edges[0], edges[-1]) for c in (start, end)))
 
 
-def _on_line(spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def _box_ticks_on_one_timeline(
+    spans: ActiveSpans, ranks: range, edges: NDArray[np.int64]
+) -> NDArray[np.int64]:
     """(7, k, ranks) The boxes of some ranks, whose windows lie one after the other on one line.
 
     A box is the difference of two unions: the memory box, say, is what copies add to what

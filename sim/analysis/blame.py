@@ -30,8 +30,8 @@ from ..ops import Kind
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
-from .flow_history import Bound, FlowHistory
-from .holdings import CapacityWait, holders
+from .flow_history import FlowHistory, RateBound
+from .holdings import CapacityWait, op_id_of_each_claim
 
 RELEASE, PROCESS, GAP = "release", "process", "gap"
 
@@ -82,11 +82,11 @@ class Blame:
 
 def blame(result: RunRecord) -> Blame:
     """Critical path of a run with every tick charged; see :meth:`Result.blame`."""
-    walk = _Walk(result)
+    walk = _CriticalPathWalk(result)
     return Blame(tuple(walk.path()), result.tick, walk.others.ticks)
 
 
-class _Ends:
+class _OpsByEnd:
     """Ops in the order of their ends."""
 
     def __init__(self, end: NDArray[np.int64], ops: NDArray[np.int64]):
@@ -105,7 +105,7 @@ class _Ends:
         return int(self._ends[i - 1]) if i else first
 
 
-class _Others:
+class _InterferenceTally:
     """Tally of a job's critical-path ticks that are due to ops of other jobs (interference)."""
 
     def __init__(self, result: RunRecord):
@@ -113,7 +113,7 @@ class _Others:
         self.job = -1 if result.whole is None else self.whole.jobs.index(result.jobs[0])
         self.ticks: dict[str, int] = {}
 
-    def are_of(self, op: int) -> bool:
+    def is_from_other_job(self, op: int) -> bool:
         """Whether an op is of another job and took time."""
         if self.job < 0 or self.whole.job.item(op) == self.job:
             return False
@@ -126,7 +126,7 @@ class _Others:
             who = self.whole.jobs[self.whole.job.item(op)]
             self.ticks[who] = self.ticks.get(who, 0) + ticks
 
-    def shared(self, bound: Bound) -> None:
+    def shared(self, bound: RateBound) -> None:
         """Add to the tally the share of a saturated component's rate that other jobs used."""
         if self.job < 0:
             return
@@ -140,7 +140,7 @@ class _Others:
             self.took(op, (bound.end - bound.start) * taken // max(whole, 1))
 
 
-class _Walk:
+class _CriticalPathWalk:
     """Backward walk over a job's critical path, from the last end to the first release.
 
     Ops have the numbers that they have in the whole run.
@@ -150,14 +150,16 @@ class _Walk:
         whole = result.whole or result
         self.result, self.columns = result, whole.columns
         self.first = result.first_release
-        self.others = _Others(result)
-        self.history = _History(whole, self.others)
+        self.others = _InterferenceTally(result)
+        self.history = _RunLookup(whole, self.others)
         ended = np.flatnonzero(self.columns.end != NEVER)
-        self.all = self.own = _Ends(self.columns.end, ended)
+        self.all = self.own = _OpsByEnd(self.columns.end, ended)
         self.rows: NDArray[np.int64] | None = None  # of the job, where it is one of several
         if result.whole is not None:
             self.rows = whole.rows(self.others.job)
-            self.own = _Ends(self.columns.end, np.intersect1d(ended, self.rows, assume_unique=True))
+            self.own = _OpsByEnd(
+                self.columns.end, np.intersect1d(ended, self.rows, assume_unique=True)
+            )
         self.opening = next((r.first for r in whole.runs if self.others.job in (-1, r.job)), -1)
         self.seen: set[int] = set()
         self.by = ""  # the process that submitted the op last looked at
@@ -209,7 +211,7 @@ class _Walk:
     def _charge_idle_time(self, now: int, found: list[Charge]) -> int:
         """Charge a time without ops to a process, or the capacity it waited for; tick it began."""
         earlier = max(self.own.last_before(now, self.first), self.first)
-        wait = self.history.wait_of(self.by, now)
+        wait = self.history.last_wait_of_process(self.by, now)
         if wait is None or wait.granted < earlier:
             found.append(Charge(earlier, now, -1, PROCESS))
             return earlier
@@ -231,8 +233,8 @@ class _Walk:
         queued = ready if wait is None else max(wait.granted, ready)
         while queued < start:  # it waited for a slot
             ops = self._ended_with_slot(run, row, start)
-            other = next((i for i in ops if self.others.are_of(i)), None)
-            mine = self._first_unvisited(i for i in ops if not self.others.are_of(i))
+            other = next((i for i in ops if self.others.is_from_other_job(i)), None)
+            mine = self._first_unvisited(i for i in ops if not self.others.is_from_other_job(i))
             if mine is not None or other is None:
                 return start, mine
             since = max(int(self.columns.start[other]), queued)
@@ -248,7 +250,7 @@ class _Walk:
         if run.first == self.opening and run.at == self.first < start == release:
             found.append(Charge(self.first, start, -1, RELEASE))
             return self.first, None
-        process = self.history.wait_of(self.by, start)
+        process = self.history.last_wait_of_process(self.by, start)
         if process is not None and process.granted == start:
             return start, None
         return start, self._ended_at(start)
@@ -272,7 +274,7 @@ class _Walk:
         return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
 
 
-class _Links(NamedTuple):
+class _CriticalLinks(NamedTuple):
     """Start, critical predecessor and charged component of each op of a graph, where there is one.
 
     ``reason`` is the last row that it waited for and that ended when it became ready and started;
@@ -284,15 +286,15 @@ class _Links(NamedTuple):
     who: NDArray[np.object_]
 
 
-class _History:
+class _RunLookup:
     """Lookups of single ops in a run: graph, dependencies, slots, waits and charges."""
 
-    def __init__(self, result: RunRecord, others: _Others):
+    def __init__(self, result: RunRecord, others: _InterferenceTally):
         self.result, self.others = result, others
         self.firsts = [r.first for r in result.runs]
         self.flights = FlowHistory(result)
         self._incoming: dict[int, Csr] = {}
-        self._links: dict[int, _Links] = {}
+        self._links: dict[int, _CriticalLinks] = {}
         self._slots: dict[int, NDArray[np.int32]] = {}
 
     def where(self, op: int) -> tuple[SubmittedRun, int]:
@@ -304,7 +306,7 @@ class _History:
     def _capacity_claims(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Op and component of each claim on a capacity, ascending by op."""
         component = [run.lowered.claims.component for run in self.result.runs]
-        return holders(self.result), np.concatenate([np.empty(0, np.int32), *component])
+        return op_id_of_each_claim(self.result), np.concatenate([np.empty(0, np.int32), *component])
 
     def wait(self, op: int) -> CapacityWait | None:
         """Last wait of an op for a capacity, None without one."""
@@ -329,7 +331,7 @@ class _History:
             found.setdefault(names[who], []).append(CapacityWait(component, asked, granted))
         return found
 
-    def wait_of(self, process: str, now: int) -> CapacityWait | None:
+    def last_wait_of_process(self, process: str, now: int) -> CapacityWait | None:
         """Last wait of a process that had ended by then, None without one."""
         waits = self._waits_of_processes.get(process, [])
         at = bisect_right(waits, now, key=lambda wait: wait.granted)
@@ -339,13 +341,13 @@ class _History:
         release = run.lowered.release
         return int(release[row]) if len(release) else 0
 
-    def links(self, run: SubmittedRun) -> _Links:
+    def links(self, run: SubmittedRun) -> _CriticalLinks:
         """Start, predecessor and charge of each op of a graph, computed once."""
         if run.first not in self._links:
             self._links[run.first] = self._links_of_run(run)
         return self._links[run.first]
 
-    def _links_of_run(self, run: SubmittedRun) -> _Links:
+    def _links_of_run(self, run: SubmittedRun) -> _CriticalLinks:
         columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
         rows = slice(run.first, run.first + len(block))
         start, end = columns.start[rows], columns.end[rows]
@@ -359,7 +361,7 @@ class _History:
         plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
         plain[[op - run.first for op in self.result.moved if rows.start <= op < rows.stop]] = False
         who = names[np.where(idle, -1, run.answers.component)]
-        return _Links(start, np.where(plain, reason, -1), who)
+        return _CriticalLinks(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: SubmittedRun, row: int) -> list[int]:
         """Rows that any place of a row waits for."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Backend, Timing, uncontended_seconds
-from ..binding import questions
+from ..binding import questions_by_backend
 from ..doubt import Doubt
 from ..graph import Graph
 from ..ops import Ops
@@ -23,10 +23,10 @@ from ..simulation import Simulation
 from ..system import System
 
 
-class Erring(Backend):
+class ErringBackend(Backend):
     """Backend whose answers about some families are as wrong as their doubts say.
 
-    Like ``Altered`` it asks a copy of the other backend, but for a device.
+    Like ``AlteredBackend`` it asks a copy of the other backend, but for a device.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class Erring(Backend):
         self.unjudged = unjudged
         self.online, self.uniform, self.source = inner.online, inner.uniform, inner.source
 
-    def __copy__(self) -> Erring:
+    def __copy__(self) -> ErringBackend:
         """Copy, with a copy of the other backend."""
-        return Erring(self.inner, self.families, self.probability, self.unjudged)
+        return ErringBackend(self.inner, self.families, self.probability, self.unjudged)
 
     def open(self, system: System) -> None:
         """Open the other backend."""
@@ -74,10 +74,10 @@ class Erring(Backend):
         return (doubt if doubt.quantiles else self.unjudged).factor(self.probability)
 
 
-def erring(
+def simulation_with_doubts(
     simulation: Simulation, families: Iterable[str], probability: float, unjudged: Doubt
 ) -> Simulation:
-    """Simulation in which ops of these families take what their doubts say; see ``Erring``.
+    """Simulation in which ops of these families take what their doubts say; see ``ErringBackend``.
 
     Examples
     --------
@@ -91,12 +91,13 @@ def erring(
     >>> _ = build.op(Kind.COMPUTE)
     >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
     >>> simulation = Simulation(system, {"node0.gpu0": Model()}, engine="reference")
-    >>> slow = erring(simulation, ["norm"], 0.95, unjudged=Doubt("", "", (-1.0, 1.0)))
+    >>> wide = Doubt("", "", (-1.0, 1.0))
+    >>> slow = simulation_with_doubts(simulation, ["norm"], 0.95, unjudged=wide)
     >>> round(slow.run(build.graph()).makespan, 2)
     2.01
     """
     backends = simulation.backends
-    made = {id(b): Erring(b, families, probability, unjudged) for b in backends.values()}
+    made = {id(b): ErringBackend(b, families, probability, unjudged) for b in backends.values()}
     return replace(simulation, backends={name: made[id(b)] for name, b in backends.items()})
 
 
@@ -110,7 +111,7 @@ def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) ->
     """
     found: dict[str, float] = {}
     for graph in (g for g in graphs if g.template is None):
-        for who, _, ops in questions(graph, bound):
+        for who, _, ops in questions_by_backend(graph, bound):
             said = None if who.online else who.timing(ops)
             if said is None or said.doubt is None:
                 continue

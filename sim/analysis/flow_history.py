@@ -14,7 +14,7 @@ from ..engine_api import NEVER, ONE
 from ..run_record import RunRecord
 
 
-class Bound(NamedTuple):
+class RateBound(NamedTuple):
     """Component that bounds a flow between two ticks.
 
     Parameters
@@ -49,7 +49,7 @@ class FlowHistory:
             found.append(whole[:, (end != NEVER) & (end > begin)])
         return np.concatenate(found, axis=1)
 
-    def bounds(self, op: int, start: int, end: int) -> Iterator[Bound]:
+    def bounds(self, op: int, start: int, end: int) -> Iterator[RateBound]:
         """Bounds of an op between two ticks of its work phase, in order."""
         _, begin, last, *_ = self._work_phase_table
         there = (begin < end) & (last > start)
@@ -59,7 +59,9 @@ class FlowHistory:
         cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
         for a, b in pairwise(sorted(cuts)):
             flying = np.flatnonzero(there & (begin <= a) & (last >= b))
-            yield Bound(a, b, *full_component(self._rates_at(a), self._flows_by_id(flying), op))
+            yield RateBound(
+                a, b, *bounding_component(self._rates_at(a), self._flows_by_id(flying), op)
+            )
 
     def _flows_by_id(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
         """Usage and limit of flows, by id."""
@@ -75,7 +77,7 @@ class FlowHistory:
         return rates | {c: rate for at, c, rate in self.result.rate_log if at <= tick}
 
 
-def full_component(
+def bounding_component(
     capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
 ) -> tuple[int | None, dict[int, int]]:
     """Component that bounds one flow under max-min fairness, and what each flow takes of it.
@@ -91,10 +93,10 @@ def full_component(
     Examples
     --------
     >>> flows = {0: ({7: ONE}, -1), 1: ({7: ONE, 8: ONE}, -1)}
-    >>> c, taken = full_component({7: 10, 8: 3}, flows, 0)
+    >>> c, taken = bounding_component({7: 10, 8: 3}, flows, 0)
     >>> c, {op: t // ONE for op, t in taken.items()}
     (7, {0: 7, 1: 3})
-    >>> full_component({7: 10, 8: 3}, flows, 1)[0]
+    >>> bounding_component({7: 10, 8: 3}, flows, 1)[0]
     8
     """
     rates: dict[int, int] = {}

@@ -6,20 +6,22 @@ from dataclasses import replace
 
 from ..aggregates import RunAggregates
 from ..run_record import RunRecord
-from .activity import boxes_of, busy
-from .metrics import in_work, shares
-from .op_sums import aggregates_of
+from .activity import box_ticks_of_places, busy_intervals
+from .metrics import slot_share_by_window, working_share_by_window
+from .op_sums import stored_or_summed_aggregates
 
 
-def summarised(result: RunRecord, keep: str) -> RunAggregates:
+def aggregates_of_op_rows(result: RunRecord, keep: str) -> RunAggregates:
     """Aggregates, at detail ``keep`` (``ranks`` or ``none``), of a run that has one row per op.
 
     Times by box come from compiled kernels, but of a run of the reference engine.
     """
-    sums = aggregates_of(result)
+    sums = stored_or_summed_aggregates(result)
     compiled, ranks = result.engine != "reference", sums.start.shape[1]
-    boxes = boxes_of(busy(result), sums.marks, ranks, compiled=compiled)
-    kept = sums.boxed(boxes, keep)
+    boxes = box_ticks_of_places(busy_intervals(result), sums.marks, ranks, compiled=compiled)
+    kept = sums.with_box_times(boxes, keep)
     if keep != "ranks":
         return kept
-    return replace(kept, windows=in_work(result), taken=shares(result))
+    return replace(
+        kept, windows=working_share_by_window(result), taken=slot_share_by_window(result)
+    )

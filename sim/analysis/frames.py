@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from ..engine_api import NEVER, State
 from ..run_record import RunRecord
 from ..units import seconds
-from .activity import exposed
-from .op_sums import aggregates_of
+from .activity import exposed_communication_seconds
+from .op_sums import stored_or_summed_aggregates
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def of_ops(result: RunRecord) -> pd.DataFrame:
+def op_frame(result: RunRecord) -> pd.DataFrame:
     """Table with one row per op, of a result that has rows; see :meth:`Result.frame`."""
     import pandas as pd
 
@@ -42,27 +42,27 @@ def of_ops(result: RunRecord) -> pd.DataFrame:
     )
 
 
-def of_ranks(result: RunRecord) -> pd.DataFrame:
+def rank_period_frame(result: RunRecord) -> pd.DataFrame:
     """Table with one row for each period of each rank; see :meth:`Result.rank_frame`."""
     import pandas as pd
 
     if len(result.jobs) > 1:
-        frames = {job: of_ranks(result.of(job)) for job in result.jobs}
+        frames = {job: rank_period_frame(result.of(job)) for job in result.jobs}
         return pd.concat(frames, names=["job"]).reset_index("job").reset_index(drop=True)
-    kept = aggregates_of(result)
+    kept = stored_or_summed_aggregates(result)
     step, rank = (a.ravel() for a in np.indices(kept.start.shape))
     return pd.DataFrame(
         {
             "rank": rank,
             **({"period": kept.steps[step]} if len(kept.steps) else {}),
-            "start_us": microseconds(result, kept.start),
-            "end_us": microseconds(result, kept.end),
-            "exposed_us": exposed(result).ravel() * 1e6,
+            "start_us": ticks_to_microseconds(result, kept.start),
+            "end_us": ticks_to_microseconds(result, kept.end),
+            "exposed_us": exposed_communication_seconds(result).ravel() * 1e6,
         }
     )
 
 
-def microseconds(result: RunRecord, at: NDArray[np.int64]) -> NDArray[np.float64]:
+def ticks_to_microseconds(result: RunRecord, at: NDArray[np.int64]) -> NDArray[np.float64]:
     """(n,) µs from ticks; NaN where nothing happened."""
     found = seconds(at.ravel(), result.tick)
     found[at.ravel() == NEVER] = np.nan

@@ -31,14 +31,14 @@ class CapacityWait(NamedTuple):
     granted: int
 
 
-def holders(result: RunRecord) -> Numbers:
+def op_id_of_each_claim(result: RunRecord) -> Numbers:
     """(claims,) id of the op of each claim on a capacity."""
     return np.concatenate(
         [np.empty(0, np.int64), *(r.first + r.lowered.claims.op for r in result.runs)]
     )
 
 
-def by_ops(result: RunRecord) -> HeldAmounts:
+def amounts_held_by_ops(result: RunRecord) -> HeldAmounts:
     """Amounts that ops held, one row per claim; to the end of the run where never given back.
 
     What is over is counted up to the last end of an op: one that is cancelled later may give back
@@ -55,7 +55,7 @@ def by_ops(result: RunRecord) -> HeldAmounts:
     return HeldAmounts(component, start, end, amount / _whole_capacity(result, component))
 
 
-def by_processes(result: RunRecord) -> HeldAmounts:
+def amounts_held_by_processes(result: RunRecord) -> HeldAmounts:
     """Changes of what processes held, each lasting to the end of the run."""
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last_tick(result))
@@ -64,9 +64,9 @@ def by_processes(result: RunRecord) -> HeldAmounts:
     )
 
 
-def held_by_processes(result: RunRecord) -> NDArray[np.float64]:
+def seconds_held_by_processes(result: RunRecord) -> NDArray[np.float64]:
     """(components,) s of holding the whole capacity that processes' holds add up to."""
-    held = by_processes(result)
+    held = amounts_held_by_processes(result)
     took = held.share * seconds(held.end - held.start, result.tick)
     found = np.zeros(len(result.parts))
     np.add.at(found, held.component, took)

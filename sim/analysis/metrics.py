@@ -17,8 +17,8 @@ from ..engine_api import NEVER
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import seconds
-from .activity import activities, exposed
-from .holdings import by_ops, by_processes
+from .activity import activity_by_window, exposed_communication_seconds
+from .holdings import amounts_held_by_ops, amounts_held_by_processes
 from .periods import counted_edges, period_edges, step_edges
 
 log = logging.getLogger(__name__)
@@ -81,9 +81,9 @@ def built_in_samples(
 def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> dict[str, Samples]:
     """Means over ranks of communication and waiting in each step, as far as they were kept."""
     if result.keep == "none":
-        steps = exposed(result)[warm_up : warm_up + len(edges) - 1]
+        steps = exposed_communication_seconds(result)[warm_up : warm_up + len(edges) - 1]
         return {"exposed_communication": steps.mean(axis=1)}
-    boxes = activities(result, edges)
+    boxes = activity_by_window(result, edges)
     return {
         "exposed_communication": boxes["exposed_communication"].mean(axis=1),
         "overlapped_communication": boxes["overlapped"].mean(axis=1),
@@ -100,22 +100,26 @@ def utilization_windows(result: RunRecord) -> dict[str, Samples]:
     out; what a flow moves is spread evenly over its work phase. Empty where neither the windows nor
     one row per op were kept.
     """
-    share = result.aggregates.windows if result.written is None else in_work(result)
+    share = result.aggregates.windows if result.written is None else working_share_by_window(result)
     if share is None:
         log.info("utilization over time is left out: of this run only its mean was kept")
         return {}
-    return _by_name(result, share)
+    return _samples_by_component_and_kind(result, share)
 
 
 def occupancy(result: RunRecord) -> dict[str, Samples]:
     """Samples of the slots taken over all slots of each component, as :func:`utilization`."""
-    share = result.aggregates.taken if result.written is None else shares(result)
+    share = result.aggregates.taken if result.written is None else slot_share_by_window(result)
     if share is None:
         return {}
-    return _by_name(result, np.where((result.parts.slots > 0)[:, None], share, 0.0))
+    return _samples_by_component_and_kind(
+        result, np.where((result.parts.slots > 0)[:, None], share, 0.0)
+    )
 
 
-def _by_name(result: RunRecord, share: NDArray[np.float64]) -> dict[str, Samples]:
+def _samples_by_component_and_kind(
+    result: RunRecord, share: NDArray[np.float64]
+) -> dict[str, Samples]:
     """Samples by component, the busiest first, and by kind."""
     found: dict[str, Samples] = {}
     mean = share.mean(axis=1)
@@ -127,17 +131,17 @@ def _by_name(result: RunRecord, share: NDArray[np.float64]) -> dict[str, Samples
     return found
 
 
-def in_work(result: RunRecord) -> NDArray[np.float64]:
+def working_share_by_window(result: RunRecord) -> NDArray[np.float64]:
     """(components, windows) share of time in which each works, of a result with one row per op."""
-    share, several = shares(result), overlapping(result)
+    share, several = slot_share_by_window(result), may_ops_overlap(result)
     if several.any():
-        edges, busy = _edges(result), np.zeros(share.shape)
-        _spread_over_periods(*busy_spans(result, several), None, edges, busy)
+        edges, busy = _window_edges(result), np.zeros(share.shape)
+        _spread_over_periods(*component_busy_spans(result, several), None, edges, busy)
         share[several] = (busy / np.maximum(np.diff(edges), 1e-300))[several]
     return share
 
 
-def overlapping(result: RunRecord) -> NDArray[np.bool_]:
+def may_ops_overlap(result: RunRecord) -> NDArray[np.bool_]:
     """(components,) whether ops of a component overlap without its working twice: GPUs, not hosts.
 
     A host has cores, and each works by itself.
@@ -146,7 +150,7 @@ def overlapping(result: RunRecord) -> NDArray[np.bool_]:
     return np.asarray((result.parts.slots > 1) & ~host)
 
 
-def busy_spans(
+def component_busy_spans(
     result: RunRecord, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Component, first and last tick of each span in which any slot of a component was taken."""
@@ -171,19 +175,19 @@ def busy_spans(
     return of[head], a[head], b[last]
 
 
-def _edges(result: RunRecord) -> NDArray[np.float64]:
+def _window_edges(result: RunRecord) -> NDArray[np.float64]:
     edges = result.first_release + np.linspace(0, result.makespan_ticks, WINDOWS + 1)
     return np.asarray(edges, np.float64)
 
 
-def shares(result: RunRecord) -> NDArray[np.float64]:
+def slot_share_by_window(result: RunRecord) -> NDArray[np.float64]:
     """(components, windows) share in use: slots taken over all slots, with one row per op."""
-    edges = _edges(result)
+    edges = _window_edges(result)
     busy = np.zeros((len(result.parts), WINDOWS))
     for run in result.runs:
         _add_slot_time(result, run, edges, busy)
         _add_rate_time(result, run, edges, busy)
-    for held in (by_ops(result), by_processes(result)):
+    for held in (amounts_held_by_ops(result), amounts_held_by_processes(result)):
         _spread_over_periods(held.component, held.start, held.end, held.share, edges, busy)
     width = np.maximum(np.diff(edges), 1e-300)
     share = busy / width / np.where(result.parts.slots > 0, result.parts.slots, 1)[:, None]

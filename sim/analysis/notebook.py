@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 
-def table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
+def html_table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """An HTML table with a title.
 
     Parameters
@@ -17,7 +17,7 @@ def table(title: str, rows: Iterable[Sequence[object]], head: Sequence[str] = ()
 
     Examples
     --------
-    >>> table("a < b", [("c", 1)])
+    >>> html_table("a < b", [("c", 1)])
     '<table><caption>a &lt; b</caption><tbody><tr><td>c</td><td>1</td></tr></tbody></table>'
     """
     names = "".join(f"<th>{escape(h)}</th>" for h in head)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import RunAggregates, add_ticks, heads
+from ..aggregates import RunAggregates, add_ticks, first_rows_of_equal_runs
 from ..engine_api import NEVER
 from ..ops import Kind
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import seconds
-from .holdings import by_ops, holders
+from .holdings import amounts_held_by_ops, op_id_of_each_claim
 
 CHUNK = 1 << 16  # places that are summed at once; they fit into a cache
 
@@ -22,7 +22,7 @@ CHUNK = 1 << 16  # places that are summed at once; they fit into a cache
 Rows = slice | NDArray[np.int64]
 
 
-def _chunks(run: SubmittedRun) -> Iterator[tuple[slice, Rows, Rows]]:
+def _place_slices(run: SubmittedRun) -> Iterator[tuple[slice, Rows, Rows]]:
     """Slices of the places of a graph, small enough for a cache, with the op of each and its id."""
     block, first = run.graph.explicit, run.first
     n, of = len(block), block.places.op
@@ -34,17 +34,17 @@ def _chunks(run: SubmittedRun) -> Iterator[tuple[slice, Rows, Rows]]:
         yield slice(n + a, n + a + len(op)), op, first + op
 
 
-def _where(there: NDArray[np.bool_], *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+def _select_columns(there: NDArray[np.bool_], *columns: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Columns of chosen rows; the columns themselves where that is all of them."""
     return columns if there.all() else tuple(c[there] for c in columns)
 
 
-def aggregates_of(result: RunRecord) -> RunAggregates:
+def stored_or_summed_aggregates(result: RunRecord) -> RunAggregates:
     """Aggregates of a run: the stored ones, else sums over its op rows, without a breakdown."""
-    return _Sums(result).kept() if result.summary is None else result.summary
+    return _OpRowSums(result).kept() if result.summary is None else result.summary
 
 
-class _Sums:
+class _OpRowSums:
     """Sums over the op rows of a run, which make its aggregates."""
 
     def __init__(self, result: RunRecord):
@@ -57,7 +57,9 @@ class _Sums:
         if len(self.result.jobs) > 1:
             return np.empty(0, np.int64)
         period = self.result.ops.period[: self.given][self.ended[: self.given]]
-        found = np.unique(period[heads(period)]).astype(np.int64)  # mostly listed side by side
+        found = np.unique(period[first_rows_of_equal_runs(period)]).astype(
+            np.int64
+        )  # mostly listed side by side
         return found[found >= 0]
 
     def kept(self) -> RunAggregates:
@@ -88,15 +90,15 @@ class _Sums:
         given = self.given is not None and len(steps)
         for run in self.result.runs[: 1 if given else None]:
             period_of, ranks_of = run.graph.explicit.ops.period, self.result.rank(run)
-            for place, op, ids in _chunks(run):
+            for place, op, ids in _place_slices(run):
                 there, period = self.ended[ids], period_of[op]
                 if len(steps):
                     there = there & (period >= 0)
-                period, rank, began, ended = _where(
+                period, rank, began, ended = _select_columns(
                     there, period, ranks_of[place], self.columns.start[ids], self.columns.end[ids]
                 )
                 if len(period):
-                    first = heads(period, rank)
+                    first = first_rows_of_equal_runs(period, rank)
                     step = np.searchsorted(steps, period[first]) if len(steps) else 0 * first
                     at: Any = step, rank[first]
                     np.minimum.at(start, at, np.minimum.reduceat(began, first))
@@ -112,9 +114,9 @@ class _Sums:
 
     def _slots(self, run: SubmittedRun, busy: NDArray[Any]) -> NDArray[Any]:
         slots, kind = self.result.slots(run), run.graph.ops.kind
-        for place, op, ids in _chunks(run):
+        for place, op, ids in _place_slices(run):
             slot = slots[place]
-            slot, of, took = _where(slot >= 0, slot, kind[op], self._ticks_taken(ids))
+            slot, of, took = _select_columns(slot >= 0, slot, kind[op], self._ticks_taken(ids))
             busy = add_ticks(busy, (slot, of), took)
         return busy
 
@@ -131,7 +133,10 @@ class _Sums:
         np.add.at(moved, at, work / rate[timing.usage.component])
 
     def _holds(self, moved: NDArray[np.float64]) -> None:
-        held, kind = by_ops(self.result), self.result.ops.kind[holders(self.result)]
+        held, kind = (
+            amounts_held_by_ops(self.result),
+            self.result.ops.kind[op_id_of_each_claim(self.result)],
+        )
         took = held.share * seconds(held.end - held.start, self.result.tick)
         np.add.at(moved, (held.component, kind), took)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import first_edge
+from ..aggregates import first_period_start_tick
 from ..engine_api import NEVER
 from ..run_record import RunRecord
 
@@ -67,4 +67,6 @@ def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
     np.maximum.at(last, of, np.maximum.reduceat(end, heads))
     first = np.minimum.reduceat(start, heads)[of == 0].min()
     last = np.maximum.accumulate(last)
-    return np.concatenate([[first_edge(first, outside.max(initial=NEVER), last[0])], last])
+    return np.concatenate(
+        [[first_period_start_tick(first, outside.max(initial=NEVER), last[0])], last]
+    )

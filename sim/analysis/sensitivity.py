@@ -26,7 +26,7 @@ MOST = 2**63 - 1  # of a capacity without end
 
 
 @dataclass(frozen=True)
-class Change:
+class SpeedupEffect:
     """Metric of a run as it is, with some components faster, and with them infinitely fast.
 
     Parameters
@@ -54,7 +54,7 @@ class Change:
         return self.free / self.base - 1 if self.base else 0.0
 
 
-class Altered(Backend):
+class AlteredBackend(Backend):
     """Backend of a machine on which some components take ``1 / factor`` of the time.
 
     With an infinite factor their ops take no time and nobody has to share them.
@@ -68,9 +68,9 @@ class Altered(Backend):
         self.chosen, self.factor = list(chosen), factor
         self.online, self.source = inner.online, inner.source
 
-    def __copy__(self) -> Altered:
+    def __copy__(self) -> AlteredBackend:
         """Copy, with a copy of the altered backend."""
-        return Altered(self.inner, self.chosen, self.factor)
+        return AlteredBackend(self.inner, self.chosen, self.factor)
 
     def open(self, system: System) -> None:
         """Open the altered backend."""
@@ -123,7 +123,7 @@ def faster(
     each: Callable[..., Iterable[float]] = map,
     base: float | None = None,
     of: Callable[[Result], float] = lambda result: result.makespan,
-) -> list[Change]:
+) -> list[SpeedupEffect]:
     """Change of the metric with each group of components ``factor`` times, then infinitely, faster.
 
     Parameters
@@ -158,7 +158,7 @@ def faster(
         base = of(run(simulation))
     found = [*each(lambda s: of(run(s)), asked)]
     return [
-        Change(group, base, *both)
+        SpeedupEffect(group, base, *both)
         for group, both in zip(groups, zip(found[::2], found[1::2], strict=True), strict=True)
     ]
 
@@ -179,7 +179,7 @@ def altered(
         kept = replace(quick, latency=part.latency, overhead=part.overhead)
         components[i] = kept if rates_only else quick
     own = () if rates_only else chosen
-    made = {id(b): Altered(b, own, factor) for b in simulation.backends.values()}
+    made = {id(b): AlteredBackend(b, own, factor) for b in simulation.backends.values()}
     return replace(
         simulation,
         system=replace(simulation.system, components=tuple(components)),

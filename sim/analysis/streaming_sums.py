@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
-from ..engine_api import MAX_TICK, NEVER, ComponentTable, Held, State
+from ..engine_api import MAX_TICK, NEVER, ComponentTable, HeldOpTimes, State
 from ..ops import Kind
 from ..prepared import PreparedRun
 from ..schedule import SubmittedRun, ranks_of
 from ..system import System
 from ..units import Seconds, seconds
-from .activity import LAYER_OF, LAYERS, BusyIntervals, boxes_of
+from .activity import LAYER_OF, LAYERS, BusyIntervals, box_ticks_of_places
 
 LATE = np.iinfo(np.int64).max
 NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")
@@ -29,7 +29,7 @@ Ticks = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Alike:
+class SameShapeGraphs:
     """Graphs of one shape, with the times of their places, one row per graph.
 
     Parameters
@@ -91,18 +91,18 @@ class StreamingSums:
         self.busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
         self.moved = np.zeros((len(parts), len(Kind)))
         self.sources: dict[str, int] = {}
-        self.spans = Spans(first)
+        self.spans = PeriodSpans(first)
         boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
-        self.line = RankLane(boxes, first, compiled)
+        self.line = RankBoxTicks(boxes, first, compiled)
         self.ranks, self.beside = 0, NEVER
-        self.held_yet: list[Alike] = []  # with graphs that are not over and hold
-        self.held_late: list[Alike] = []  # that gave back after the last end so far
+        self.held_yet: list[SameShapeGraphs] = []  # with graphs that are not over and hold
+        self.held_late: list[SameShapeGraphs] = []  # that gave back after the last end so far
         self.waited_yet: list[BusyIntervals] = []  # waits for capacities that may be counted or not
         self.rate = np.array([c.rate or np.inf for c in system.components], np.float64)
 
     def add(
         self,
-        held: Held,
+        held: HeldOpTimes,
         own: Sequence[int],
         runs: Sequence[SubmittedRun],
         now: int,
@@ -115,7 +115,7 @@ class StreamingSums:
         runs : of each graph that is held
         """
         until, rows = now, []
-        groups = list(alike(held, own, runs, self.given))
+        groups = list(group_graphs_by_shape(held, own, runs, self.given))
         self.held_yet, self.waited_yet = [], []
         for group in groups:
             self.ranks = max(self.ranks, ranks_of(group.run))
@@ -127,7 +127,7 @@ class StreamingSums:
                 self.moved += self._held_seconds(group, group.granted, group.returned, over)
                 self.held_late.append(group)
                 self.held_yet += [group] * (not over.all())
-                waits = Waits.of(group)
+                waits = CapacityWaits.of(group)
                 rows.append(waits.busy(group, waits.settled))
                 self.waited_yet.append(waits.busy(group, waits.open))
                 until = min(until, waits.reached)
@@ -137,7 +137,7 @@ class StreamingSums:
             until = min(until, _earliest_open_tick(group, self.spans))
         self.line.add(rows, self.spans.marks(), until, self.ranks)
 
-    def _sum_group(self, group: Alike) -> None:
+    def _sum_group(self, group: SameShapeGraphs) -> None:
         run, n = group.run, len(group.run.graph)
         block, fresh, end = run.graph.explicit, group.fresh[:, :n], group.end[:, :n]
         own = fresh & group.own[:, None]
@@ -166,7 +166,7 @@ class StreamingSums:
             np.add.at(self.moved, (usage.component, block.ops.kind[row]), work)
 
     def _held_seconds(
-        self, group: Alike, start: Ticks, end: Ticks, where: NDArray[np.bool_]
+        self, group: SameShapeGraphs, start: Ticks, end: Ticks, where: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """(components, kinds) s of holding, with the whole capacity held counted as 1."""
         claims, found = group.run.lowered.claims, np.zeros_like(self.moved)
@@ -204,11 +204,11 @@ class StreamingSums:
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
         boxes = self.line.between(found.marks, self.ranks)
         if self.keep == "ranks":
-            return found.boxed(boxes, "ranks")
+            return found.with_box_times(boxes, "ranks")
         return replace(found, exposed=boxes[0, 1:].copy())
 
 
-class Waits(NamedTuple):
+class CapacityWaits(NamedTuple):
     """Waits for capacities of ops of graphs of one shape, as (k, m) tables over ops that hold.
 
     Parameters
@@ -228,7 +228,7 @@ class Waits(NamedTuple):
     reached: int
 
     @classmethod
-    def of(cls, group: Alike) -> Waits:
+    def of(cls, group: SameShapeGraphs) -> CapacityWaits:
         """Waits of graphs of one shape."""
         op, heads = np.unique(group.run.lowered.claims.op, return_index=True)
         waited = group.asked < group.granted
@@ -244,7 +244,7 @@ class Waits(NamedTuple):
         settled = ever & (group.fresh[:, op] | gone)
         return cls(op.astype(np.int64), asked, granted, settled, ever & unsettled, reached)
 
-    def busy(self, group: Alike, which: NDArray[np.bool_]) -> BusyIntervals:
+    def busy(self, group: SameShapeGraphs, which: NDArray[np.bool_]) -> BusyIntervals:
         """Places of chosen waits: network places of no length that arrived early."""
         of = group.run.graph.explicit.op_of_place
         place = np.flatnonzero(np.isin(of, self.op))
@@ -256,7 +256,7 @@ class Waits(NamedTuple):
         return BusyIntervals(rank, network, self.asked[:, at][these], granted, granted)
 
 
-class Spans:
+class PeriodSpans:
     """First start and last end of the ops of each period on each rank.
 
     Ops in no period are taken for a period of their own, which is the only one where there is no
@@ -329,7 +329,7 @@ class Spans:
         return np.unique(np.append(self._end[rows].max(axis=1), first))
 
 
-class RankLane:
+class RankBoxTicks:
     """Ticks by box between marks, for the part of the run in which no op can end any more.
 
     A mark that is none any more was none of those that the run ends with: what began a period
@@ -357,16 +357,16 @@ class RankLane:
             return
         inner = self.marks[(self.marks > self.until) & (self.marks < until)]
         edges = np.concatenate([[self.until], inner, [until]])
-        found = boxes_of(self.rows, edges, ranks, compiled=self.compiled)
+        found = box_ticks_of_places(self.rows, edges, ranks, compiled=self.compiled)
         piece = np.searchsorted(self.marks, edges[:-1], side="right") - 1
-        _add_at(self.boxes, piece, found[self.which])
+        _add_at_columns(self.boxes, piece, found[self.which])
         self.rows, self.until = self.rows.after(until), until
 
     def _divide_at_marks(self, marks: Ticks, ranks: int) -> None:
         """Divide the sums at new marks; only the last piece, not yet certain, may be cut."""
         old, boxes = self.marks, np.zeros((len(self.which), len(marks), ranks), np.int64)
         piece = np.searchsorted(marks, old, side="right") - 1
-        _add_at(boxes[:, :, : self.boxes.shape[2]], piece, self.boxes)
+        _add_at_columns(boxes[:, :, : self.boxes.shape[2]], piece, self.boxes)
         self.marks, self.boxes = marks, boxes
 
     def between(self, marks: Ticks, ranks: int) -> NDArray[np.int64]:
@@ -388,7 +388,9 @@ class RankLane:
         return found
 
 
-def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> RunAggregates:
+def merge_job_aggregates(
+    sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]
+) -> RunAggregates:
     """Aggregates of several jobs as one window, with their ranks listed job after job.
 
     Parameters
@@ -418,39 +420,39 @@ def together(sums: Sequence[StreamingSums], kept: Sequence[RunAggregates]) -> Ru
     )
     windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing is before the only one
     if sums[0].keep == "ranks":
-        return found.boxed(windows, "ranks")
+        return found.with_box_times(windows, "ranks")
     return replace(found, exposed=windows[0, 1:].copy())
 
 
-def _add_at(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[np.int64]) -> None:
+def _add_at_columns(pieces: NDArray[np.int64], at: NDArray[Any], more: NDArray[np.int64]) -> None:
     """Add ``more``, (boxes, m, ranks) ticks, to the m columns ``at`` of pieces of the run."""
     where: Any = (slice(None), at)
     np.add.at(pieces, where, more)
 
 
-def alike(
-    held: Held, own: Sequence[int], runs: Sequence[SubmittedRun], given: int | None
-) -> Iterator[Alike]:
+def group_graphs_by_shape(
+    held: HeldOpTimes, own: Sequence[int], runs: Sequence[SubmittedRun], given: int | None
+) -> Iterator[SameShapeGraphs]:
     """Groups of graphs of one shape, among those in memory."""
     groups: dict[int, list[int]] = {}
     for k in own:
-        groups.setdefault(id(_shape_run(runs[k])), []).append(k)
+        groups.setdefault(id(_representative_run(runs[k])), []).append(k)
     first = np.array([g.first for g in held.graphs], np.int64)
     counts = np.array([given is None or g.index == given for g in held.graphs], np.bool_)
     for members in groups.values():
-        run = _shape_run(runs[members[0]])
+        run = _representative_run(runs[members[0]])
         at = held.base[members][:, None] + np.arange(len(run.lowered.slot))
         fresh = held.fresh[at]
-        yield Alike(
+        yield SameShapeGraphs(
             run, first[members], counts[members],
-            _ended_work(run, [runs[k] for k in members], fresh),
+            _work_of_ended_ops(run, [runs[k] for k in members], fresh),
             held.arrived[at], held.start[at], held.end[at], held.state[at], fresh,
-            held.over[members], *_claims(held, members, run, runs),
+            held.over[members], *_claim_ticks(held, members, run, runs),
         )  # fmt: skip
 
 
-def _claims(
-    held: Held, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
+def _claim_ticks(
+    held: HeldOpTimes, members: Sequence[int], shape: SubmittedRun, runs: Sequence[SubmittedRun]
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
     """Amount, and ticks asked, granted and returned, of each claim of each graph."""
     at = held.claim[members][:, None] + np.arange(len(shape.lowered.claims))
@@ -464,12 +466,12 @@ def _claimed_amount(run: SubmittedRun) -> Ticks:
     )
 
 
-def _shape_run(run: SubmittedRun) -> SubmittedRun:
+def _representative_run(run: SubmittedRun) -> SubmittedRun:
     """Run that stands for all graphs prepared as this one was; the run itself otherwise."""
     return run.submission.variant.run if isinstance(run, PreparedRun) else run
 
 
-def _ended_work(
+def _work_of_ended_ops(
     shape: SubmittedRun, runs: Sequence[SubmittedRun], fresh: NDArray[np.bool_]
 ) -> NDArray[np.float64] | None:
     """(n,) work of ops that ended, summed over graphs; None for a graph without work."""
@@ -484,7 +486,7 @@ def _ended_work(
     return found
 
 
-def _earliest_open_tick(group: Alike, spans: Spans) -> int:
+def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
     """Earliest tick that an op which has not ended may yet count from."""
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
@@ -498,7 +500,7 @@ def _earliest_open_tick(group: Alike, spans: Spans) -> int:
     return int(np.where(live, since, LATE).min(initial=LATE))
 
 
-def _busy_intervals(group: Alike) -> BusyIntervals:
+def _busy_intervals(group: SameShapeGraphs) -> BusyIntervals:
     """Places of ops that ended and keep something busy."""
     block = group.run.graph.explicit
     op = block.op_of_place

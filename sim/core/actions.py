@@ -9,12 +9,12 @@ import numpy as np
 import simpy
 
 from ..capacity_ledger import Grant
-from ..engine_api import NO_LIMIT, Answer, Loss, State, There
+from ..engine_api import NO_LIMIT, Answer, LostOp, State, There
 from ..media.max_min.medium import set_rate
-from ..moving import ALL, Left
-from ..validation import wrong_move
-from .capacity import ask, leave_line, let_go, mark_claim_queue
-from .op_end import leave_all
+from ..moving import ALL, RemainingWork
+from ..validation import why_move_refused
+from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
+from .op_end import withdraw_op
 from .slots import mark_slot_queue
 from .state_layout import (
     ASK,
@@ -60,7 +60,7 @@ class Actions(StateView):
         graph.awaited.clear()
         if len(graph.shape.flows) and self.store.failed.any():
             for op in graph.shape.flows.op.tolist():
-                self._bar(graph.base + op)
+                self._mark_if_failed(graph.base + op)
         if not graph.count:
             self.news.append((graph.done, None))
 
@@ -70,12 +70,12 @@ class Actions(StateView):
         if not self.store.world.item(WATCHING):
             self.store.world[WATCHING] = 1
 
-    def _unwatch(self, c: int) -> simpy.Event:
+    def _pop_end_event(self, c: int) -> simpy.Event:
         """Event that fires at the end of an op; the op is marked no more."""
         self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
         return self.ends.pop(self.id(c))
 
-    def _bar(self, c: int) -> None:
+    def _mark_if_failed(self, c: int) -> None:
         """Mark an op that uses a failed component, so that it does not start; unmark any other."""
         failed, row = self.store.failed, self.store.rows[c]
         row["flags"] &= ~BARRED
@@ -103,7 +103,7 @@ class Actions(StateView):
             sharing.set_usage(flow, usage, limit)
             sharing.set_left(flow, work)
             self._graph(c).extra.append(((0, 0), sharing.uses_of(flow)))
-        self._bar(c)
+        self._mark_if_failed(c)
 
     def _set_rate(self, component: int, rate: int) -> None:
         self.rate[component] = rate
@@ -130,7 +130,7 @@ class Actions(StateView):
             self._halt(c, f"the failure of {self.parts.names[component]}")
             graph = self._graph(c)
             left = self._work_left(c)
-            graph.untold.append(Loss(self.id(c), int(rows[c]["left"]), left, component))
+            graph.untold.append(LostOp(self.id(c), int(rows[c]["left"]), left, component))
             self.losing.add(graph)
 
     def _work_left(self, c: int) -> int:
@@ -143,7 +143,7 @@ class Actions(StateView):
         if self.rate[component] >= 0:
             self._change(component, self.rate[component])
             for c in self._users(component):
-                self._bar(c)
+                self._mark_if_failed(c)
         part = int(store.world[PARTS]) + component * PART
         if self.parts.whole(component) < 0:
             mark_slot_queue(store.world, part)
@@ -155,15 +155,15 @@ class Actions(StateView):
         if store.rows[c]["flags"] & STARTED:
             op = self.id(c)
             self.earlier[op] = self.earlier.get(op, 0) + 1
-        leave_all(store.rows, store.times, store.world, store.sharing.state, c)
+        withdraw_op(store.rows, store.times, store.world, store.sharing.state, c)
 
     def _ask_for(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)
         self.asked[grant.place] = grant
-        ask(self.store.world, grant.place)
+        enqueue_claim(self.store.world, grant.place)
 
     def _leave_line(self, grant: Grant) -> None:
-        leave_line(self.store.world, grant.place)
+        drop_claim(self.store.world, grant.place)
         del self.asked[grant.place]
         self.store.claim_rows.give(grant.place, 1)
 
@@ -209,7 +209,7 @@ class Actions(StateView):
         for p, slot in zip(places, slots or (), strict=slots is not None):
             store.rows[p]["slot"] = slot
         bound, left = self._limit(c), self._work_left(c)
-        if left and usage and (wrong := wrong_move(self.parts, self._usage(c), usage)):
+        if left and usage and (wrong := why_move_refused(self.parts, self._usage(c), usage)):
             raise self._refusal_error(op, wrong)
         uses = self._usage(c) if usage is None else dict(usage)
         if left and bound == NO_LIMIT and not uses:
@@ -232,16 +232,16 @@ class Actions(StateView):
         elif work:
             raise self._refusal_error(self.id(c), "nothing bounds the rate of its work")
 
-    def _left(self, c: int) -> Left:
+    def _left(self, c: int) -> RemainingWork:
         """Share of an op that is left."""
         graph = self._graph(c)
         row, cell = c - graph.base, self.store.rows[c]
         if cell["flags"] & ASK:
             return graph.share.get(row, ALL)
         fixed, work = graph.told(row) if graph.is_online(row) else graph.whole(row)
-        return Left(int(cell["left"]), fixed, self._work_left(c), work)
+        return RemainingWork(int(cell["left"]), fixed, self._work_left(c), work)
 
-    def _move(self, c: int, there: There, left: Left) -> None:
+    def _move(self, c: int, there: There, left: RemainingWork) -> None:
         """Let an op go on at another place, with a share left to do."""
         graph, cell = self._graph(c), self.store.rows[c]
         row = c - graph.base
@@ -275,9 +275,9 @@ class Actions(StateView):
             self._leave(c)
             rows[c]["state"] = CANCELLED
             if rows[c]["flags"] & (HOLDS | LETS):
-                let_go(rows, store.world, c)
+                release_claims_of_ended_op(rows, store.world, c)
             if rows[c]["flags"] & WATCHED:
-                self.news.append((self._unwatch(c), "cancelled"))
+                self.news.append((self._pop_end_event(c), "cancelled"))
             store.world[OPEN] -= 1
             k = bisect_right(self.bases, c) - 1
             store.graph_table[k, OPEN_OPS] -= 1

@@ -10,7 +10,7 @@ import numpy as np
 from ..engine_api import MAX_TICK, NO_LIMIT, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.table_layout import FLOW, LIMIT, START, TAG_HI, TAG_LO
 from ..media.max_min.table_layout import OPEN as UNLIMITED
-from .jit import Int, lean, ready
+from .jit import Int, compiled_for_argument_types, jit_without_refcounts
 from .state_layout import (
     ALSO,
     AMOUNT,
@@ -99,15 +99,15 @@ class GraphBlock:
             at,
         )
         if self._put is None:
-            self._put = ready(put, *what)
+            self._put = compiled_for_argument_types(copy_block, *what)
         self._put(*what)
 
 
 State = tuple[Rows, Array, Links, Array, Array, Array]
 
 
-@lean
-def put(
+@jit_without_refcounts
+def copy_block(
     state: State,
     block: State,
     holding: tuple[Array, Array],
@@ -176,7 +176,7 @@ def put(
         for k in range(own_uses.shape[1]):
             uses[use + i, k] = own_uses[i, k]
         uses[use + i, FLOW] += flow
-    put_claims(world, holding, amount, base, holder, claim)
+    copy_claim_rows(world, holding, amount, base, holder, claim)
     row = world[GRAPHS] + graph * GRAPH
     world[row + FIRST_CELL] = base
     world[row + OPEN_OPS] = n
@@ -184,8 +184,8 @@ def put(
     world[OPEN] += n
 
 
-@lean
-def put_claims(
+@jit_without_refcounts
+def copy_claim_rows(
     world: Array, holding: tuple[Array, Array], amount: Array, base: Int, holder: Int, claim: Int
 ) -> None:
     """Copy the rows of holders and claims of a block."""

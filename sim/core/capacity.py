@@ -7,8 +7,8 @@ a collective, with a row of the table of *holders* behind it.
 
 from __future__ import annotations
 
-from .jit import Int, lean
-from .linked_lists import append, sort
+from .jit import Int, jit_without_refcounts
+from .linked_lists import append, sort_list
 from .state_layout import (
     ALSO,
     AMOUNT,
@@ -66,21 +66,21 @@ from .state_layout import (
 SEVERAL = 2  # places that join queues, so that they are put in order first
 
 
-@lean
-def holder(rows: Rows, world: Array, c: Int) -> Int:
+@jit_without_refcounts
+def holder_offset(rows: Rows, world: Array, c: Int) -> Int:
     """Offset of the holder record of an op: one that holds, or at whose end others give back."""
     row = world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE
     return world[HOLDERS] + world[row + HOLDING] * HOLDER
 
 
-@lean
-def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
+@jit_without_refcounts
+def request_and_grant_amounts(rows: Rows, times: Array, world: Array) -> None:
     """Enqueue the capacity requests of ops that became ready, then grant what there is room for.
 
     What is left to arrive in this round are places of ops that hold nothing, and of ops that have
     got the last of what they hold.
     """
-    c = sort(rows, world, world[ARRIVING])
+    c = sort_list(rows, world, world[ARRIVING])
     world[ARRIVING] = NONE
     world[CLAIMING] = 0
     while c != NONE:
@@ -89,29 +89,29 @@ def grant_amounts(rows: Rows, times: Array, world: Array) -> None:
             if times[c, ARRIVED] < 0:
                 times[c, ARRIVED] = world[NOW]
             world[JOINING] -= rows[c]["slot"] >= 0
-            ready(rows, world, c)
+            count_ready_place(rows, world, c)
         else:
             append(rows, world, ARRIVING, c)
         c = following
     grant_from_queues(rows, world)
 
 
-@lean
-def ready(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def count_ready_place(rows: Rows, world: Array, c: Int) -> None:
     """Count one more ready place of an op; with the last one the op asks for its amounts."""
     rows[c]["at"] = READY
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
-    of = holder(rows, world, op)
+    of = holder_offset(rows, world, op)
     world[of + UNREADY] -= 1
     if world[of + UNREADY] > 0:
         return
     world[of + UNGRANTED] = world[of + CLAIM_COUNT]
     for i in range(world[of + CLAIM_COUNT]):
-        ask(world, world[of + FIRST_CLAIM] + i)
+        enqueue_claim(world, world[of + FIRST_CLAIM] + i)
 
 
-@lean
-def ask(world: Array, number: Int) -> None:
+@jit_without_refcounts
+def enqueue_claim(world: Array, number: Int) -> None:
     """Append a claim to the queue of its component."""
     claim = world[CLAIMS] + number * CLAIM
     world[claim + STANDS] = IN_LINE
@@ -128,7 +128,7 @@ def ask(world: Array, number: Int) -> None:
     mark_claim_queue(world, part)
 
 
-@lean
+@jit_without_refcounts
 def mark_claim_queue(world: Array, part: Int) -> None:
     """Mark the queue of a capacity for a grant attempt in this round."""
     if world[part + MOVES] == UNMOVED:
@@ -136,7 +136,7 @@ def mark_claim_queue(world: Array, part: Int) -> None:
         world[LINES] = part
 
 
-@lean
+@jit_without_refcounts
 def grant_from_queues(rows: Rows, world: Array) -> None:
     """Grant the amounts queued at each marked capacity, in order, up to the first without room."""
     part = world[LINES]
@@ -151,14 +151,14 @@ def grant_from_queues(rows: Rows, world: Array) -> None:
             world[part + TAKEN] += world[claim + AMOUNT]
             world[claim + STANDS] = IS_HELD
             world[claim + GRANTED_AT] = world[NOW]
-            give(rows, world, number)
+            grant_claim(rows, world, number)
         following = world[part + MOVES]
         world[part + MOVES] = UNMOVED
         part = following
 
 
-@lean
-def give(rows: Rows, world: Array, number: Int) -> None:
+@jit_without_refcounts
+def grant_claim(rows: Rows, world: Array, number: Int) -> None:
     """Grant a claim: wake its process, or let its op go on to its slots after the last one."""
     claim = world[CLAIMS] + number * CLAIM
     c = world[claim + HELD_BY]
@@ -166,7 +166,7 @@ def give(rows: Rows, world: Array, number: Int) -> None:
         world[claim + BEHIND] = world[GRANTS]
         world[GRANTS] = number
         return
-    of = holder(rows, world, c)
+    of = holder_offset(rows, world, c)
     world[of + UNGRANTED] -= 1
     if world[of + UNGRANTED] > 0:
         return
@@ -178,8 +178,8 @@ def give(rows: Rows, world: Array, number: Int) -> None:
     world[JOINING] = SEVERAL
 
 
-@lean
-def leave_line(world: Array, number: Int) -> None:
+@jit_without_refcounts
+def drop_claim(world: Array, number: Int) -> None:
     """Take a claim out of its queue, or give back the amount that it holds."""
     claim = world[CLAIMS] + number * CLAIM
     if world[claim + STANDS] == OUT:
@@ -203,37 +203,37 @@ def leave_line(world: Array, number: Int) -> None:
     mark_claim_queue(world, part)
 
 
-@lean
-def leave_lines(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def drop_claims_of_op(rows: Rows, world: Array, c: Int) -> None:
     """Give back or withdraw all claims of an op that stops; its places have to arrive again."""
-    of = holder(rows, world, c)
+    of = holder_offset(rows, world, c)
     world[of + UNREADY] = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING]
     for i in range(world[of + CLAIM_COUNT]):
-        leave_line(world, world[of + FIRST_CLAIM] + i)
+        drop_claim(world, world[of + FIRST_CLAIM] + i)
 
 
-@lean
-def let_go(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def release_claims_of_ended_op(rows: Rows, world: Array, c: Int) -> None:
     """Release the amounts of an ended op, and amounts that others held until its end."""
-    of = holder(rows, world, c)
+    of = holder_offset(rows, world, c)
     for i in range(world[of + CLAIM_COUNT]):
-        give_back_over(rows, world, world[of + FIRST_CLAIM] + i)
+        release_claim_if_over(rows, world, world[of + FIRST_CLAIM] + i)
     number = world[of + LETTING]
     while number != NONE:
-        give_back_over(rows, world, number)
+        release_claim_if_over(rows, world, number)
         number = world[world[CLAIMS] + number * CLAIM + ALSO]
 
 
-@lean
-def give_back_over(rows: Rows, world: Array, number: Int) -> None:
+@jit_without_refcounts
+def release_claim_if_over(rows: Rows, world: Array, number: Int) -> None:
     """Release a claim once its op, and the op until whose end it lasts, are both over."""
     claim = world[CLAIMS] + number * CLAIM
     until = world[claim + UNTIL]
-    if is_over(rows, world[claim + HELD_BY]) and (until == NONE or is_over(rows, until)):
-        leave_line(world, number)
+    if is_op_over(rows, world[claim + HELD_BY]) and (until == NONE or is_op_over(rows, until)):
+        drop_claim(world, number)
 
 
-@lean
-def is_over(rows: Rows, c: Int) -> bool:
+@jit_without_refcounts
+def is_op_over(rows: Rows, c: Int) -> bool:
     """Whether an op has ended or was cancelled."""
     return bool(rows[c]["state"] == ENDED or rows[c]["state"] == CANCELLED)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROLES = 4
 
 
-def chains(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
+def count_chains_by_role(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
     """(4,) number of chains that hold an op of each role, in a cover of the program by chains.
 
     Ops of one chain never run together, so no more than that many ops of a role do.
@@ -24,7 +24,8 @@ def chains(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
     --------
     >>> from foretrace.sim.ops import Ops
     >>> from foretrace.sim.spmd.spmd_graph import RankProgram
-    >>> chains(RankProgram.chain(Ops.of(rank=[0, 0, 0])), np.array([0, 3, 0])).tolist()
+    >>> program = RankProgram.chain(Ops.of(rank=[0, 0, 0]))
+    >>> count_chains_by_role(program, np.array([0, 3, 0])).tolist()
     [1, 0, 0, 1]
     """
     if program.is_chain:
@@ -32,12 +33,12 @@ def chains(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
         found[np.unique(role)] = 1
         return found
     after = program.successors
-    counted: NDArray[np.int64] = _count(after.indptr, after.values, role, program.ops.stream)
+    counted: NDArray[np.int64] = _count_chains(after.indptr, after.values, role, program.ops.stream)
     return counted
 
 
 @jit
-def _count(indptr: Any, after: Any, role: Any, stream: Any) -> Any:
+def _count_chains(indptr: Any, after: Any, role: Any, stream: Any) -> Any:
     n = len(role)
     chain, followed = np.full(n, -1, np.int64), np.zeros(n, np.bool_)
     touched = np.zeros((n, ROLES), np.bool_)

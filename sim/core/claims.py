@@ -27,17 +27,19 @@ from .state_layout import (
 Ops = NDArray[np.int32]
 
 
-def holders(claims: Claims) -> Ops:
+def holder_rows(claims: Claims) -> Ops:
     """Rows of ops that hold amounts, or until whose end others hold them, ascending.
 
     >>> row = np.array([1, 1, 4], np.int32)
-    >>> holders(Claims(row, row, row, np.array([-1, 2, 1], np.int32))).tolist()
+    >>> holder_rows(Claims(row, row, row, np.array([-1, 2, 1], np.int32))).tolist()
     [1, 2, 4]
     """
     return np.union1d(claims.op, claims.until[claims.until >= 0]).astype(np.int32)
 
 
-def with_holders(wide: Ops, at: Array, places: Array, ops: Ops) -> tuple[Ops, Array, Array]:
+def collectives_and_holders(
+    wide: Ops, at: Array, places: Array, ops: Ops
+) -> tuple[Ops, Array, Array]:
     """Collectives and holders together: row, first further place, and number of those.
 
     A holder without further places has itself in the place of the first.
@@ -49,7 +51,9 @@ def with_holders(wide: Ops, at: Array, places: Array, ops: Ops) -> tuple[Ops, Ar
     return every.astype(np.int32), first, count
 
 
-def tables(claims: Claims, ops: Ops, places: Array, base: int, first: int) -> tuple[Array, Array]:
+def holder_and_claim_tables(
+    claims: Claims, ops: Ops, places: Array, base: int, first: int
+) -> tuple[Array, Array]:
     """Tables of holders and claims: one row per holder, and one row per claim.
 
     Parameters

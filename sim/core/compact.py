@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .jit import Int, lean
+from .jit import Int, jit_without_refcounts
 from .state_layout import (
     BARRIER,
     BUCKETS,
@@ -30,8 +30,8 @@ from .state_layout import (
 )
 
 
-@lean
-def report(rows: Rows, fresh: NDArray[np.uint8]) -> None:
+@jit_without_refcounts
+def mark_newly_ended(rows: Rows, fresh: NDArray[np.uint8]) -> None:
     """Mark ops that ended since the last report."""
     for c in range(len(fresh)):
         flags = rows[c]["flags"]
@@ -40,7 +40,7 @@ def report(rows: Rows, fresh: NDArray[np.uint8]) -> None:
             fresh[c] = 1
 
 
-@lean
+@jit_without_refcounts
 def compact(
     rows: Rows, times: Array, links: Links, world: Array, graphs: Array, lines: Array, to: Links
 ) -> None:
@@ -98,7 +98,7 @@ def compact(
         renumber_cell(world, world[PARTS] + k * PART + TAIL, to)
 
 
-@lean
+@jit_without_refcounts
 def renumber_cell(world: Array, at: Int, to: Links) -> None:
     """Replace a cell number stored at ``world[at]`` by the cell's number after compaction."""
     c = world[at]
@@ -106,7 +106,7 @@ def renumber_cell(world: Array, at: Int, to: Links) -> None:
         world[at] = to[c] if c < len(to) else NONE
 
 
-@lean
+@jit_without_refcounts
 def renumber_list(rows: Rows, c: Int, to: Links) -> None:
     """Renumber the back links of a list of cells."""
     before: Int = NONE
@@ -116,7 +116,7 @@ def renumber_list(rows: Rows, c: Int, to: Links) -> None:
         c = rows[c]["next"]
 
 
-@lean
+@jit_without_refcounts
 def renumber_claims(world: Array, claims: Int, count: Int, to: Links) -> None:
     """Renumber the ops of claims: those that hold, and those until whose end they do."""
     for claim in range(claims, claims + count * CLAIM, CLAIM):
@@ -124,7 +124,7 @@ def renumber_claims(world: Array, claims: Int, count: Int, to: Links) -> None:
         renumber_cell(world, claim + UNTIL, to)
 
 
-@lean
+@jit_without_refcounts
 def renumber_owners(world: Array, owners: Int, count: Int, to: Links) -> None:
     """Renumber the owner of each flow; NONE where its op is gone."""
     for f in range(owners, owners + count):

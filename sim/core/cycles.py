@@ -6,7 +6,7 @@ import numpy as np
 
 from ..engine_api import EngineGraph
 from ..reference.op_state import cycle_error
-from .jit import Int, lean
+from .jit import Int, jit_without_refcounts
 from .state_layout import NONE, Array, Links
 
 
@@ -31,7 +31,7 @@ def refuse_cycle(graph: EngineGraph) -> None:
     indptr = np.require(graph.indptr, np.int64, ["C", "W"])
     further = np.require(graph.further, np.int32, ["C", "W"])
     unmet = np.zeros(n, np.int32)
-    if follow(indptr, links, further, unmet) == n:
+    if count_topologically_reached(indptr, links, further, unmet) == n:
         return
     op = np.concatenate([np.arange(n), further])
     stuck = np.flatnonzero(unmet > 0).tolist()
@@ -39,8 +39,8 @@ def refuse_cycle(graph: EngineGraph) -> None:
     raise cycle_error(graph.name, {i: op[links[at]].tolist() for i, at in bounds.items()})
 
 
-@lean
-def follow(indptr: Array, links: Links, further: Links, unmet: Links) -> Int:
+@jit_without_refcounts
+def count_topologically_reached(indptr: Array, links: Links, further: Links, unmet: Links) -> Int:
     """Number of ops that a topological sort reaches; ``unmet`` counts what the others wait for.
 
     An op that waits for nothing is on a stack, which is linked through its count.

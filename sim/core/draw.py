@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ..backend import Spread
 from ..engine_api import Numbers
-from ..sampling import FRACTION, bits, tables
-from .jit import INTERPRETED, jit, ready
+from ..sampling import FRACTION, fixed_point_spread_tables, random_bits
+from .jit import INTERPRETED, compiled_for_argument_types, jit
 from .replica_draws import _draw, _factor, _scaled
 
 Array = NDArray[Any]
@@ -55,7 +55,9 @@ class Draws:
         replica: int,
     ):
         n = len(rank)
-        made = [t for _, spread in spreads for t in tables(spread, seed, replica)]
+        made = [
+            t for _, spread in spreads for t in fixed_point_spread_tables(spread, seed, replica)
+        ]
         self._at = np.cumsum([0, *map(len, made)])
         self._table = np.concatenate([np.empty(0, np.int64), *made])
         self._spread = np.full(n, -1, np.int64)
@@ -64,8 +66,8 @@ class Draws:
         graph = zlib.crc32(name.encode())
         self._prefix = np.stack(
             [
-                np.broadcast_to(bits(seed, replica, 1, rank, period), n),
-                np.broadcast_to(bits(seed, replica, 2, graph, np.arange(n)), n),
+                np.broadcast_to(random_bits(seed, replica, 1, rank, period), n),
+                np.broadcast_to(random_bits(seed, replica, 2, graph, np.arange(n)), n),
             ]
         )
         self._flow = np.full(n, -1, np.int64)
@@ -82,7 +84,7 @@ class Draws:
         tables = self._spread, self._flow, self._at, self._table
         what = tables, self._prefix, keys, fixed, (hi, lo)
         if self._kernel is None:
-            self._kernel = ready(draw, *what)
+            self._kernel = compiled_for_argument_types(apply_random_factors, *what)
         if INTERPRETED:
             with np.errstate(over="ignore"):
                 fit = self._kernel(*what)
@@ -94,7 +96,7 @@ class Draws:
 
 
 @jit
-def draw(
+def apply_random_factors(
     tables: tuple[Array, ...], prefix: Array, keys: Array, fixed: Array, work: tuple[Array, Array]
 ) -> Any:
     """Multiply durations in place by the factors of rank and period and of the op; whether all fit.
@@ -126,13 +128,13 @@ def draw(
 
 @jit
 def overflow(of: Any, by: Any) -> Any:
-    """`sampling.overflow` of one number."""
+    """`sampling.product_may_overflow` of one number."""
     return np.float64(of) * np.float64(by) >= MOST
 
 
 @jit
 def scaled_wide(hi: Any, lo: Any, by: Any) -> Any:
-    """`sampling.scaled_wide` of one number."""
+    """`sampling.scaled_int128` of one number."""
     factor, upper = np.uint64(by), np.uint64(hi)
     a = (lo & _REST) * factor
     b = (lo >> _HALF) * factor + (a >> _HALF)

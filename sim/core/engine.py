@@ -11,16 +11,16 @@ from typing import cast
 import numpy as np
 import simpy
 
-from ..deadlock import Stuck
-from ..engine_api import MAX_TICK, EngineColumns, EngineGraph, Held, Numbers, Shape
+from ..deadlock import StuckState
+from ..engine_api import MAX_TICK, EngineColumns, EngineGraph, HeldOpTimes, Numbers, PreparedShape
 from ..validation import check_graph
 from .block import GraphBlock
 from .cycles import refuse_cycle
-from .giving import give_back
-from .readout import columns, stuck
+from .giving import read_and_free_graphs
+from .readout import read_op_columns, stuck_state
 from .simpy_loop import SimpyLoop
 from .state_layout import NONE
-from .static_schedule import run_ahead
+from .static_schedule import find_static_schedule
 from .submitted_graph import SubmittedGraph
 
 
@@ -36,7 +36,7 @@ class CoreEngine(SimpyLoop):
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import Case, lowered, parts
+    >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
     >>> engine = CoreEngine(parts((1,), (-1,)))
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
@@ -49,7 +49,7 @@ class CoreEngine(SimpyLoop):
         check_graph(self.parts, graph)
         ahead = None
         if self.runs_ahead and self.env.active_process is None:
-            ahead = run_ahead(graph, self.parts.slots, self._now)
+            ahead = find_static_schedule(graph, self.parts.slots, self._now)
         if ahead is None:
             refuse_cycle(graph)
         return self._hand_in(
@@ -64,7 +64,7 @@ class CoreEngine(SimpyLoop):
         self.store.sharing.note_fine(made.uses)
         return made
 
-    def repeat(self, shape: Shape, numbers: Numbers) -> SubmittedGraph:
+    def repeat(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
         block = cast(GraphBlock, shape)
         made = SubmittedGraph(
@@ -83,9 +83,9 @@ class CoreEngine(SimpyLoop):
         self._note_action(lambda: self._join(made))
         return made
 
-    def give_back(self) -> Held:
+    def give_back(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped from it."""
-        return give_back(self)
+        return read_and_free_graphs(self)
 
     def ended(self, op: int) -> simpy.Event:
         """Event that fires with ``"ended"`` or ``"cancelled"``."""
@@ -110,7 +110,7 @@ class CoreEngine(SimpyLoop):
 
     def columns(self) -> EngineColumns:
         """Times and states of all ops so far."""
-        return columns(self)
+        return read_op_columns(self)
 
     def _places(self, op: int) -> int | None:
         graph = self._held(op)
@@ -118,5 +118,5 @@ class CoreEngine(SimpyLoop):
             return None
         return 1 + int(np.count_nonzero(graph.shape.further == op - graph.first))
 
-    def _stuck(self) -> Stuck:
-        return stuck(self)
+    def _stuck(self) -> StuckState:
+        return stuck_state(self)

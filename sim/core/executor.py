@@ -1,6 +1,6 @@
 """Main loop of the compiled engine: rounds within an instant, and instants in order.
 
-``advance`` runs instants until somebody has to be asked or told, or nothing is due.  A round:
+``run_instants`` runs instants until somebody has to be asked or told, or nothing is due.  A round:
 what ends now ends; amounts of capacities are granted; places join their lines; slots are granted;
 ops start.  Zero-time ops end in the next round; when there are none, rates are computed once and
 the instant is over.
@@ -10,13 +10,18 @@ from __future__ import annotations
 
 from ..media.max_min.medium import due, settle, take_due
 from ..media.max_min.table_layout import OVERFULL, State
-from .capacity import grant_amounts
-from .jit import Int, lean
-from .linked_lists import append, sort
-from .op_end import end
-from .op_start import answered, end_soon, start_in_order, work
-from .radix_heap import soonest, take
-from .slots import arrive, come, grant_slots
+from .capacity import request_and_grant_amounts
+from .jit import Int, jit_without_refcounts
+from .linked_lists import append, sort_list
+from .op_end import end_op
+from .op_start import (
+    begin_work_phase,
+    continue_answered_ops,
+    end_in_next_round,
+    start_granted_in_row_order,
+)
+from .radix_heap import earliest_tick, take_due_cells
+from .slots import add_to_arrivals, grant_slots, queue_or_take_slots
 from .state_layout import (
     ANSWERED,
     ASKING,
@@ -55,8 +60,8 @@ from .state_layout import (
 PAUSE = 1 << 12  # instants; a pause takes some 3 us, they some 1,000 and more
 
 
-@lean
-def advance(
+@jit_without_refcounts
+def run_instants(
     rows: Rows, times: Array, links: Links, world: Array, s: State, limit: Int, stepwise: Int
 ) -> Int:
     """Run instants, up to and including tick ``limit``; one if ``stepwise``.
@@ -69,18 +74,18 @@ def advance(
     instants = 0
     while True:
         if world[PHASE] == ANSWERED:
-            answered(rows, times, world, s)
+            continue_answered_ops(rows, times, world, s)
         else:
             if world[PHASE] == IDLE:
                 if instants == PAUSE:
                     return PAUSES
                 instants += 1
-                tick = next_tick(rows, times, world, s)
+                tick = next_event_tick(rows, times, world, s)
                 world[DUE] = tick
                 if tick == NONE or tick > limit:
                     return NOTHING
                 world[NOW] = tick
-            begin(rows, times, world, s)
+            begin_instant(rows, times, world, s)
             take_round(rows, times, links, world, s)
         while True:
             if world[ASKING]:
@@ -96,14 +101,14 @@ def advance(
             settle(s, world[NOW])
             world[STALE] = 0
         if world[NEWS] != NONE or world[GRANTS] != NONE or stepwise:
-            world[DUE] = next_tick(rows, times, world, s)
+            world[DUE] = next_event_tick(rows, times, world, s)
             return TELLS
 
 
-@lean
-def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
+@jit_without_refcounts
+def next_event_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
     """Tick of the next event, NONE for none."""
-    tick = soonest(rows, times, world)
+    tick = earliest_tick(rows, times, world)
     if world[FLOWS]:
         flow = due(s)
         if flow != NONE and (tick == NONE or flow < tick):
@@ -111,8 +116,8 @@ def next_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
     return tick
 
 
-@lean
-def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
+@jit_without_refcounts
+def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Start an instant: releases, ends of fixed times and flows due at this tick."""
     now = world[NOW]
     c = world[BARRIER]
@@ -129,37 +134,37 @@ def begin(rows: Rows, times: Array, world: Array, s: State) -> None:
         for i in range(count):
             c = world[world[OWNERS] + out[i]]
             rows[c]["flags"] &= ~FLOWING
-            end_soon(rows, world, c)
+            end_in_next_round(rows, world, c)
         world[FLOWS] -= count
         world[STALE] = 1
-    if soonest(rows, times, world) == now:
-        c = take(rows, times, world, now)
+    if earliest_tick(rows, times, world) == now:
+        c = take_due_cells(rows, times, world, now)
         while c != NONE:
             following = rows[c]["next"]
             rows[c]["unmet"] = 0
             if rows[c]["at"] == COMING:
-                come(rows, world, c)
+                add_to_arrivals(rows, world, c)
             else:
                 rows[c]["flags"] &= ~TIMED
                 rows[c]["left"] = 0
-                work(rows, world, s, c)
+                begin_work_phase(rows, world, s, c)
             c = following
 
 
-@lean
+@jit_without_refcounts
 def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
     """Run one round of an instant: ops end, capacity and slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE
     if world[WATCHING] or world[GRAPH_COUNT] > 1:
-        c = sort(rows, world, c)
+        c = sort_list(rows, world, c)
     while c != NONE:
         following = rows[c]["next"]
-        end(rows, times, links, world, c)
+        end_op(rows, times, links, world, c)
         c = following
     if world[CLAIMING] or world[LINES] != NONE:
-        grant_amounts(rows, times, world)
-    arrive(rows, times, world, s)
+        request_and_grant_amounts(rows, times, world)
+    queue_or_take_slots(rows, times, world, s)
     grant_slots(rows, times, world, s)
     if world[GRANTED] != NONE:
-        start_in_order(rows, times, world, s)
+        start_granted_in_row_order(rows, times, world, s)

@@ -12,10 +12,10 @@ from .jit import jit
 Numbers = NDArray[np.int64]
 
 
-def number(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
+def number_by_first_appearance(keys: NDArray[Any]) -> tuple[Numbers, Numbers]:
     """(n,) a number for each key, by first appearance; and (numbers,) its first position.
 
-    >>> numbers, first = number(np.array([7, 3, 7]))
+    >>> numbers, first = number_by_first_appearance(np.array([7, 3, 7]))
     >>> numbers.tolist(), first.tolist()
     ([0, 1, 0], [0, 1])
     """
@@ -47,16 +47,18 @@ def number_pairs(a: NDArray[Any], b: NDArray[Any]) -> tuple[Numbers, Numbers]:
     [0, 0, 1]
     """
     if not len(b):
-        return number(a)
+        return number_by_first_appearance(a)
     low, high = int(b.min()), int(b.max())
     if low == high:
-        return number(a)
+        return number_by_first_appearance(a)
     if (int(a.max()) + 1) * (high - low + 1) < 1 << 62:
-        return number(a.astype(np.int64) * (high - low + 1) + (b - low))
-    return number_pairs(a, number(b)[0])
+        return number_by_first_appearance(a.astype(np.int64) * (high - low + 1) + (b - low))
+    return number_pairs(a, number_by_first_appearance(b)[0])
 
 
-def same_bags(order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like: Numbers) -> bool:
+def equal_multisets(
+    order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like: Numbers
+) -> bool:
     """Whether each multiset of numbers equals the one that it is compared with.
 
     Parameters
@@ -69,11 +71,11 @@ def same_bags(order: Numbers, begins: Numbers, of: Numbers, alike: Numbers, like
     Examples
     --------
     >>> order, begins, of = np.arange(4), np.array([0, 2, 4]), np.array([5, 6, 6, 5])
-    >>> same_bags(order, begins, of, np.array([1]), np.array([0]))
+    >>> equal_multisets(order, begins, of, np.array([1]), np.array([0]))
     True
     """
     counts = np.zeros(int(of.max(initial=0)) + 1, np.int64)
-    return bool(_same_bags(order, begins, of, alike, like, counts))
+    return bool(_equal_multisets(order, begins, of, alike, like, counts))
 
 
 @jit
@@ -94,7 +96,7 @@ def _number_keys(keys: Any, table: Any, numbers: Any, first: Any) -> int:
 
 
 @jit
-def _same_bags(order: Any, begins: Any, of: Any, alike: Any, like: Any, counts: Any) -> bool:
+def _equal_multisets(order: Any, begins: Any, of: Any, alike: Any, like: Any, counts: Any) -> bool:
     for k in range(len(alike)):
         a, b = alike[k], like[k]
         if begins[a + 1] - begins[a] != begins[b + 1] - begins[b]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import Int, lean
+from .jit import Int, jit_without_refcounts
 from .state_layout import ARRIVED, END, FURTHER, NONE, START, Array, Links, Rows
 
 
-@lean
-def fill(rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges: Int) -> None:
+@jit_without_refcounts
+def reset_graph_rows(
+    rows: Rows, times: Array, links: Links, fixed: Array, base: Int, edges: Int
+) -> None:
     """Reset the rows of a new graph at the end of the tables, and count unmet dependencies.
 
     Parameters

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER, Held, State
-from .readout import CLAIM_TIMES, of_claims
-from .run_memory import Lies
+from ..engine_api import NEVER, HeldOpTimes, State
+from .readout import CLAIM_TIMES, claim_ticks
+from .run_memory import GraphOffsets
 from .state_layout import ARRIVED, CANCELLED, END, ENDED, OPEN_OPS, START
 from .submitted_graph import SubmittedGraph
 
@@ -21,7 +21,7 @@ Ticks = NDArray[np.int64]
 NOTHING = np.empty(0, np.int64)
 
 
-def give_back(engine: StateView) -> Held:
+def read_and_free_graphs(engine: StateView) -> HeldOpTimes:
     """Read the times of all graphs in memory and free the finished ones; see ``Engine.give_back``.
 
     A graph that ran ahead of the clock stays as it is; nobody steers such a run.
@@ -33,7 +33,7 @@ def give_back(engine: StateView) -> Held:
     return held
 
 
-def _held_ops(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
+def _held_ops(engine: StateView) -> tuple[HeldOpTimes, list[SubmittedGraph]]:
     store = engine.store
     graphs = list(engine.joined)
     cells, size = store.cells, sum(len(g.shape.slot) for g in engine.to_join)
@@ -55,7 +55,7 @@ def _held_ops(engine: StateView) -> tuple[Held, list[SubmittedGraph]]:
     graphs += engine.to_join
     made = np.array(base, np.int64), np.array(done, np.bool_)
     claims = _claim_ticks(engine, graphs)
-    return Held(graphs, *made, arrived, start, end, state, fresh, *claims), graphs
+    return HeldOpTimes(graphs, *made, arrived, start, end, state, fresh, *claims), graphs
 
 
 def _claim_ticks(
@@ -63,7 +63,7 @@ def _claim_ticks(
 ) -> tuple[Ticks, Ticks, Ticks, Ticks]:
     """First claim of each graph, and ticks at which claims were asked, granted and returned."""
     ends = np.cumsum([0, *(len(graph.shape.claims) for graph in graphs)])
-    times = [of_claims(engine, g) for g in graphs if len(g.shape.claims)]
+    times = [claim_ticks(engine, g) for g in graphs if len(g.shape.claims)]
     asked, granted, returned = (
         np.concatenate([NOTHING, *(t[name] for t in times)]) for name in CLAIM_TIMES
     )
@@ -82,7 +82,7 @@ def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
     engine.firsts = [g.first for g in engine.graphs]
     stay = [k for k, g in enumerate(engine.joined) if id(g) not in dead]
     engine.joined = [engine.joined[k] for k in stay]
-    lies: list[Lies] = [g.lies for g in engine.joined if g.lies is not None]
+    lies: list[GraphOffsets] = [g.lies for g in engine.joined if g.lies is not None]
     for graph, to in zip(engine.joined, store.keep(stay, lies), strict=True):
         graph.move(to)
     engine.bases = [g.base for g in engine.joined]

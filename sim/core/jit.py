@@ -51,12 +51,12 @@ if not LINKED:
         """Kernel compiled at its first call in this process; the function itself without numba."""
         return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
-    lean = jit
+    jit_without_refcounts = jit
 
 else:
     from numba.core import event
 
-    from .numba_linking import Linked
+    from .numba_linking import LinkedKernel
 
     _HERE = Path(__file__).parent
     _SIM = _HERE.parent
@@ -75,7 +75,7 @@ else:
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
         calls stays in it as it was.
         """
-        made: Any = Linked(kernel, nogil=True, **options)
+        made: Any = LinkedKernel(kernel, nogil=True, **options)
         made.enable_caching()
         made._cache._cache_file._source_stamp = _STAMP
         return cast(Kernel, made)
@@ -84,14 +84,14 @@ else:
         """The kernel, compiled at its first call."""
         return _compile_kernel(kernel)
 
-    def lean(kernel: Kernel) -> Kernel:
+    def jit_without_refcounts(kernel: Kernel) -> Kernel:
         """Compile a kernel that creates no array, without reference counts of arrays.
 
         A small kernel spends a quarter of its time on that count.
         """
         return _compile_kernel(kernel, _nrt=False)
 
-    class _Announce(event.Listener):
+    class _CompileAnnouncement(event.Listener):
         """Log line, written once, that kernels are being compiled and that it takes a while."""
 
         said = False
@@ -105,10 +105,10 @@ else:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", _Announce())  # type: ignore[no-untyped-call]
+    event.register("numba:compile", _CompileAnnouncement())  # type: ignore[no-untyped-call]
 
 
-def ready(kernel: Kernel, *arguments: object) -> Kernel:
+def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
     """Compiled kernel for these exact argument types, called without checking them.
 
     Looking costs more than a short kernel takes.

@@ -22,7 +22,7 @@ from numba.core.typed_passes import NativeLowering, NativeParforLowering
 WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
 
-class Linked(CPUDispatcher):
+class LinkedKernel(CPUDispatcher):
     """Kernel that is compiled whole when Python calls it, and linked as a part into its callers.
 
     Parameters
@@ -34,9 +34,9 @@ class Linked(CPUDispatcher):
     def __init__(self, function: Callable[..., Any], **options: Any):
         options["nopython"] = True
         alone = dict(options, no_cfunc_wrapper=True)
-        super().__init__(function, {}, alone, pipeline_class=_Whole)
+        super().__init__(function, {}, alone, pipeline_class=_WholeCompiler)
         linked = dict(options, **dict.fromkeys(WRAPPERS, True))
-        self.part = CPUDispatcher(function, {}, linked, pipeline_class=_Part)
+        self.part = CPUDispatcher(function, {}, linked, pipeline_class=_PartCompiler)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
@@ -111,9 +111,9 @@ class _Compiler(CompilerBase):
         return [made]
 
 
-class _Part(_Compiler):
+class _PartCompiler(_Compiler):
     lowering = _LowerPart
 
 
-class _Whole(_Compiler):
+class _WholeCompiler(_Compiler):
     lowering = _LowerWhole

@@ -6,12 +6,12 @@ import numpy as np
 
 from ..media.max_min.medium import leave
 from ..media.max_min.table_layout import State
-from .capacity import leave_lines, let_go
-from .jit import Int, lean
+from .capacity import drop_claims_of_op, release_claims_of_ended_op
+from .jit import Int, jit_without_refcounts
 from .linked_lists import append, unlink
 from .op_start import flow_of
-from .radix_heap import forget
-from .slots import await_release, mark_slot_queue
+from .radix_heap import remove_cell
+from .slots import arrive_at_release, mark_slot_queue
 from .state_layout import (
     BARRIER,
     BEYOND,
@@ -57,35 +57,35 @@ from .state_layout import (
 )
 
 
-@lean
-def end(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def end_op(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None:
     """End an op: free its slots, count down its dependents, note who waits for it."""
     rows[c]["state"] = ENDED
     times[c, END] = world[NOW]
-    give_back(rows, world, c)
-    close(rows, world, c)
+    free_slots_of_op(rows, world, c)
+    count_op_over(rows, world, c)
     if rows[c]["flags"] & (HOLDS | LETS):
-        let_go(rows, world, c)
+        release_claims_of_ended_op(rows, world, c)
     for e in range(rows[c]["first"], rows[c + 1]["first"]):
         p = np.int64(links[e])
         rows[p]["unmet"] -= 1
         if rows[p]["unmet"] == 0:
-            await_release(rows, times, world, p)
+            arrive_at_release(rows, times, world, p)
 
 
-@lean
-def give_back(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def free_slots_of_op(rows: Rows, world: Array, c: Int) -> None:
     """Free all slots that an op holds."""
-    free(rows, world, c)
+    free_slot(rows, world, c)
     if rows[c]["flags"] & WIDE:
         p = world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + FURTHER_CELL]
         while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
-            free(rows, world, p)
+            free_slot(rows, world, p)
             p += 1
 
 
-@lean
-def free(rows: Rows, world: Array, p: Int) -> None:
+@jit_without_refcounts
+def free_slot(rows: Rows, world: Array, p: Int) -> None:
     """Free the slot of one place."""
     if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
         part = world[PARTS] + rows[p]["slot"] * PART
@@ -94,8 +94,8 @@ def free(rows: Rows, world: Array, p: Int) -> None:
     rows[p]["at"] = WAITING
 
 
-@lean
-def close(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def count_op_over(rows: Rows, world: Array, c: Int) -> None:
     """Count one open op less, and note its end where somebody waits for it or for its graph."""
     world[OPEN] -= 1
     low, high = 0, world[GRAPH_COUNT]  # its graph is between
@@ -113,52 +113,52 @@ def close(rows: Rows, world: Array, c: Int) -> None:
         append(rows, world, NEWS, c)
 
 
-@lean
-def leave_all(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
+@jit_without_refcounts
+def withdraw_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Withdraw an op from queues, slots and flows; what is left of its work is kept."""
     flags = rows[c]["flags"]
     if flags & TIMED:
         if flags & BEYOND:
             rows[c]["left"] -= world[NOW] - times[c, START]
         else:
-            forget(rows, times, world, c)
+            remove_cell(rows, times, world, c)
             rows[c]["left"] -= world[NOW]
     if flags & FLOWING:
         leave(s, flow_of(rows, world, c), world[NOW])
         world[FLOWS] -= 1
         world[STALE] = 1
-    if rows[c]["state"] == PENDING and is_granted(rows, world, c):
+    if rows[c]["state"] == PENDING and has_all_slots(rows, world, c):
         unlink(rows, world, BARRIER, c)
     rows[c]["flags"] = flags & ~(TIMED | FLOWING | BEYOND | STARTED)
-    leave_place(rows, times, world, c)
+    withdraw_place(rows, times, world, c)
     if flags & WIDE:
         row = world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE
         p = world[row + FURTHER_CELL]
         world[row + MISSING] = 1
         while rows[p]["flags"] & FURTHER and rows[p]["link"] == c:
-            leave_place(rows, times, world, p)
+            withdraw_place(rows, times, world, p)
             world[row + MISSING] += 1
             p += 1
     if flags & HOLDS:
-        leave_lines(rows, world, c)
+        drop_claims_of_op(rows, world, c)
 
 
-@lean
-def is_granted(rows: Rows, world: Array, c: Int) -> bool:
+@jit_without_refcounts
+def has_all_slots(rows: Rows, world: Array, c: Int) -> bool:
     """Whether an op has every slot that it needs."""
     if rows[c]["flags"] & WIDE:
         return bool(world[world[COLLECTIVES] + rows[c]["link"] * COLLECTIVE + MISSING] == 0)
     return bool(rows[c]["at"] == HELD)
 
 
-@lean
-def leave_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
+@jit_without_refcounts
+def withdraw_place(rows: Rows, times: Array, world: Array, p: Int) -> None:
     """Withdraw one place from the event queue, its line, or its slot."""
     if rows[p]["at"] == COMING:
-        forget(rows, times, world, p)
+        remove_cell(rows, times, world, p)
     elif rows[p]["at"] == QUEUED:
         part = world[PARTS] + rows[p]["slot"] * PART
         before = unlink(rows, world, part + HEAD, p)
         if world[part + TAIL] == p:
             world[part + TAIL] = before
-    free(rows, world, p)
+    free_slot(rows, world, p)

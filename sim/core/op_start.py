@@ -5,11 +5,11 @@ from __future__ import annotations
 from ..engine_api import MAX_TICK
 from ..media.max_min.medium import join
 from ..media.max_min.table_layout import State
-from ..media.max_min.work_clock import left
-from .jit import Int, lean
-from .linked_lists import append, prepend, sort
+from ..media.max_min.work_clock import work_left
+from .jit import Int, jit_without_refcounts
+from .linked_lists import append, prepend, sort_list
 from .prefetch import prefetch
-from .radix_heap import push
+from .radix_heap import schedule_cell
 from .state_layout import (
     ASK,
     ASKED,
@@ -41,8 +41,8 @@ from .state_layout import (
 )
 
 
-@lean
-def hold(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
+@jit_without_refcounts
+def mark_place_held(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Mark a place as held; with its last place the op starts.
 
     Where backends may be asked during the run, ops that start in a round are first put in order.
@@ -57,11 +57,11 @@ def hold(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     if world[ONLINE]:
         append(rows, world, GRANTED, op)
     else:
-        start(rows, times, world, s, op)
+        start_op(rows, times, world, s, op)
 
 
-@lean
-def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
+@jit_without_refcounts
+def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Start an op that has all its slots, unless a component that it uses has failed."""
     flags = rows[c]["flags"]
     if flags & BARRED:
@@ -75,66 +75,66 @@ def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
         if flags & ASK:
             world[ASKING] += 1
     else:
-        go_on(rows, times, world, s, c)
+        begin_fixed_time(rows, times, world, s, c)
 
 
-@lean
-def start_in_order(rows: Rows, times: Array, world: Array, s: State) -> None:
+@jit_without_refcounts
+def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Start ops that have all their slots in row order; backends are asked before they go on."""
-    c = sort(rows, world, world[GRANTED])
+    c = sort_list(rows, world, world[GRANTED])
     world[GRANTED] = NONE
     while c != NONE:
         following = rows[c]["next"]
-        start(rows, times, world, s, c)
+        start_op(rows, times, world, s, c)
         c = following
     if world[ASKED] != NONE and not world[ASKING]:
-        answered(rows, times, world, s)
+        continue_answered_ops(rows, times, world, s)
 
 
-@lean
-def answered(rows: Rows, times: Array, world: Array, s: State) -> None:
+@jit_without_refcounts
+def continue_answered_ops(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Continue the ops of a round after their backends were asked."""
     c = world[ASKED]
     world[ASKED] = NONE
     while c != NONE:
         following = rows[c]["next"]
-        go_on(rows, times, world, s, c)
+        begin_fixed_time(rows, times, world, s, c)
         c = following
 
 
-@lean
-def go_on(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
+@jit_without_refcounts
+def begin_fixed_time(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
     """Begin the fixed time of a started op; its work if that is 0."""
     fixed = rows[c]["left"]
     if fixed == 0:
-        work(rows, world, s, c)
+        begin_work_phase(rows, world, s, c)
         return
     rows[c]["flags"] |= TIMED
     if fixed > MAX_TICK - world[NOW]:
         rows[c]["flags"] |= BEYOND
         return
     rows[c]["left"] = world[NOW] + fixed
-    push(rows, world, c, world[NOW] + fixed)
+    schedule_cell(rows, world, c, world[NOW] + fixed)
     prefetch(rows, c + 1)  # what mostly comes after it
     prefetch(times, c + 1)
 
 
-@lean
-def work(rows: Rows, world: Array, s: State, c: Int) -> None:
+@jit_without_refcounts
+def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
     """Begin the work phase of an op as a flow; end it where nothing is left to do."""
     flow = flow_of(rows, world, c)
     if flow != NONE:
-        hi, lo = left(s, flow)
+        hi, lo = work_left(s, flow)
         if hi != 0 or lo != 0:
             join(s, flow, world[NOW])
             rows[c]["flags"] |= FLOWING
             world[FLOWS] += 1
             world[STALE] = 1
             return
-    end_soon(rows, world, c)
+    end_in_next_round(rows, world, c)
 
 
-@lean
+@jit_without_refcounts
 def flow_of(rows: Rows, world: Array, c: Int) -> Int:
     """Flow of an op, NONE for none."""
     if rows[c]["flags"] & WIDE:
@@ -142,8 +142,8 @@ def flow_of(rows: Rows, world: Array, c: Int) -> Int:
     return rows[c]["link"]
 
 
-@lean
-def end_soon(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def end_in_next_round(rows: Rows, world: Array, c: Int) -> None:
     """Let an op end in the next round."""
     rows[c]["next"] = world[ENDING]
     world[ENDING] = c

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..csr import Csr
 from ..ops import DTYPES, Kind, Ops
-from .factorize import number
-from .jit import Int, jit, lean
+from .factorize import number_by_first_appearance
+from .jit import Int, jit, jit_without_refcounts
 
 if TYPE_CHECKING:
     from ..spmd.spmd_graph import RankProgram
@@ -52,7 +52,7 @@ class ProgramWords:
     first: NDArray[np.int64]
 
 
-def encode(program: RankProgram) -> ProgramWords:
+def encode_program(program: RankProgram) -> ProgramWords:
     """Encode a program as words.
 
     Raises
@@ -68,7 +68,7 @@ def encode(program: RankProgram) -> ProgramWords:
     most = int(incoming.counts.max(initial=0))
     if most >= MAX_REGISTERS:
         raise OverflowError(f"an op waits for {most} others; fewer than {MAX_REGISTERS} can be")
-    question, first = distinct(program.ops, program.family)
+    question, first = distinct_questions(program.ops, program.family)
     head = _WHAT[program.ops.kind] | np.maximum(program.family, 0).astype(np.uint32) << FAMILY
     words = np.zeros(int((2 + (incoming.counts + 2) // 2).sum()), np.uint32)
     used = int(_allocate(head, question, incoming.indptr, incoming.values, words))
@@ -77,11 +77,13 @@ def encode(program: RankProgram) -> ProgramWords:
     return ProgramWords(words, used, question, first)
 
 
-def distinct(ops: Ops, family: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_questions(
+    ops: Ops, family: NDArray[np.int16]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(n,) number of the distinct timing question of each op, and (q,) first op of each question.
 
     >>> ops = Ops.of(flop=[1, 2, 1], rank=[0, 1, 2])
-    >>> question, first = distinct(ops, np.full(3, -1, np.int16))
+    >>> question, first = distinct_questions(ops, np.full(3, -1, np.int16))
     >>> question.tolist(), first.tolist()
     ([0, 1, 0], [0, 1])
     """
@@ -92,7 +94,7 @@ def distinct(ops: Ops, family: NDArray[np.int16]) -> tuple[NDArray[np.int64], ND
         wide = column.view(np.uint64) if column.dtype == np.float64 else column.astype(np.uint64)
         key = (key ^ wide) * _MULTIPLIER
         key ^= key >> np.uint64(29)
-    alike, first = number(key)
+    alike, first = number_by_first_appearance(key)
     if all(_equal(column, column[first[alike]]) for column in varying):
         return alike, first
     every = np.arange(len(ops))  # two rows with one hash: nothing is merged
@@ -104,26 +106,26 @@ def _equal(a: Array, b: Array) -> bool:
     return bool(same.all() or (same | ((a != a) & (b != b))).all())
 
 
-@lean
-def kind(words: Array, w: Int) -> Int:
+@jit_without_refcounts
+def op_kind(words: Array, w: Int) -> Int:
     """Kind of the op at a word: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
     return np.int64(words[w]) & 3
 
 
-@lean
-def family(words: Array, w: Int) -> Int:
+@jit_without_refcounts
+def op_family(words: Array, w: Int) -> Int:
     """Number of the family of groups or peers of the op at a word."""
     return (np.int64(words[w]) >> FAMILY) & 63
 
 
-@lean
-def kept_in(words: Array, w: Int) -> Int:
+@jit_without_refcounts
+def end_register(words: Array, w: Int) -> Int:
     """Register that keeps the end of the op at a word."""
     return np.int64(words[w + 2]) & 0xFFFF
 
 
-@lean
-def ready(words: Array, w: Int, register: Array, r: Int) -> Int:
+@jit_without_refcounts
+def latest_dependency_end(words: Array, w: Int, register: Array, r: Int) -> Int:
     """Latest end that the op at a word waits for, from row ``r`` of the registers."""
     latest: Int = np.int64(0)
     for k in range(1, (np.int64(words[w]) >> READS) + 1):
@@ -132,8 +134,8 @@ def ready(words: Array, w: Int, register: Array, r: Int) -> Int:
     return latest
 
 
-@lean
-def following(words: Array, w: Int) -> Int:
+@jit_without_refcounts
+def next_op_position(words: Array, w: Int) -> Int:
     """Position of the words of the next op."""
     return w + 2 + (((np.int64(words[w]) >> READS) + 2) >> 1)
 

@@ -18,10 +18,19 @@ from numpy.typing import NDArray
 from ..engine_api import MAX_TICK
 from ..errors import SimulationError
 from ..spmd.spmd_graph import SpmdGraph
-from .jit import Int, jit, lean
-from .program_encoding import COLLECTIVE, RECV, SEND, family, following, kept_in, kind, ready
+from .jit import Int, jit, jit_without_refcounts
+from .program_encoding import (
+    COLLECTIVE,
+    RECV,
+    SEND,
+    end_register,
+    latest_dependency_end,
+    next_op_position,
+    op_family,
+    op_kind,
+)
 from .rendezvous import Rendezvous
-from .replica_draws import ReplicaDraws, ticks_of
+from .replica_draws import ReplicaDraws, drawn_ticks
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -120,7 +129,7 @@ class ProgramTimes:
     mail: NDArray[np.int64]
 
 
-def run(
+def run_programs(
     template: SpmdGraph,
     answered: TimedPrograms,
     meet: Rendezvous,
@@ -141,11 +150,11 @@ def run(
     end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
     mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
     met = np.empty((joint if keep_met else 0, 2), np.int64)
-    state = _begin(template, answered, meet)
+    state = _initial_state(template, answered, meet)
     counts = np.array([ranks, 0, 0], np.int64)
     with np.errstate(over="ignore"):
         while counts[TOP]:
-            _run(
+            _run_until_blocked(
                 answered.programs,
                 (
                     template.program.astype(np.int32),
@@ -169,7 +178,7 @@ def run(
     return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
 
 
-def _begin(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous) -> Arrays:
+def _initial_state(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous) -> Arrays:
     """Arrays that hold the state of a run before its first op.
 
     Registers; cursors (op, word, own op); where ranks are parked (1 at a collective, 2 + family at
@@ -191,7 +200,7 @@ def _begin(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous) -> Ar
 
 
 @jit
-def _run(
+def _run_until_blocked(
     programs: Arrays,
     ranks_: Arrays,
     groups: Arrays,
@@ -222,8 +231,8 @@ def _run(
         i, w, own = cursor[r, 0], cursor[r, 1], cursor[r, 2]
         first = i
         while i < length[p]:
-            what, f = kind(words, w), family(words, w)
-            begins = ready(words, w, register, r)
+            what, f = op_kind(words, w), op_family(words, w)
+            begins = latest_dependency_end(words, w, register, r)
             if what == RECV:
                 box = box_at[f * ranks + r] + heard[f, r]
                 if mail[box] < 0:
@@ -239,7 +248,7 @@ def _run(
                 if lead[g] == r:
                     if random:
                         row, leader = group_row[g] + meeting[g, CALL], member[member_at[g]]
-                        took = ticks_of(took, meta & 255, row, leader, step, chances)
+                        took = drawn_ticks(took, meta & 255, row, leader, step, chances)
                     meeting[g, TAKES], meeting[g, STEP] = took, step
                     tally[r, LED] += took
                 arrived[r] = begins
@@ -250,11 +259,14 @@ def _run(
                     break
                 if meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]:
                     beyond += 1
-                before, top = top, _meet(programs, ranks_, groups, state, out, g, r, w, top)
+                before, top = (
+                    top,
+                    _run_collective(programs, ranks_, groups, state, out, g, r, w, top),
+                )
                 done += top - before
             else:
                 if random:
-                    took = ticks_of(took, meta & 255, bases[r] + own, r, step, chances)
+                    took = drawn_ticks(took, meta & 255, bases[r] + own, r, step, chances)
                 if took > MAX_TICK - begins:
                     beyond += 1
                 finish = begins + took
@@ -268,17 +280,17 @@ def _run(
                         parked[q] = 0
                         stack[top] = q
                         top += 1
-                register[r, kept_in(words, w)] = finish
-                _note(first_start, end, r, step, begins, finish)
+                register[r, end_register(words, w)] = finish
+                _extend_step_span(first_start, end, r, step, begins, finish)
             i += 1
-            w = following(words, w)
+            w = next_op_position(words, w)
         done += i - first
         cursor[r, 0], cursor[r, 1], cursor[r, 2] = i, w, own
     counts[0], counts[1], counts[2] = top, done, beyond
 
 
-@lean
-def _meet(
+@jit_without_refcounts
+def _run_collective(
     programs: Arrays,
     ranks_: Arrays,
     groups: Arrays,
@@ -303,13 +315,13 @@ def _meet(
     for m in range(member_at[g], member_at[g + 1]):
         q = member[m]
         v = cursor[q, 1] if q != r else w
-        register[q, kept_in(words, v)] = finish
+        register[q, end_register(words, v)] = finish
         tally[q, COLUMNS] += latest - arrived[q]
         tally[q, answer[answer_at[program[q]] + words[v + 1], 1] >> 8] += takes
-        _note(first_start, end, q, step, latest, finish)
+        _extend_step_span(first_start, end, q, step, latest, finish)
         if q != r:
             cursor[q, 0] += 1
-            cursor[q, 1] = following(words, v)
+            cursor[q, 1] = next_op_position(words, v)
             parked[q] = 0
             stack[top] = q
             top += 1
@@ -321,8 +333,10 @@ def _meet(
     return top
 
 
-@lean
-def _note(first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int) -> None:
+@jit_without_refcounts
+def _extend_step_span(
+    first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int
+) -> None:
     """Extend the first start and last end of a step of a rank by one op."""
     if first[r, step] < 0 or begin < first[r, step]:
         first[r, step] = begin

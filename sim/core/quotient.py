@@ -14,7 +14,7 @@ import numpy as np
 
 from ..csr import Csr
 from ..engine_api import MOST_WEIGHT, ComponentTable, EngineColumns, EngineGraph, Flows
-from .symmetry import Numbers, Symmetry, SymmetryTables, firsts
+from .symmetry import Numbers, Symmetry, SymmetryTables, first_members
 
 WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph than to run it
 
@@ -49,7 +49,7 @@ class Quotient:
         )
 
 
-def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
+def fold_identical_ops(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
     """Quotient of a graph that runs alone, without processes; None where it is not much smaller.
 
     Examples
@@ -60,7 +60,7 @@ def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
     ...     "twins", none, np.array([0, 1]), np.zeros(3, np.int64), none,
     ...     np.empty(0, np.int64), np.array([5, 5]), Flows.none(), none,
     ... )
-    >>> folded = fold(two, twins)
+    >>> folded = fold_identical_ops(two, twins)
     >>> len(folded.graph), folded.op.tolist(), folded.component.tolist()
     (1, [0, 0], [0, 0])
     """
@@ -80,7 +80,7 @@ def fold(parts: ComponentTable, graph: EngineGraph) -> Quotient | None:
 def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
     """Quotient of classes, whose members are in ascending order of their first."""
     graph, parts = of.graph, of.parts
-    ops, components = firsts(colours.op), firsts(colours.component)
+    ops, components = first_members(colours.op), first_members(colours.component)
     mine = np.concatenate([ops, len(graph) + np.flatnonzero(np.isin(graph.further, ops))])
     rows = mine[np.sort(np.unique(colours.place[mine], return_index=True)[1])]
     extra = of.op_of[rows[len(ops) :]]

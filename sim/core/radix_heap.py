@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import Int, lean
+from .jit import Int, jit_without_refcounts
 from .linked_lists import prepend, unlink
 from .state_layout import ARRIVED, BASE, BUCKETS, COMING, NONE, OCCUPIED, SOONEST, Array, Rows
 
 ONE = np.int64(1)
 
 
-@lean
-def bucket(tick: Int, base: Int) -> Int:
+@jit_without_refcounts
+def bucket_of_tick(tick: Int, base: Int) -> Int:
     """Number of the highest bit in which two ticks differ, from 1; 0 for equal ticks.
 
     >>> x = [np.int64(i) for i in (7, 8, 12, 13, 2**62)]
-    >>> int(bucket(x[2], x[2])), int(bucket(x[3], x[2])), int(bucket(x[1], x[0]))
+    >>> tuple(int(bucket_of_tick(x[a], x[b])) for a, b in ((2, 2), (3, 2), (1, 0)))
     (0, 1, 4)
-    >>> int(bucket(x[4] - 1, x[4]))
+    >>> int(bucket_of_tick(x[4] - 1, x[4]))
     63
     """
     x = tick ^ base
@@ -34,58 +34,58 @@ def bucket(tick: Int, base: Int) -> Int:
     return (np.float64(x).view(np.int64) >> 52) - 1022  # its exponent
 
 
-@lean
-def tick_of(rows: Rows, times: Array, c: Int) -> Int:
+@jit_without_refcounts
+def due_tick(rows: Rows, times: Array, c: Int) -> Int:
     """Due tick of a cell in the event queue: the end of a fixed time, or a release."""
     if rows[c]["at"] == COMING:
         return -1 - times[c, ARRIVED]
     return rows[c]["left"]
 
 
-@lean
-def lowest(bits: Int) -> Int:
+@jit_without_refcounts
+def lowest_set_bit(bits: Int) -> Int:
     """Number of the lowest bit that is set.
 
-    >>> [int(lowest(np.int64(x))) for x in (1, 12, 2**62, -(2**62))]
+    >>> [int(lowest_set_bit(np.int64(x))) for x in (1, 12, 2**62, -(2**62))]
     [0, 2, 62, 62]
     """
     return (np.float64(bits & -bits).view(np.int64) >> 52 & 0x7FF) - 1023  # the exponent
 
 
-@lean
-def put(rows: Rows, world: Array, c: Int, b: Int) -> None:
+@jit_without_refcounts
+def put_in_bucket(rows: Rows, world: Array, c: Int, b: Int) -> None:
     """Put a cell into a bucket."""
     prepend(rows, world, BUCKETS + b, c)
     world[OCCUPIED] |= ONE << b
 
 
-@lean
-def push(rows: Rows, world: Array, c: Int, tick: Int) -> None:
+@jit_without_refcounts
+def schedule_cell(rows: Rows, world: Array, c: Int, tick: Int) -> None:
     """Schedule a cell at a tick, not before the last tick that was taken."""
-    put(rows, world, c, bucket(tick, world[BASE]))
+    put_in_bucket(rows, world, c, bucket_of_tick(tick, world[BASE]))
     if tick < world[SOONEST]:  # NONE is below all ticks
         world[SOONEST] = tick
 
 
-@lean
-def soonest(rows: Rows, times: Array, world: Array) -> Int:
+@jit_without_refcounts
+def earliest_tick(rows: Rows, times: Array, world: Array) -> Int:
     """Earliest tick in the queue, NONE for an empty one."""
     tick = world[SOONEST]
     if tick == NONE and world[OCCUPIED] != 0:
-        c = world[BUCKETS + lowest(world[OCCUPIED])]
-        tick = tick_of(rows, times, c)
+        c = world[BUCKETS + lowest_set_bit(world[OCCUPIED])]
+        tick = due_tick(rows, times, c)
         c = rows[c]["next"]
         while c != NONE:
-            tick = min(tick, tick_of(rows, times, c))
+            tick = min(tick, due_tick(rows, times, c))
             c = rows[c]["next"]
         world[SOONEST] = tick
     return tick
 
 
-@lean
-def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
+@jit_without_refcounts
+def take_due_cells(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
     """List of all cells that are due at the earliest tick; they are removed."""
-    b = lowest(world[OCCUPIED])
+    b = lowest_set_bit(world[OCCUPIED])
     c = world[BUCKETS + b]
     world[BUCKETS + b] = NONE
     world[OCCUPIED] ^= ONE << b
@@ -96,21 +96,21 @@ def take(rows: Rows, times: Array, world: Array, tick: Int) -> Int:
     due: Int = NONE
     while c != NONE:
         following = rows[c]["next"]
-        to = bucket(tick_of(rows, times, c), tick)
+        to = bucket_of_tick(due_tick(rows, times, c), tick)
         if to == 0:
             rows[c]["next"] = due
             due = c
         else:
-            put(rows, world, c, to)
+            put_in_bucket(rows, world, c, to)
         c = following
     return due
 
 
-@lean
-def forget(rows: Rows, times: Array, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def remove_cell(rows: Rows, times: Array, world: Array, c: Int) -> None:
     """Remove one cell from the queue, whatever its tick."""
-    tick = tick_of(rows, times, c)
-    b = bucket(tick, world[BASE])
+    tick = due_tick(rows, times, c)
+    b = bucket_of_tick(tick, world[BASE])
     unlink(rows, world, BUCKETS + b, c)
     if world[BUCKETS + b] == NONE:
         world[OCCUPIED] ^= ONE << b

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..deadlock import Stuck
+from ..deadlock import StuckState
 from ..engine_api import NEVER, EngineColumns
 from ..media.max_min.medium import rate
 from .state_layout import (
@@ -50,7 +50,7 @@ _NOTHING = np.empty(0, np.int64)
 CLAIM_TIMES = {"asked": ASKED_AT, "granted": GRANTED_AT, "returned": RETURNED_AT}
 
 
-def columns(engine: StateView) -> EngineColumns:
+def read_op_columns(engine: StateView) -> EngineColumns:
     """Times and states so far of all ops in memory."""
     made = [_columns_of_graph(engine, graph) for graph in engine.graphs]
     names = ("ready", "start", "end", "state", "attempts", "asked", "granted", "returned")
@@ -82,7 +82,7 @@ def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDA
             "state": np.full(n, ENDED, np.uint8),
             "attempts": np.ones(n, np.int32),
             "arrived": graph.ahead.arrived,
-            **of_claims(engine, graph),
+            **claim_ticks(engine, graph),
         }
     if graph.base == NONE:
         never = np.full(n + e, NEVER, np.int64)
@@ -94,7 +94,7 @@ def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDA
             "state": zeros.astype(np.uint8),
             "attempts": zeros.astype(np.int32),
             "arrived": never,
-            **of_claims(engine, graph),
+            **claim_ticks(engine, graph),
         }
     at = slice(graph.base, graph.base + n)
     times, rows = engine.store.times, engine.store.rows[at]
@@ -110,11 +110,11 @@ def _columns_of_graph(engine: StateView, graph: SubmittedGraph) -> dict[str, NDA
         "state": rows["state"].copy(),
         "attempts": ((rows["flags"] & STARTED) != 0).astype(np.int32),
         "arrived": arrived,
-        **of_claims(engine, graph),
+        **claim_ticks(engine, graph),
     }
 
 
-def of_claims(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
+def claim_ticks(engine: StateView, graph: SubmittedGraph) -> dict[str, NDArray[Any]]:
     """Ticks at which each claim of a graph was asked, granted and returned."""
     n = len(graph.shape.claims)
     if graph.lies is None or not n:
@@ -134,7 +134,7 @@ def _ready_ticks(arrived: Ticks, further: NDArray[np.int32], n: int) -> Ticks:
     return ready
 
 
-def stuck(engine: StateView) -> Stuck:
+def stuck_state(engine: StateView) -> StuckState:
     """State of a run that cannot go on, as input of the deadlock diagnosis."""
     open_ops = engine.open_ops()
     rows = engine.store.rows
@@ -146,7 +146,7 @@ def stuck(engine: StateView) -> Stuck:
             if rows[p]["at"] == HELD and rows[p]["slot"] >= 0:
                 holders.setdefault(int(rows[p]["slot"]), []).append(op)
     queues = {k: [op for op, _ in engine.queue(k)] for k in range(len(engine.parts))}
-    return Stuck(
+    return StuckState(
         engine.parts.names,
         open_ops,
         {op: engine.stopped_by[op] for op in open_ops if state[op] == STOPPED},

@@ -54,11 +54,11 @@ class Rendezvous:
             np.concatenate([np.empty(0, np.int32), *template.leads]).astype(np.int32),
             np.concatenate([np.empty(0, np.int64), *rows]),
             np.ascontiguousarray(template.peers),
-            _boxes(template),
+            _mailbox_starts(template),
         )
 
 
-def _boxes(template: SpmdGraph) -> NDArray[np.int64]:
+def _mailbox_starts(template: SpmdGraph) -> NDArray[np.int64]:
     """Start of each rank's mailbox, family by family, and the end of the last."""
     found = [np.zeros(1, np.int64)]
     for f, sender in enumerate(template.senders):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Spread
-from ..sampling import GOLDEN, bits, mix, scaled, tables
+from ..sampling import GOLDEN, fixed_point_spread_tables, mix_bits, random_bits, scaled_duration
 from .jit import jit
 
 Array = NDArray[Any]
@@ -37,8 +37,10 @@ class ReplicaDraws:
     def of(cls, spreads: Sequence[Spread], name: str, seed: int, replica: int) -> ReplicaDraws:
         """The draws of one replica of a graph."""
         graph = zlib.crc32(name.encode())
-        prefix = np.concatenate([bits(seed, replica, 1), bits(seed, replica, 2, graph)])
-        found = [t for s in spreads for t in tables(s, seed, replica)]
+        prefix = np.concatenate(
+            [random_bits(seed, replica, 1), random_bits(seed, replica, 2, graph)]
+        )
+        found = [t for s in spreads for t in fixed_point_spread_tables(s, seed, replica)]
         at = np.cumsum([0, *map(len, found)])
         return cls(prefix, at, np.concatenate([np.empty(0, np.int64), *found]))
 
@@ -54,7 +56,10 @@ class ReplicaDraws:
         return self.prefix, self.at, self.quantiles
 
 
-_mix, _scaled = jit(mix), jit(scaled)  # the very functions that the other engines call
+_mix, _scaled = (
+    jit(mix_bits),
+    jit(scaled_duration),
+)  # the very functions that the other engines call
 
 
 @jit
@@ -64,7 +69,7 @@ def _draw(prefix: Any, key: Any) -> Any:
 
 @jit
 def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
-    """`sampling.factor` of one number, from ``q`` quantiles."""
+    """`sampling.factors_from_quantiles` of one number, from ``q`` quantiles."""
     if q == 1:
         return table[first]
     at = np.int64(random >> np.uint64(32)) * q - (1 << 31)
@@ -76,7 +81,7 @@ def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
 
 
 @jit
-def ticks_of(base: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays) -> Any:
+def drawn_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays) -> Any:
     """Duration of one op in this replica, in ticks; spread 0 is none."""
     prefix, at, table = chances
     if spread:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from ..blocks import Blocks
 from ..engine_api import MAX_TICK, ComponentTable, EngineGraph, Numbers
 from ..media.max_min.medium_memory import MaxMinMemory
-from .claims import holders, tables, with_holders
-from .compact import compact, renumber_claims, renumber_owners, report
-from .fill import fill
+from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
+from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
+from .fill import reset_graph_rows
 from .state_layout import (
     ALSO,
     AMOUNT,
@@ -85,7 +85,7 @@ _LISTS = (
 )  # fmt: skip
 
 
-class Lies(NamedTuple):
+class GraphOffsets(NamedTuple):
     """Offsets of one graph's rows in the tables of a run."""
 
     cell: int
@@ -119,15 +119,15 @@ class RunMemory:
         self.holder_rows, self.claim_rows = Blocks(), Blocks()
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)
-        self._show()
-        self._lay_out()
+        self._refresh_field_views()
+        self._allocate_world()
 
-    def _show(self) -> None:
+    def _refresh_field_views(self) -> None:
         """Views of single fields of the rows, which are faster to read and write."""
         self.next, self.flags = self.rows["next"], self.rows["flags"]
         self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
 
-    def _lay_out(self) -> None:
+    def _allocate_world(self) -> None:
         """Allocate the world with room for all tables."""
         sizes = {
             PARTS: len(self.parts) * PART,
@@ -217,18 +217,18 @@ class RunMemory:
                 self.room[table] = max(need, 2 * have[table])
                 grown = True
         if grown:
-            self._lay_out()
+            self._allocate_world()
 
     def add_flow(self, c: int, flow: int) -> None:
         """Note the op of a new flow."""
-        self._own_flows()
+        self._grow_flow_owners()
         self.owners[flow] = c
         if self.rows[c]["flags"] & WIDE:
             self.collective_row(c)[WIDE_FLOW] = flow
         else:
             self.rows[c]["link"] = flow
 
-    def _own_flows(self) -> None:
+    def _grow_flow_owners(self) -> None:
         """Grow the owners of flows to the number of flows."""
         have, need = self.world.item(FLOW_COUNT), len(self.sharing)
         if need > have:
@@ -257,14 +257,14 @@ class RunMemory:
             last += 1
         return [c, *range(first, last)]
 
-    def add(self, graph: EngineGraph, now: int) -> Lies:
+    def add(self, graph: EngineGraph, now: int) -> GraphOffsets:
         """Add a graph."""
         n, e, base = len(graph), len(graph.further), self.cells
         wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
         at, ops = at + n, graph.claims.op
         if len(ops):
-            ops = holders(graph.claims)
-            wide, at, places = with_holders(wide, at, places, ops)
+            ops = holder_rows(graph.claims)
+            wide, at, places = collectives_and_holders(wide, at, places, ops)
         self._make_room(graphs=1, collectives=len(wide))
         self._make_cells(n + e)
         edges = self._add_links(graph.successors)
@@ -273,7 +273,7 @@ class RunMemory:
         rows["slot"][base:-1] = graph.slot
         rows["first"][base : base + n] = graph.indptr[:-1]
         fixed = np.require(graph.fixed, np.int64, ["C", "W"])
-        fill(rows, self.times, self.links[: self.edges], fixed, base, edges)
+        reset_graph_rows(rows, self.times, self.links[: self.edges], fixed, base, edges)
         self._add_further(graph, base, wide, at, places)
         holder, claim = self._add_claims(graph, base, ops)
         flow, use = self._add_flows(graph, base)
@@ -286,12 +286,12 @@ class RunMemory:
         self.world[OPEN] += n
         self.graph_table[-1, [FIRST_CELL, OPEN_OPS]] = base, n
         self.cells += n + e
-        return Lies(
+        return GraphOffsets(
             base, n + e, collective, len(wide), flow, use, holder, len(ops), claim,
             len(graph.claims),
         )  # fmt: skip
 
-    def add_block(self, block: GraphBlock, numbers: Numbers, now: int) -> Lies:
+    def add_block(self, block: GraphBlock, numbers: Numbers, now: int) -> GraphOffsets:
         """Add a prepared graph with these numbers."""
         if self.graphs >= self.room[GRAPHS] or (
             self.collectives + len(block.collectives) > self.room[COLLECTIVES]
@@ -304,7 +304,7 @@ class RunMemory:
         flow = use = 0
         if len(block.flows):
             flow, use = self.sharing.take(len(block.flows), len(block.uses))
-            self._own_flows()
+            self._grow_flow_owners()
         holders, claims = len(block.holders), len(block.claims)
         holder, claim = self._take(holders, claims) if claims else (0, 0)
         at = base, edges, self.graphs, self.collectives, flow, use, holder, claim, now
@@ -313,17 +313,17 @@ class RunMemory:
         self.cells += m
         self.edges += len(block.links)
         self.collectives += len(block.collectives)
-        return Lies(
+        return GraphOffsets(
             base, m, at[3], len(block.collectives), flow, use, holder, holders, claim, claims
         )  # fmt: skip
 
     def report(self) -> NDArray[np.uint8]:
         """(cells,) 1 for ops that ended since the last call."""
         fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
-        report(self.rows, fresh)
+        mark_newly_ended(self.rows, fresh)
         return fresh
 
-    def keep(self, graphs: Sequence[int], stay: Sequence[Lies]) -> list[Lies]:
+    def keep(self, graphs: Sequence[int], stay: Sequence[GraphOffsets]) -> list[GraphOffsets]:
         """Drop all graphs but some, compact memory, and return where those lie then.
 
         Parameters
@@ -365,7 +365,7 @@ class RunMemory:
             rows, times = np.empty(size, CELL), np.empty((size, 3), np.int64)
             rows[:have], times[:have] = self.rows, self.times
             self.rows, self.times = rows, times
-            self._show()
+            self._refresh_field_views()
 
     def _add_links(self, successors: Links) -> int:
         """Offset of the links of a new graph; a single graph's array is used without a copy."""
@@ -428,7 +428,7 @@ class RunMemory:
         rows["flags"][claims.until[claims.until >= 0]] |= LETS
         row = int(self.world[COLLECTIVES]) + rows["link"][ops].astype(np.int64) * COLLECTIVE
         self.world[row + HOLDING] = holder + np.arange(len(ops))
-        holding, held = tables(claims, ops, self.world[row + MISSING], base, claim)
+        holding, held = holder_and_claim_tables(claims, ops, self.world[row + MISSING], base, claim)
         self.holder_table[holder : holder + len(ops)] = holding
         self.claim_table[claim : claim + len(claims)] = held
         return holder, claim
@@ -465,7 +465,7 @@ class RunMemory:
             return 0, 0
         first = self.sharing.add(graph.flows)
         number = first + np.arange(len(op))
-        self._own_flows()
+        self._grow_flow_owners()
         self.owners[first : first + len(op)] = op + base
         rows = self.rows[base : base + len(graph)]
         wide = (rows["flags"][op] & WIDE) != 0

@@ -11,11 +11,11 @@ import simpy
 from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, Online
 from ..moving import ALL
 from ..simpy_clock import Turn
-from ..validation import check_answer, too_heavy
+from ..validation import check_answer, excess_weight_error
 from .actions import Actions
-from .executor import advance
-from .jit import INTERPRETED, ready
-from .slots import await_all
+from .executor import run_instants
+from .jit import INTERPRETED, compiled_for_argument_types
+from .slots import arrive_range_at_release
 from .state_layout import (
     ASK,
     ASKED,
@@ -46,13 +46,13 @@ class SimpyLoop(Actions):
         self.store.world[NOW] = now
         if INTERPRETED:
             with np.errstate(over="ignore"):
-                self._act()
-                self._go(now)
+                self._apply_commands()
+                self._run_until_wake(now)
         else:
-            self._act()
-            self._go(now)
+            self._apply_commands()
+            self._run_until_wake(now)
 
-    def _act(self) -> None:
+    def _apply_commands(self) -> None:
         """Apply the commands that processes gave, in order, and begin a round."""
         if self.todo:
             todo, self.todo = self.todo, []
@@ -60,17 +60,19 @@ class SimpyLoop(Actions):
                 action()
             roots, self.roots = self.roots, []
             for first, last in roots:
-                await_all(self.store.rows, self.store.times, self.store.world, first, last)
+                arrive_range_at_release(
+                    self.store.rows, self.store.times, self.store.world, first, last
+                )
         self.store.world[PHASE] = BEGIN
 
-    def _go(self, began: int) -> None:
+    def _run_until_wake(self, began: int) -> None:
         """Run instants until a process has to be woken or the next SimPy event is due."""
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
         limit = int(min(self.env.peek(), self.until))
         if self.advance is None:
             types = store.rows, store.times, store.links, world, medium, limit, 1
-            self.advance = ready(advance, *types)
+            self.advance = compiled_for_argument_types(run_instants, *types)
         run = self.advance
         while True:
             if code == TELLS:
@@ -81,8 +83,10 @@ class SimpyLoop(Actions):
                 world, medium = store.world, store.sharing.state  # answers may make them grow
             elif code == HEAVY:
                 usage = {op: self.usage(op) for op in self.rates()}
-                raise too_heavy(self.parts, usage, self.open_ops) or AssertionError("too heavy")
-            elif code != PAUSES and (code != TELLS or self._tell(world.item(NOW), began)):
+                raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
+                    "too heavy"
+                )
+            elif code != PAUSES and (code != TELLS or self._wake_processes(world.item(NOW), began)):
                 break
         now, due = world.item(NOW), world.item(DUE)
         if now != began:
@@ -90,14 +94,14 @@ class SimpyLoop(Actions):
         if due != NONE:
             self._plan_turn(due, FIRST)
         elif now > began and self.until == MAX_TICK:
-            self._catch_up(now)
+            self._advance_simpy_clock(now)
 
     def _is_awaited(self) -> int:
         """1 where a process waits for the end of the instant whatever happens in it, else 0."""
         waits = self.thresholds
         return int(bool(self.news or self.losing or waits.waiting or waits.next_turn))
 
-    def _catch_up(self, tick: int) -> None:
+    def _advance_simpy_clock(self, tick: int) -> None:
         """Advance SimPy's clock to the tick of the engine."""
         self.catching_up = tick, FIRST
         event = Turn(self.env, self._caught_up)
@@ -106,7 +110,7 @@ class SimpyLoop(Actions):
     def _caught_up(self, _: simpy.Event) -> None:
         self.catching_up = None
 
-    def _tell(self, tick: int, began: int) -> bool:
+    def _wake_processes(self, tick: int, began: int) -> bool:
         """Wake waiting processes: ends, losses, grants, thresholds, settled instants, in order."""
         told = self._ends()
         if self.news:
@@ -195,7 +199,7 @@ class SimpyLoop(Actions):
 
     def _may_run_ahead(self) -> bool:
         """Whether all open graphs keep to their static schedules, unseen by any process."""
-        fresh = self._fresh()
+        fresh = self._unjoined_graphs()
         lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
         if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
             return False
@@ -213,16 +217,16 @@ class SimpyLoop(Actions):
         self.todo, self.planned = [], None
         if self.next_turn is not None:
             self.next_turn.cancel()
-        last, fresh = self._now, self._fresh()
+        last, fresh = self._now, self._unjoined_graphs()
         self.to_join = []
         for graph in fresh:
             end = graph.ends_ahead()
             graph.over, last = True, max(last, end)
             self._wake_in(end - self._now, graph.done, None)
         if last > self._now:
-            self._catch_up(last)
+            self._advance_simpy_clock(last)
 
-    def _fresh(self) -> list[SubmittedGraph]:
+    def _unjoined_graphs(self) -> list[SubmittedGraph]:
         """Graphs that were handed in and have not joined."""
         return self.to_join
 

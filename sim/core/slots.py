@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..media.max_min.table_layout import State
-from .jit import Int, lean
-from .linked_lists import append, line_up, sort, unlink
-from .op_start import hold
-from .radix_heap import push
+from .jit import Int, jit_without_refcounts
+from .linked_lists import append, append_doubly_linked, sort_list, unlink
+from .op_start import mark_place_held
+from .radix_heap import schedule_cell
 from .state_layout import (
     ARRIVED,
     ARRIVING,
@@ -35,8 +35,8 @@ from .state_layout import (
 )
 
 
-@lean
-def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def arrive_at_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
     """Let a place whose dependencies ended arrive in this round, or at its release time."""
     op = rows[c]["link"] if rows[c]["flags"] & FURTHER else c
     if rows[op]["state"] != PENDING or rows[c]["at"] != WAITING or rows[op]["flags"] & NEVER:
@@ -44,21 +44,21 @@ def await_release(rows: Rows, times: Array, world: Array, c: Int) -> None:
     rows[c]["at"] = COMING
     release = -1 - times[c, ARRIVED]
     if release > world[NOW]:
-        push(rows, world, c, release)
+        schedule_cell(rows, world, c, release)
     else:
-        come(rows, world, c)
+        add_to_arrivals(rows, world, c)
 
 
-@lean
-def await_all(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> None:
-    """Let all cells of a range without unmet dependencies arrive, as `await_release` does."""
+@jit_without_refcounts
+def arrive_range_at_release(rows: Rows, times: Array, world: Array, first: Int, last: Int) -> None:
+    """Let all cells of a range without unmet dependencies arrive, as `arrive_at_release` does."""
     for c in range(first, last):
         if rows[c]["unmet"] == 0:
-            await_release(rows, times, world, c)
+            arrive_at_release(rows, times, world, c)
 
 
-@lean
-def come(rows: Rows, world: Array, c: Int) -> None:
+@jit_without_refcounts
+def add_to_arrivals(rows: Rows, world: Array, c: Int) -> None:
     """Add a place to the list of those that arrive in this round."""
     append(rows, world, ARRIVING, c)
     if rows[c]["slot"] >= 0:
@@ -67,12 +67,12 @@ def come(rows: Rows, world: Array, c: Int) -> None:
         world[CLAIMING] += 1
 
 
-@lean
-def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
+@jit_without_refcounts
+def queue_or_take_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Make arriving places ready, by op and place; each takes a free slot or joins the queue."""
     c = world[ARRIVING]
     if world[JOINING] > 1:
-        c = sort(rows, world, c)
+        c = sort_list(rows, world, c)
     world[ARRIVING] = NONE
     world[JOINING] = 0
     while c != NONE:
@@ -80,25 +80,25 @@ def arrive(rows: Rows, times: Array, world: Array, s: State) -> None:
         if times[c, ARRIVED] < 0:
             times[c, ARRIVED] = world[NOW]
         if rows[c]["slot"] < 0:
-            hold(rows, times, world, s, c)
+            mark_place_held(rows, times, world, s, c)
         else:
             part = world[PARTS] + rows[c]["slot"] * PART
             if world[part + HEAD] == NONE and has_slot(world, part):
                 world[part + TAKEN] += 1
-                hold(rows, times, world, s, c)
+                mark_place_held(rows, times, world, s, c)
             else:
                 rows[c]["at"] = QUEUED
-                line_up(rows, world, part + HEAD, c)
+                append_doubly_linked(rows, world, part + HEAD, c)
         c = following
 
 
-@lean
+@jit_without_refcounts
 def has_slot(world: Array, part: Int) -> bool:
     """Whether a component has a free slot and has not failed."""
     return bool(world[part + TAKEN] < world[part + SLOTS] and not world[part + FAILED])
 
 
-@lean
+@jit_without_refcounts
 def grant_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
     """Give freed slots to queued places, first come first served."""
     part = world[MOVING]
@@ -108,13 +108,13 @@ def grant_slots(rows: Rows, times: Array, world: Array, s: State) -> None:
             c = world[part + HEAD]
             unlink(rows, world, part + HEAD, c)
             world[part + TAKEN] += 1
-            hold(rows, times, world, s, c)
+            mark_place_held(rows, times, world, s, c)
         following = world[part + MOVES]
         world[part + MOVES] = UNMOVED
         part = following
 
 
-@lean
+@jit_without_refcounts
 def mark_slot_queue(world: Array, part: Int) -> None:
     """Mark the slot queue of a component for a grant attempt in this round, unless it is empty."""
     if world[part + HEAD] != NONE and world[part + MOVES] == UNMOVED:

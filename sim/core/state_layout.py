@@ -123,6 +123,6 @@ OF, AMOUNT, BEHIND, HELD_BY, UNTIL, ALSO, STANDS, ASKED_AT, GRANTED_AT, RETURNED
 )
 OUT, IN_LINE, IS_HELD = range(3)  # where a claim stands
 
-# Phases, and what `advance` comes back with.
+# Phases, and what `run_instants` comes back with.
 IDLE, BEGIN, ANSWERED = range(3)
 NOTHING, ASKS, TELLS, HEAVY, PAUSES = range(5)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import MAX_TICK, EngineGraph
-from .jit import Int, lean
+from .jit import Int, jit_without_refcounts
 from .state_layout import Array, Links
 
 # A place: when it becomes ready (first: its slot), how many it waits for, and its op.  A first
@@ -48,7 +48,7 @@ class StaticSchedule:
     chains: Array
 
 
-def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | None:
+def find_static_schedule(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | None:
     """Static schedule of a graph handed in at ``now``; None where ops may wait for slots.
 
     Parameters
@@ -59,7 +59,7 @@ def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | No
     --------
     >>> from ..engine_literal import Case, lowered
     >>> pair = lowered("pair", [Case(((0, ()),), fixed=2), Case(((0, (0,)),), fixed=3)])
-    >>> found = run_ahead(pair, np.array([1]), now=10)
+    >>> found = find_static_schedule(pair, np.array([1]), now=10)
     >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist()
     ([10, 12], [12, 15], [1])
     """
@@ -77,7 +77,7 @@ def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | No
     places["ready"] = graph.slot
     places["op"][n:] = graph.further
     pools = np.zeros((2, len(slots)), np.int64)
-    count(indptr, links, places, pools)
+    count_dependencies_and_chains(indptr, links, places, pools)
     if np.any(pools[CHAINS] > np.maximum(slots, 0)):
         return None
     places["ready"] = now
@@ -86,7 +86,7 @@ def run_ahead(graph: EngineGraph, slots: Links, now: int) -> StaticSchedule | No
         places["ready"][n:] += graph.release[graph.further]
     spans = np.empty((2, n), np.int64)
     spans[BEGIN], spans[FINISH] = now, graph.fixed
-    if sweep(indptr, links, places, spans) < n:
+    if compute_op_ends(indptr, links, places, spans) < n:
         return None
     begin, finish = spans
     return StaticSchedule(places["ready"].copy() if e else begin, begin, finish, pools[CHAINS])
@@ -96,8 +96,10 @@ def _works(graph: EngineGraph) -> bool:
     return bool(np.any(graph.flows.work_hi) or np.any(graph.flows.work_lo))
 
 
-@lean
-def count(indptr: Array, links: Links, places: Places, pools: Array) -> None:
+@jit_without_refcounts
+def count_dependencies_and_chains(
+    indptr: Array, links: Links, places: Places, pools: Array
+) -> None:
     """Number of dependencies of each place, and of chains in each slot pool."""
     n = len(indptr) - 1
     last = n  # the further places of the ops so far end here
@@ -131,14 +133,14 @@ def count(indptr: Array, links: Links, places: Places, pools: Array) -> None:
                 pools[OPEN, more] = 0
 
 
-@lean
-def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
+@jit_without_refcounts
+def compute_op_ends(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
     """Compute the end of each op once all its places are ready; number of ends within range."""
     n = spans.shape[1]
     top, done = np.int64(-1), 0
     for p in range(len(places)):
         if places[p]["unmet"] == 0:
-            top = ready(places, spans, n, p, top)
+            top = count_down_dependency(places, spans, n, p, top)
     while top >= 0:
         i = top
         top = np.int64(places[i]["op"])
@@ -154,12 +156,12 @@ def sweep(indptr: Array, links: Links, places: Places, spans: Array) -> Int:
                 places[v]["ready"] = end
             places[v]["unmet"] -= 1
             if places[v]["unmet"] == 0:
-                top = ready(places, spans, n, v, top)
+                top = count_down_dependency(places, spans, n, v, top)
     return done
 
 
-@lean
-def ready(places: Places, spans: Array, n: Int, p: Int, top: Int) -> Int:
+@jit_without_refcounts
+def count_down_dependency(places: Places, spans: Array, n: Int, p: Int, top: Int) -> Int:
     """Count down what a place's op waits for; push the op when that is 0. New top of the stack."""
     i = p if p < n else places[p]["op"]
     if spans[BEGIN, i] < places[p]["ready"]:

@@ -8,17 +8,17 @@ import numpy as np
 import simpy
 
 from ..engine_api import Answer, EngineGraph, Numbers, Online, There
-from ..moving import Left
-from ..simpy_adapter import Handed
+from ..moving import RemainingWork
+from ..simpy_adapter import HandedInGraph
 from .block import GraphBlock
-from .run_memory import Lies, RunMemory
+from .run_memory import GraphOffsets, RunMemory
 from .state_layout import NONE
 from .static_schedule import StaticSchedule
 
 Rows = tuple[int, int]  # first, count
 
 
-class SubmittedGraph(Handed):
+class SubmittedGraph(HandedInGraph):
     """Graph that was handed in to the compiled engine.
 
     Parameters
@@ -45,12 +45,14 @@ class SubmittedGraph(Handed):
         self.numbers, self.at = numbers, at
         self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined
-        self.lies: Lies | None = None  # all of where it is
+        self.lies: GraphOffsets | None = None  # all of where it is
         self.over = False  # it ran ahead of the clock, to its end
         self.awaited: list[int] = []  # ops for whose end somebody waited before it joined
         self.extra: list[tuple[Rows, Rows]] = []  # further flows and uses that its ops got
         self.moved: dict[int, There] = {}  # rows that go on elsewhere, and what they take there
-        self.share: dict[int, Left] = {}  # that is left of rows whose backend is yet to be asked
+        self.share: dict[
+            int, RemainingWork
+        ] = {}  # that is left of rows whose backend is yet to be asked
         self._fixed = array("q")  # what online backends said: fixed ticks of each row, and its work
         self._work: dict[int, int] = {}
 
@@ -112,7 +114,7 @@ class SubmittedGraph(Handed):
         for more_flows, more_uses in self.extra:
             store.sharing.give(more_flows, more_uses)
 
-    def move(self, to: Lies) -> None:
+    def move(self, to: GraphOffsets) -> None:
         """Note the new offsets of its cells after a compaction."""
         self.lies, self.base = to, to.cell
 

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from ..csr import Csr
 from ..engine_api import ComponentTable, EngineGraph
-from ..sampling import GOLDEN, bits, mix
+from ..sampling import GOLDEN, mix_bits, random_bits
 from .jit import jit
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 
-_mix = jit(mix)
+_mix = jit(mix_bits)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,9 @@ class SymmetryTables:
         position = np.empty(len(op_of), np.int64)
         position[queue] = np.arange(len(op_of)) - begins
         position[graph.slot < 0] = 0
-        order = _order(op_of, graph.indptr, graph.successors.astype(np.int64), waits.counts)
+        order = _topological_order(
+            op_of, graph.indptr, graph.successors.astype(np.int64), waits.counts
+        )
         user = np.repeat(graph.flows.op, np.diff(graph.flows.indptr)).astype(np.int64)
         return cls(parts, graph, op_of, number, places, waits, position, order, user)
 
@@ -77,15 +79,15 @@ class SymmetryTables:
         """Refine classes (colours) of ops, places and components until none splits any more."""
         parts, flows = self.parts, self.graph.flows
         static = _hash_static_facts(self.graph)
-        component = _number_classes(bits(parts.slots, parts.rate, parts.top))
+        component = _number_classes(random_bits(parts.slots, parts.rate, parts.top))
         while True:
-            uses = bits(component[flows.component], flows.weight)
-            op, place = self._forward(
+            uses = random_bits(component[flows.component], flows.weight)
+            op, place = self._propagate_hashes(
                 static + _sum_hashes(uses, self.user, len(self.graph)), component
             )
             on = _sum_hashes(place[self._slotted], self.graph.slot[self._slotted], len(parts))
-            by = _sum_hashes(bits(op[self.user], flows.weight), flows.component, len(parts))
-            finer = _number_classes(bits(component, on, by))
+            by = _sum_hashes(random_bits(op[self.user], flows.weight), flows.component, len(parts))
+            finer = _number_classes(random_bits(component, on, by))
             if finer.max(initial=-1) == component.max(initial=-1):
                 return Symmetry(_number_classes(op), _number_classes(place), component)
             component = finer
@@ -94,13 +96,13 @@ class SymmetryTables:
     def _slotted(self) -> NDArray[np.bool_]:
         return np.asarray(self.graph.slot >= 0)
 
-    def _forward(self, own: Hashes, component: Numbers) -> tuple[Hashes, Hashes]:
+    def _propagate_hashes(self, own: Hashes, component: Numbers) -> tuple[Hashes, Hashes]:
         """Hashes of ops and places, computed in topological order."""
         slot = np.where(self._slotted, component[self.graph.slot], -1)
-        place = bits(slot, self.position)
+        place = random_bits(slot, self.position)
         op = own.copy()
         with np.errstate(over="ignore"):
-            _colour(
+            _hash_along_dependencies(
                 self.order,
                 self.places.indptr,
                 self.places.values.astype(np.int64),
@@ -149,7 +151,7 @@ def _op_facts(graph: EngineGraph) -> tuple[NDArray[Any], ...]:
 
 
 def _hash_static_facts(graph: EngineGraph) -> Hashes:
-    return bits(*_op_facts(graph)) if len(graph) else np.empty(0, np.uint64)
+    return random_bits(*_op_facts(graph)) if len(graph) else np.empty(0, np.uint64)
 
 
 def _sum_hashes(hashes: Hashes, row: NDArray[Any], n: int) -> Hashes:
@@ -167,10 +169,10 @@ def _number_classes(hashes: NDArray[Any]) -> Numbers:
     return rank[inverse.ravel()]
 
 
-def firsts(numbers: Numbers) -> Numbers:
+def first_members(numbers: Numbers) -> Numbers:
     """First member of each class, ascending.
 
-    >>> firsts(np.array([0, 1, 0, 2])).tolist()
+    >>> first_members(np.array([0, 1, 0, 2])).tolist()
     [0, 1, 3]
     """
     return np.unique(numbers, return_index=True)[1].astype(np.int64)
@@ -178,13 +180,13 @@ def firsts(numbers: Numbers) -> Numbers:
 
 def _members_agree(classes: Numbers, *facts: NDArray[Any]) -> bool:
     """Whether every member has the facts of its class's first member."""
-    first = firsts(classes)[classes]
+    first = first_members(classes)[classes]
     return all(np.array_equal(fact, fact[first]) for fact in facts)
 
 
 def _same_rows(classes: Numbers, table: Csr) -> bool:
     """Whether every member's row equals, as a set, that of its class's first member."""
-    first = firsts(classes)[classes]
+    first = first_members(classes)[classes]
     if not np.array_equal(table.counts, table.counts[first]):
         return False
     ordered = Csr(table.indptr, table.values[np.lexsort((table.values, table.owner))])
@@ -192,7 +194,7 @@ def _same_rows(classes: Numbers, table: Csr) -> bool:
 
 
 @jit
-def _order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> Any:
+def _topological_order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> Any:
     """Topological order of ops; shorter than the graph where it has a cycle."""
     open_waits = np.zeros(len(indptr) - 1, np.int64)
     for place in range(len(op_of)):
@@ -216,7 +218,7 @@ def _order(op_of: Any, indptr: Any, successors: Any, waits: Any) -> Any:
 
 
 @jit
-def _colour(
+def _hash_along_dependencies(
     order: Any, places_at: Any, places: Any, waits_at: Any, waits: Any, op: Any, place: Any
 ) -> None:
     """Hash into each place what it waits for, and into each op its places, in order."""

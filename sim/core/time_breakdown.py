@@ -14,10 +14,18 @@ from numpy.typing import NDArray
 
 from ..spmd.spmd_graph import SpmdGraph
 from .jit import jit
-from .program_encoding import COLLECTIVE, RECV, family, following, kept_in, kind, ready
+from .program_encoding import (
+    COLLECTIVE,
+    RECV,
+    end_register,
+    latest_dependency_end,
+    next_op_position,
+    op_family,
+    op_kind,
+)
 from .program_executor import ProgramTimes, TimedPrograms
 from .rendezvous import Rendezvous
-from .replica_draws import ReplicaDraws, ticks_of
+from .replica_draws import ReplicaDraws, drawn_ticks
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -29,7 +37,7 @@ BOXES = 7
 LAYER = np.array([0, 4, 2, 1, 1, 1, -1, -1] + [1] * 24, np.int64)
 
 
-def _box(busy: int) -> int:
+def _box_of_layers(busy: int) -> int:
     """Box of a stretch, from one bit per layer that is busy in it."""
     compute, network, copy, waiting, host = ((busy >> i) & 1 for i in range(LAYERS))
     if compute:
@@ -37,7 +45,7 @@ def _box(busy: int) -> int:
     return 2 if network else 3 if copy else 4 if waiting else 5 if host else 6
 
 
-_BOX = np.array([_box(busy) for busy in range(1 << LAYERS)], np.int64)
+_BOX = np.array([_box_of_layers(busy) for busy in range(1 << LAYERS)], np.int64)
 
 
 def breakdown_of_ranks(
@@ -51,7 +59,7 @@ def breakdown_of_ranks(
     """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
     out = np.zeros((BOXES, len(edges) - 1, template.ranks), np.int64)
     with np.errstate(over="ignore"):
-        _follow(
+        _replay_programs(
             answered.programs,
             (template.program.astype(np.int32), answered.step, answered.step_at, template.bases),
             (meet.group, meet.row, ran.met),
@@ -89,13 +97,13 @@ def breakdown_of_places(
     """
     out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)
     order, begins = np.empty(len(rank), np.int32), np.zeros(ranks + 1, np.int64)
-    _order(rank, order, begins)
+    _places_by_rank(rank, order, begins)
     _by_rank(order, begins, layer.astype(np.int8), (arrived, start, end), (_BOX, edges, out))
     return out
 
 
 @jit
-def _order(rank: Array, order: Array, begins: Array) -> None:
+def _places_by_rank(rank: Array, order: Array, begins: Array) -> None:
     """Places of each rank, in their order: those of rank r lie from begins[r] to begins[r + 1]."""
     for p in range(len(rank)):
         begins[rank[p] + 1] += 1
@@ -124,11 +132,11 @@ def _by_rank(order: Array, begins: Array, layer: Array, times: Arrays, tables: A
             spans[n, 0], spans[n, 1], spans[n, 2] = arrived[p], start[p], end[p]
             layers[n] = layer[p]
             n += 1
-        sweep(spans, layers, n, busy, box, edges, out, r)
+        add_boxes_of_rank(spans, layers, n, busy, box, edges, out, r)
 
 
 @jit
-def _follow(
+def _replay_programs(
     programs: Arrays,
     ranks_: Arrays,
     groups: Arrays,
@@ -159,8 +167,8 @@ def _follow(
         calls[:] = 0
         heard[:] = 0
         for i in range(length[p]):
-            what, f = kind(words, w), family(words, w)
-            arrived = ready(words, w, register, 0)
+            what, f = op_kind(words, w), op_family(words, w)
+            arrived = latest_dependency_end(words, w, register, 0)
             question = answer_at[p] + words[w + 1]
             took, meta = answer[question, 0], answer[question, 1]
             start: Any = arrived
@@ -175,24 +183,24 @@ def _follow(
                     arrived = start
                 if random:
                     step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
-                    took = ticks_of(took, meta & 255, bases[r] + own, r, step, chances)
+                    took = drawn_ticks(took, meta & 255, bases[r] + own, r, step, chances)
                 finish = start + took
                 own += 1
-            register[0, kept_in(words, w)] = finish
+            register[0, end_register(words, w)] = finish
             spans[i, 0], spans[i, 1], spans[i, 2] = arrived, start, finish
             layers[i] = layer_of[meta >> 8]
-            w = following(words, w)
-        sweep(spans, layers, length[p], busy, box, edges, out, r)
+            w = next_op_position(words, w)
+        add_boxes_of_rank(spans, layers, length[p], busy, box, edges, out, r)
 
 
 @jit
-def sweep(
+def add_boxes_of_rank(
     spans: Array, layers: Array, n: Any, busy: Array, box: Array, edges: Array, out: Array, r: Any
 ) -> None:
     """Add the boxes of one rank, from (arrived, start, end) of its places."""
     size = np.zeros(LAYERS, np.int64)
     for layer in range(LAYERS):
-        size[layer] = _stretches(spans, layers, n, layer, busy[layer])
+        size[layer] = _busy_intervals_of_layer(spans, layers, n, layer, busy[layer])
     at = np.zeros(LAYERS, np.int64)
     now, window = edges[0], 0
     while window < len(edges) - 1:
@@ -214,7 +222,7 @@ def sweep(
 
 
 @jit
-def _stretches(spans: Array, layers: Array, n: Any, layer: Any, busy: Array) -> Any:
+def _busy_intervals_of_layer(spans: Array, layers: Array, n: Any, layer: Any, busy: Array) -> Any:
     """Number of disjoint ascending intervals, written to ``busy``, in which a layer is busy.
 
     A rank waits in the network from the arrival of a place to its start.

@@ -54,7 +54,7 @@ class Claim:
         return not any(row is not None and row.live for row in (self.row, self.until))
 
 
-class Store(Protocol):
+class CapacityState(Protocol):
     """Component with a capacity, and its queue."""
 
     whole: int
@@ -63,7 +63,7 @@ class Store(Protocol):
     line: list[Claim]
 
 
-class Lines:
+class CapacityQueues:
     """Queues of all capacities, first come, first served: the head blocks the rest.
 
     Parameters
@@ -72,7 +72,7 @@ class Lines:
         Every component.
     """
 
-    def __init__(self, at: Sequence[Store]):
+    def __init__(self, at: Sequence[CapacityState]):
         self.at = at
         self.moving: set[int] = set()  # components whose line may move
 

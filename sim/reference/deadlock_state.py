@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..deadlock import Stuck
+from ..deadlock import StuckState
 from ..engine_api import MAX_TICK, State
 from .capacity import ASKED
 from .capacity import HELD as GRANTED
@@ -10,11 +10,11 @@ from .event_loop import EventLoop
 from .op_state import HELD, QUEUED, WAITING, OpState
 
 
-def stuck(engine: EventLoop) -> Stuck:
+def stuck_state(engine: EventLoop) -> StuckState:
     """State as input of :func:`~..deadlock.diagnose`."""
     live = [row for row in engine.rows.values() if row.live]
     lines = {c: [s[3] for s in part.queue] for c, part in enumerate(engine.at) if part.queue}
-    return Stuck(
+    return StuckState(
         engine.parts.names,
         [row.id for row in live],
         {row.id: row.stopped_by for row in live if row.state == State.STOPPED},

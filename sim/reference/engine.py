@@ -12,14 +12,31 @@ from collections.abc import Sequence
 import simpy
 
 from ..capacity_ledger import Grant
-from ..deadlock import Stuck
-from ..engine_api import EngineColumns, EngineGraph, Held, Loss, Numbers, Shape, State, There
+from ..deadlock import StuckState
+from ..engine_api import (
+    EngineColumns,
+    EngineGraph,
+    HeldOpTimes,
+    LostOp,
+    Numbers,
+    PreparedShape,
+    State,
+    There,
+)
 from ..moving import ALL
-from ..validation import check_graph, check_op, wrong_move
+from ..validation import check_graph, check_op, why_move_refused
 from .capacity import Claim
-from .deadlock_state import stuck
+from .deadlock_state import stuck_state
 from .event_loop import EventLoop
-from .op_state import HELD, Checked, OpState, SubmittedGraph, columns, held, op_states
+from .op_state import (
+    HELD,
+    OpState,
+    PreparedGraph,
+    SubmittedGraph,
+    held_op_times,
+    op_columns,
+    op_states,
+)
 
 
 class ReferenceEngine(EventLoop):
@@ -34,7 +51,7 @@ class ReferenceEngine(EventLoop):
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import Case, lowered, parts
+    >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
     >>> engine = ReferenceEngine(parts((1,), (-1,)))
     >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
@@ -47,13 +64,13 @@ class ReferenceEngine(EventLoop):
         check_graph(self.parts, graph)
         return self._hand_in(graph)
 
-    def prepare(self, graph: EngineGraph) -> Checked:
+    def prepare(self, graph: EngineGraph) -> PreparedGraph:
         """Prepare a graph that will be handed in often: checks are made here, once."""
         check_graph(self.parts, graph)
         op_states(graph, SubmittedGraph(self.env, 0, 0, len(graph), graph.backends), 0)
-        return Checked(graph)
+        return PreparedGraph(graph)
 
-    def repeat(self, shape: Shape, numbers: Numbers) -> SubmittedGraph:
+    def repeat(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
         return self._hand_in(numbers.put_into(shape.lowered))
 
@@ -68,10 +85,10 @@ class ReferenceEngine(EventLoop):
         self._note_action(lambda: self._join(batch))
         return batch
 
-    def give_back(self) -> Held:
+    def give_back(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped."""
         rows = [self._rows(batch) for batch in self.batches]
-        found = held(self.batches, rows)
+        found = held_op_times(self.batches, rows)
         for batch, own, over in zip(self.batches, rows, found.over.tolist(), strict=True):
             if over:
                 self.held_ops -= batch.count
@@ -166,7 +183,7 @@ class ReferenceEngine(EventLoop):
             )
             if holds or (row.state == State.RUNNING and component in row.usage):
                 self._halt(row, f"the failure of {self.parts.names[component]}")
-                row.batch.untold.append(Loss(row.id, row.fixed_left, row.work_left, component))
+                row.batch.untold.append(LostOp(row.id, row.fixed_left, row.work_left, component))
                 self.losing.add(row.batch)
 
     def _restore(self, component: int) -> None:
@@ -206,7 +223,7 @@ class ReferenceEngine(EventLoop):
             row.asks, row.share = row.is_online, ALL
             row.fixed_left, row.work_left = row.fixed, row.work
         row.slots = row.slots if slots is None else list(slots)
-        if row.work_left and usage and (wrong := wrong_move(self.parts, row.usage, usage)):
+        if row.work_left and usage and (wrong := why_move_refused(self.parts, row.usage, usage)):
             raise self._refusal_error(op, wrong)
         row.usage = row.usage if usage is None else dict(usage)
         if row.work_left and not row.usage and row.limit < 0:
@@ -243,7 +260,7 @@ class ReferenceEngine(EventLoop):
 
     def columns(self) -> EngineColumns:
         """Times and states of all ops so far."""
-        return columns(list(self.rows.values()))
+        return op_columns(list(self.rows.values()))
 
     def _row(self, op: int) -> OpState | None:
         """State of an op; None where it was given back."""
@@ -254,5 +271,5 @@ class ReferenceEngine(EventLoop):
         row = self.rows.get(op)
         return None if row is None else len(row.slots)
 
-    def _stuck(self) -> Stuck:
-        return stuck(self)
+    def _stuck(self) -> StuckState:
+        return stuck_state(self)

@@ -15,10 +15,10 @@ from .. import engine_api
 from ..capacity_ledger import Grant
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
-from ..simpy_clock import wake
-from ..validation import check_answer, too_heavy
+from ..simpy_clock import fire_in_this_turn
+from ..validation import check_answer, excess_weight_error
 from .capacity import HELD as GRANTED
-from .capacity import Claim, Lines
+from .capacity import CapacityQueues, Claim
 from .medium import Flow, MaxMin
 from .op_state import HELD, QUEUED, READY, WAITING, ComponentState, OpState, SubmittedGraph
 
@@ -42,7 +42,7 @@ class EventLoop(EngineControl):
             ComponentState(int(s), int(r), parts.whole(c))
             for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
-        self.lines = Lines(self.at)
+        self.lines = CapacityQueues(self.at)
         self.medium = MaxMin(part.rate for part in self.at)
         self.rows: dict[int, OpState] = {}  # by id, ascending
         self.batches: list[SubmittedGraph] = []  # that are held
@@ -79,7 +79,7 @@ class EventLoop(EngineControl):
         while self._take_round():
             self.round += 1
         if self.medium.stale and (
-            heavy := too_heavy(self.parts, self.medium.usage_by_flow(), self.open_ops)
+            heavy := excess_weight_error(self.parts, self.medium.usage_by_flow(), self.open_ops)
         ):
             raise heavy
         soonest = self._next_tick()  # settles the rates of this turn
@@ -119,7 +119,11 @@ class EventLoop(EngineControl):
         self.joining.clear()
         granted = [self._grant_slots(c) for c in sorted(self.moving)]
         self.moving.clear()
-        started = [self.rows[op] for op in sorted(self.granted) if not self._barred(self.rows[op])]
+        started = [
+            self.rows[op]
+            for op in sorted(self.granted)
+            if not self._uses_failed_component(self.rows[op])
+        ]
         self._start(started)
         return bool(over or arrived or given or any(granted) or started)
 
@@ -177,7 +181,7 @@ class EventLoop(EngineControl):
         if all(at == HELD for at in row.at):
             self.granted.add(row.id)
 
-    def _barred(self, row: OpState) -> bool:
+    def _uses_failed_component(self, row: OpState) -> bool:
         """Whether an op uses a failed component."""
         return any(self.at[c].failed for c in row.usage)
 
@@ -238,15 +242,15 @@ class EventLoop(EngineControl):
     def _wake(self) -> None:
         """Wake processes: ends as they happened, losses by graph, grants, thresholds, settled."""
         for event, value in self.news:
-            wake(self.env, event, value)
+            fire_in_this_turn(self.env, event, value)
         self.news = []
         for event, losses in self._losses_by_graph():
-            wake(self.env, event, losses)
+            fire_in_this_turn(self.env, event, losses)
         for grant in self.ledger.granted(self.tick, self.fired):
-            wake(self.env, grant, None)
+            fire_in_this_turn(self.env, grant, None)
         self.fired = []
         for event in self.thresholds.reached():
-            wake(self.env, event, None)
+            fire_in_this_turn(self.env, event, None)
 
     # What happens to one op.
 
@@ -263,7 +267,7 @@ class EventLoop(EngineControl):
             heapq.heappush(self.releases, (row.release, row.id, place))
 
     def _end(self, row: OpState) -> None:
-        self._step_out(row)
+        self._free_slots_and_queues(row)
         row.state, row.end = State.ENDED, self.tick
         self._close(row)
         for dependent, k in row.dependents:
@@ -286,9 +290,9 @@ class EventLoop(EngineControl):
         """Withdraw an op from slots, queues and flows; its work left is kept."""
         for claim in row.claims:
             self.lines.leave(claim, self.tick)
-        self._step_out(row)
+        self._free_slots_and_queues(row)
 
-    def _step_out(self, row: OpState) -> None:
+    def _free_slots_and_queues(self, row: OpState) -> None:
         """Give an op's slots back, leave queues, free what it uses."""
         self.granted.discard(row.id)
         self.over.discard(row)

@@ -16,7 +16,7 @@ C = TypeVar("C", bound=Hashable)
 F = TypeVar("F", bound=Hashable)
 
 
-def fill(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[F, int]:
+def max_min_rates(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[F, int]:
     """Max-min fair rate of every flow.
 
     Parameters
@@ -30,9 +30,10 @@ def fill(capacity: Mapping[C, int], flows: Mapping[F, Mapping[C, int]]) -> dict[
 
     Examples
     --------
-    >>> fill({"wire": 10}, {"a": {"wire": ONE}, "b": {"wire": 2 * ONE}})
+    >>> max_min_rates({"wire": 10}, {"a": {"wire": ONE}, "b": {"wire": 2 * ONE}})
     {'a': 3, 'b': 3}
-    >>> fill({0: 3, 1: 3}, {"both": {0: ONE, 1: ONE}, "first": {0: ONE}, "second": {1: ONE}})
+    >>> flows = {"both": {0: ONE, 1: ONE}, "first": {0: ONE}, "second": {1: ONE}}
+    >>> max_min_rates({0: 3, 1: 3}, flows)
     {'both': 1, 'first': 1, 'second': 1}
     """
     room, weight = _room_and_weight(capacity, flows)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..engine_api import NO_LIMIT, ONE
-from .max_min import fill
+from .max_min import max_min_rates
 
 
 class Flow(NamedTuple):
@@ -112,5 +112,5 @@ class MaxMin:
             if flow.limit != NO_LIMIT:
                 capacity[-1 - op] = flow.limit
                 uses[op][-1 - op] = ONE
-        self.rate = dict.fromkeys(self.flows, 0) | fill(capacity, uses)
+        self.rate = dict.fromkeys(self.flows, 0) | max_min_rates(capacity, uses)
         self.stale = False

@@ -16,14 +16,14 @@ from ..engine_api import (
     Answer,
     EngineColumns,
     EngineGraph,
-    Held,
+    HeldOpTimes,
     Online,
     State,
     There,
 )
 from ..errors import GraphError
-from ..moving import ALL, Left
-from ..simpy_adapter import Handed
+from ..moving import ALL, RemainingWork
+from ..simpy_adapter import HandedInGraph
 from .capacity import Claim
 
 NOTHING = Answer(0, 0, {})
@@ -44,7 +44,7 @@ class ComponentState:
     line: list[Claim] = field(default_factory=list)  # who waits for an amount
 
 
-class SubmittedGraph(Handed):
+class SubmittedGraph(HandedInGraph):
     """Graph that was handed in, and how many of its ops are open."""
 
     def __init__(
@@ -60,7 +60,7 @@ class SubmittedGraph(Handed):
 
 
 @dataclass(frozen=True)
-class Checked:
+class PreparedGraph:
     """Graph that was prepared: checked once."""
 
     lowered: EngineGraph
@@ -101,20 +101,20 @@ class OpState:
         return self.online >= 0 or self.there is not None
 
     @property
-    def left(self) -> Left:
+    def left(self) -> RemainingWork:
         """What is left of it."""
         if self.asks:
             return self.share
         fixed, work = self.whole
-        return Left(self.fixed_left, fixed, self.work_left, work)
+        return RemainingWork(self.fixed_left, fixed, self.work_left, work)
 
-    def tell(self, answer: Answer, left: Left) -> None:
+    def tell(self, answer: Answer, left: RemainingWork) -> None:
         """Take an answer of which a share is left to do."""
         self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
         self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
         self.usage, self.limit = dict(answer.usage), answer.limit
 
-    def move(self, there: There, left: Left) -> None:
+    def move(self, there: There, left: RemainingWork) -> None:
         """Go on at another place, with a share left to do."""
         self.online = -1
         if isinstance(there, Answer):
@@ -179,7 +179,7 @@ def op_states(graph: EngineGraph, batch: SubmittedGraph, now: int) -> list[OpSta
     return rows
 
 
-def columns(rows: list[OpState]) -> EngineColumns:
+def op_columns(rows: list[OpState]) -> EngineColumns:
     """Times and states of ops, ascending by id."""
     arrived = [r.arrived[0] for r in rows] + [a for r in rows for a in r.arrived[1:]]
     return EngineColumns(
@@ -199,7 +199,9 @@ def claim_times(rows: list[OpState]) -> NDArray[np.int64]:
     return np.array(times, np.int64).reshape(-1, 3).T
 
 
-def held(batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]) -> Held:
+def held_op_times(
+    batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]
+) -> HeldOpTimes:
     """Times of every place of graphs, and which ops ended since the last call."""
     places = [
         [*((row, a, True) for row in own for a in row.arrived[:1]),
@@ -207,7 +209,7 @@ def held(batches: Sequence[SubmittedGraph], rows: Sequence[Sequence[OpState]]) -
         for own in rows
     ]  # fmt: skip
     flat = [place for own in places for place in own]
-    made = Held(
+    made = HeldOpTimes(
         batches,
         np.cumsum([0, *map(len, places)])[:-1],
         np.array([not b.open and b.joined and not b.untold for b in batches], np.bool_),

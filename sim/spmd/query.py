@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from ..backend import Backend
 from ..binding import Answers, ask_all
-from ..core.factorize import number, number_pairs
+from ..core.factorize import number_by_first_appearance, number_pairs
 from ..csr import Csr
 from ..graph import Graph
-from ..lowering import ticks_of
+from ..lowering import ticks_from_seconds
 from ..ops import Ops
-from ..roles import roles
+from ..roles import components_by_role
 from ..units import Seconds
 from .spmd_graph import SpmdGraph
 
@@ -52,25 +52,27 @@ class RankAnswers(NamedTuple):
             raise NotUniform("its ops share rates")
         if said.timing.holds is not None:
             raise NotUniform("its ops hold amounts of a capacity")
-        fixed = ticks_of(said.timing.fixed, tick)
+        fixed = ticks_from_seconds(said.timing.fixed, tick)
         spread = np.zeros(len(fixed), np.int64)
         for i, (rows, _) in enumerate(said.spreads, 1):
             spread[rows] = i
         if len(said.spreads) > 254:
             raise NotUniform("its ops vary in more than 254 ways")
         source = said.source.astype(np.int64)
-        same = number_pairs(number_pairs(number(fixed)[0], spread)[0], source)[0]
+        same = number_pairs(number_pairs(number_by_first_appearance(fixed)[0], spread)[0], source)[
+            0
+        ]
         return cls(fixed, spread, source, same)
 
 
-class Query:
+class QuestionTable:
     """Table of timing questions of an SPMD graph, collected first, then answered in one call."""
 
     def __init__(self, simulation: Simulation, graph: Graph, template: SpmdGraph):
         assert graph.gpus is not None  # noqa: S101  it was placed
         self.graph, self.template, self.gpus = graph, template, graph.gpus
         self.system, self.bound = system, bound = simulation.system, simulation.bound
-        played = roles(system, self.gpus)
+        played = components_by_role(system, self.gpus)
         self.component = np.stack(
             [*(played[role] for role in PLAYED), np.full(len(self.gpus), -1, np.int32)]
         )
@@ -117,7 +119,7 @@ class Query:
         return ask_all(ops, np.concatenate(self._component), members, self.system, self.bound)
 
 
-def alike(simulation: Simulation) -> Numbers:
+def equal_timing_groups(simulation: Simulation) -> Numbers:
     """(components,) number of each component's group of equally timed components; or -1."""
     bound = simulation.bound
     owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
@@ -128,7 +130,7 @@ def alike(simulation: Simulation) -> Numbers:
         if numbers is None or backend.online:
             continue
         own = owner == id(backend)
-        compact, first = number(numbers[own])
+        compact, first = number_by_first_appearance(numbers[own])
         found[own] = compact + used
         used += len(first)
     return found

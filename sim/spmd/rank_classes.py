@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Spread
-from ..core.chain_cover import chains
-from ..core.factorize import number, number_rows
+from ..core.chain_cover import count_chains_by_role
+from ..core.factorize import number_by_first_appearance, number_rows
 from ..csr import Csr
 from ..engine_api import ComponentTable
 from ..graph import Graph
 from ..ops import Kind
 from ..roles import NETWORK, ROLE
-from .query import PLAYED, NotUniform, Query, RankAnswers, reason_to_ask_every_op
+from .query import PLAYED, NotUniform, QuestionTable, RankAnswers, reason_to_ask_every_op
 from .spmd_graph import RankProgram, SpmdGraph
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankC
         What cannot be scheduled or timed.
     """
     template.check()
-    asking = Query(simulation, graph, template)
+    asking = QuestionTable(simulation, graph, template)
     made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
     said = asking.ask()
     told = RankAnswers.of(said, simulation.tick)
@@ -109,7 +109,7 @@ class _ProgramQuestions(NamedTuple):
 class _ProgramClasses:
     """Classes of the ranks of one program."""
 
-    def __init__(self, asking: Query, p: int):
+    def __init__(self, asking: QuestionTable, p: int):
         self.asking, self.template = asking, asking.template
         self.program = asking.template.programs[p]
         self.ranks = np.flatnonzero(asking.template.program == p)
@@ -162,7 +162,7 @@ class _ProgramClasses:
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # else asking says who is missing
                     raise NotUniform(reason_to_ask_every_op(who))
-            which, first = number(same)
+            which, first = number_by_first_appearance(same)
             rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
             found.append(_ProgramQuestions(of, rows, which))
         return found
@@ -275,7 +275,7 @@ def _check_slots(
         role = np.where(column >= 8, column & 7, np.array([0, 1, 2, 3, 3, 3, 3, 3])[column & 7])
         key = id(program), role.tobytes()
         if key not in done:
-            done[key] = chains(program, role[program.encoded.question])
+            done[key] = count_chains_by_role(program, role[program.encoded.question])
         ranks = np.flatnonzero(template.program == c)
         for r in range(3):
             np.add.at(wanted, component[r][ranks], done[key][r])

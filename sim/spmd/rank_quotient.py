@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.factorize import number, number_pairs, same_bags
-from ..sampling import bits
+from ..core.factorize import equal_multisets, number_by_first_appearance, number_pairs
+from ..sampling import random_bits
 from .spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
@@ -37,7 +37,7 @@ class RankQuotient:
     first: NDArray[np.int32]
 
 
-def fold(template: SpmdGraph) -> RankQuotient:
+def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
     """Quotient with one rank of each class of identical ranks.
 
     Programs say how long everything takes: ranks of one program are asked nothing more.  Groups
@@ -51,7 +51,7 @@ def fold(template: SpmdGraph) -> RankQuotient:
     >>> programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     >>> straggler = np.array([0, 0, 0, 1, 0, 0, 0, 0])
     >>> pairs = np.array([[0, 0, 1, 1, 2, 2, 3, 3]])
-    >>> fold(SpmdGraph(programs, straggler, pairs)).colour.tolist()
+    >>> fold_identical_ranks(SpmdGraph(programs, straggler, pairs)).colour.tolist()
     [0, 0, 1, 2, 0, 0, 0, 0]
     """
     colour, first = _refine_colours(template)
@@ -71,7 +71,7 @@ def fold(template: SpmdGraph) -> RankQuotient:
 
 def _refine_colours(template: SpmdGraph) -> tuple[Numbers, Numbers]:
     """Coarsest colouring whose ranks of one colour meet equal colours, and one rank of each."""
-    colour, first = number(template.program)
+    colour, first = number_by_first_appearance(template.program)
     families = [
         _Family.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
     ]
@@ -110,10 +110,12 @@ class _Family:
 
         Groups are of one class if their members and their lead have the same colours.
         """
-        hashes = np.add.reduceat(bits(colour)[self.order], self.begins[self.filled])
-        kind, first = number_pairs(number(hashes)[0], colour[self.lead[self.filled]])
+        hashes = np.add.reduceat(random_bits(colour)[self.order], self.begins[self.filled])
+        kind, first = number_pairs(
+            number_by_first_appearance(hashes)[0], colour[self.lead[self.filled]]
+        )
         like = self.filled[first[kind]]
-        if not same_bags(self.order, self.begins, colour, self.filled, like):
+        if not equal_multisets(self.order, self.begins, colour, self.filled, like):
             kind = np.arange(len(self.filled))  # two hashes are one: fold no groups
         found = np.zeros(len(self.lead), np.int64)
         found[self.filled] = kind
@@ -127,7 +129,7 @@ def _quotient_groups(
     groups = np.empty((len(template.groups), len(first)), np.int32)
     leads = []
     for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):
-        kinds, one = number(_Family.of(of, lead).group_classes(colour)[first])
+        kinds, one = number_by_first_appearance(_Family.of(of, lead).group_classes(colour)[first])
         groups[f] = kinds
         leads.append(colour[lead[of[first[one]]]].astype(np.int32))
     return groups, tuple(leads)

@@ -88,9 +88,9 @@ class RankProgram:
         OverflowError
             More families, dependencies or kept ends than words can name.
         """
-        from ..core.program_encoding import encode
+        from ..core.program_encoding import encode_program
 
-        return encode(self)
+        return encode_program(self)
 
     def calls(self, kind: Kind, families: int) -> NDArray[np.int64]:
         """(families,) number of ops of a kind, by family."""

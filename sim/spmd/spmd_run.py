@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
 from ..backend import Spread, Timing
 from ..binding import Answers
-from ..core.program_executor import ProgramTimes, TimedPrograms, run
+from ..core.program_executor import ProgramTimes, TimedPrograms, run_programs
 from ..core.rendezvous import Rendezvous
 from ..core.replica_draws import ReplicaDraws
 from ..core.time_breakdown import breakdown_of_ranks
@@ -28,7 +28,7 @@ from ..units import seconds
 from .expansion import Expansion
 from .query import NotUniform
 from .rank_classes import LED, WHAT, RankClasses, classify
-from .rank_quotient import RankQuotient, fold
+from .rank_quotient import RankQuotient, fold_identical_ranks
 from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
@@ -72,7 +72,13 @@ class SpmdRun:
         """
         classes = classify(simulation, graph, template)
         drawn = replica is not None and bool(classes.spreads)
-        return cls(simulation, graph, classes, None if drawn else fold(classes.template), replica)
+        return cls(
+            simulation,
+            graph,
+            classes,
+            None if drawn else fold_identical_ranks(classes.template),
+            replica,
+        )
 
     @property
     def template(self) -> SpmdGraph:
@@ -95,13 +101,13 @@ class SpmdRun:
         meet = Rendezvous.of(template)
         self._refuse_wide()
         simple = not len(answered.step) and all(p.is_chain for p in template.programs)
-        ran = run(template, answered, meet, chances, keep_met=not simple)
+        ran = run_programs(template, answered, meet, chances, keep_met=not simple)
         kept = self._sum_aggregates(ran)
         if simple:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
             boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
-        return kept.boxed(self._spread_to_ranks(boxes), keep)
+        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
     def _refuse_wide(self) -> None:
         """Refuse times whose sums, or draws, could exceed the range of ticks."""

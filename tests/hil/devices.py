@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 from foretrace.hil.driver import Driver
 from foretrace.hil.sample import Sample
-from foretrace.sim.signature import parse
+from foretrace.sim.signature import parse_signature
 
 
 class Wire(Driver):
@@ -22,7 +22,7 @@ class Wire(Driver):
 
     def _ns(self, request, n=1):
         self.asked.append(request.key)
-        spent = self.latency + n * parse(request.signature).operands[0].bytes
+        spent = self.latency + n * parse_signature(request.signature).operands[0].bytes
         return Sample(
             request.signature, np.full(request.n, spent), self.clock, self.metric, request.key[1]
         )

@@ -11,7 +11,7 @@ import pytest
 from foretrace.hil.drivers.torch_device import Torch
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
 from foretrace.models.compute.demand import FAMILIES, family
-from foretrace.sim.signature import parse
+from foretrace.sim.signature import parse_signature
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 shapes = pytest.importorskip("_gpu_shapes")
@@ -28,7 +28,7 @@ def test_the_driver_does_all_that_a_list_asks_for_and_it_fits_a_small_gpu(name):
     shown, kept = listed(name)
     driver = Torch()
     assert [s for s in shown + kept if not driver.answers(s)] == []
-    assert sum(parse(s).bytes for s in shown) < HELD
+    assert sum(parse_signature(s).bytes for s in shown) < HELD
     assert not set(shown) & set(kept)
 
 

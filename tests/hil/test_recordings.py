@@ -10,7 +10,7 @@ from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
 from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.signature import parse
+from foretrace.sim.signature import parse_signature
 from foretrace.sim.units import quantity
 
 LISTS = (
@@ -94,7 +94,7 @@ def errors_of_the_catalog(names, measured):
     """Predicted over measured products, less one: nothing of these recordings was fitted."""
     told = installed(()).entry("gpu", "epyc-zen4-core").mapping
     core = Roofline(**{k: quantity(told[k].value, unit) for k, unit in UNITS.items()})
-    shapes = [[o.shape for o in parse(n).operands[-2:]] for n in names]
+    shapes = [[o.shape for o in parse_signature(n).operands[-2:]] for n in names]
     flop = [2.0 * m * k * n for (m, k), (_, n) in shapes]
     moved = [4.0 * (m * k + k * n + m * n) for (m, k), (_, n) in shapes]
     ops = Ops.of(kind=int(Kind.COMPUTE), flop=flop, bytes=moved, duration=0.0,

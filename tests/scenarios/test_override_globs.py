@@ -3,7 +3,7 @@
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.building.system import backends, failures, system
-from foretrace.sim.analysis.sensitivity import Altered
+from foretrace.sim.analysis.sensitivity import AlteredBackend
 from foretrace.sim.errors import ScenarioError
 
 TEXT = """\
@@ -31,7 +31,7 @@ def slowed(glob, what="slowdown: 2"):
     made = system(scenario)
     bound = backends(scenario, made)
     rates = {c.name for c in made.components if c.rate != plain[c.name].rate}
-    slots = {name for name, backend in bound.items() if isinstance(backend, Altered)}
+    slots = {name for name, backend in bound.items() if isinstance(backend, AlteredBackend)}
     return rates | slots | set(failures(scenario, made))
 
 

@@ -11,7 +11,7 @@ from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.binding import Answers
 from foretrace.sim.csr import Csr
 from foretrace.sim.engine_api import EngineColumns
-from foretrace.sim.engine_literal import lowered
+from foretrace.sim.engine_literal import literal_graph
 from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.ops import Kind, Ops
@@ -147,7 +147,7 @@ def as_result(player: Player, columns: EngineColumns) -> Result:
     """A result over the graphs that a script submitted, as the simulation would make it."""
     script, runs, first = player.script, [], 0
     for cases in player.submitted:
-        low = lowered("g", cases)
+        low = literal_graph("g", cases)
         n = len(low)
         block = FlatGraph(
             Ops.of(rank=np.zeros(n)),

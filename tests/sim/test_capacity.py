@@ -8,7 +8,7 @@ from engine_scripts.random_scripts import random_script
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import MAX_TICK, State
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.reference.engine import ReferenceEngine
 
@@ -27,11 +27,11 @@ def machine(request):
 def op(slot=-1, after=(), holds=(), **facts):
     """An op that holds ``(component, amount)`` or ``(component, amount, until)``."""
     whole = tuple((*hold, -1)[:3] for hold in holds)
-    return Case(((slot, tuple(after)),), holds=whole, **facts)
+    return LiteralOp(((slot, tuple(after)),), holds=whole, **facts)
 
 
 def submit(machine, *cases):
-    return machine.submit(lowered("graph", cases))
+    return machine.submit(literal_graph("graph", cases))
 
 
 def run(machine, *cases, act=()):
@@ -133,7 +133,7 @@ def test_ops_that_want_two_capacities_in_opposite_order_do_not_deadlock(machine)
 
 
 def test_a_collective_asks_when_its_last_place_is_ready_and_its_places_queue_together(machine):
-    collective = Case(((GPU, ()), (NIC, (0,))), fixed=2, holds=((KV, 1, -1),))
+    collective = LiteralOp(((GPU, ()), (NIC, (0,))), fixed=2, holds=((KV, 1, -1),))
     found = run(machine, op(fixed=3), collective, op(GPU, fixed=4, release=1))
     assert found == [(0, 0, 3), (3, 5, 7), (1, 1, 5)]
     assert machine.columns().arrived.tolist() == [0, 0, 1, 3]

@@ -11,12 +11,12 @@ from engine_scripts.random_scripts import random_script
 from engine_scripts.script import Script
 from foretrace.sim.core.cycles import refuse_cycle
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.core.linked_lists import sort
-from foretrace.sim.core.radix_heap import forget, push, soonest, take
+from foretrace.sim.core.linked_lists import sort_list
+from foretrace.sim.core.radix_heap import earliest_tick, remove_cell, schedule_cell, take_due_cells
 from foretrace.sim.core.state_layout import BASE, BUCKETS, CELL, FURTHER, NONE, SOONEST, TABLES
-from foretrace.sim.core.static_schedule import run_ahead
+from foretrace.sim.core.static_schedule import find_static_schedule
 from foretrace.sim.engine_api import MAX_TICK
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import GraphError
 from foretrace.sim.reference.engine import ReferenceEngine
 
@@ -47,7 +47,7 @@ def listed(rows, c):
 
 def put(rows, world, c, tick):
     rows[c]["left"] = tick
-    push(rows, world, np.int64(c), np.int64(tick))
+    schedule_cell(rows, world, np.int64(c), np.int64(tick))
 
 
 @pytest.mark.parametrize("spread", [1, 3, 1000, 2**40])
@@ -59,8 +59,8 @@ def test_the_event_queue_gives_all_of_the_earliest_tick(spread):
         put(rows, world, c, tick)
     for _ in range(2000):
         tick = min(ticks.values())
-        assert soonest(rows, times, world) == tick
-        due = listed(rows, take(rows, times, world, np.int64(tick)))
+        assert earliest_tick(rows, times, world) == tick
+        due = listed(rows, take_due_cells(rows, times, world, np.int64(tick)))
         assert sorted(due) == [c for c, t in ticks.items() if t == tick]
         for c in due:
             ticks[c] = tick + 1 + r.randrange(spread)
@@ -71,12 +71,14 @@ def test_the_event_queue_forgets_a_cell_and_finds_the_next():
     rows, times, world = memory(4)
     for c, tick in enumerate([5, 5, 7, MAX_TICK]):
         put(rows, world, c, tick)
-    forget(rows, times, world, np.int64(0))
-    assert listed(rows, take(rows, times, world, soonest(rows, times, world))) == [1]
-    forget(rows, times, world, np.int64(2))
-    assert soonest(rows, times, world) == MAX_TICK
-    forget(rows, times, world, np.int64(3))
-    assert soonest(rows, times, world) == NONE
+    remove_cell(rows, times, world, np.int64(0))
+    assert listed(rows, take_due_cells(rows, times, world, earliest_tick(rows, times, world))) == [
+        1
+    ]
+    remove_cell(rows, times, world, np.int64(2))
+    assert earliest_tick(rows, times, world) == MAX_TICK
+    remove_cell(rows, times, world, np.int64(3))
+    assert earliest_tick(rows, times, world) == NONE
     assert world[BASE] == 5
 
 
@@ -90,38 +92,53 @@ def test_a_list_is_sorted_by_op_then_place():
         rows[c]["next"] = following
     op = {c: int(rows[c]["link"]) if c >= 100 else c for c in chosen}
     want = sorted(chosen, key=lambda c: (op[c], c))
-    assert listed(rows, sort(rows, world, np.int64(chosen[0]))) == want
+    assert listed(rows, sort_list(rows, world, np.int64(chosen[0]))) == want
 
 
 def chain(n, slot, fixed=3):
-    return [Case(((slot, (i - 1,) if i else ()),), fixed=fixed) for i in range(n)]
+    return [LiteralOp(((slot, (i - 1,) if i else ()),), fixed=fixed) for i in range(n)]
 
 
 def test_ops_that_wait_for_each_other_want_one_slot():
-    assert run_ahead(lowered("g", chain(5, 0)), np.array([1]), 0).chains.tolist() == [1]
-    five = lowered("g", [Case(((0, ()),))] * 5)
-    assert run_ahead(five, np.array([5]), 0).chains.tolist() == [5]
-    assert run_ahead(five, np.array([4]), 0) is None
+    assert find_static_schedule(
+        literal_graph("g", chain(5, 0)), np.array([1]), 0
+    ).chains.tolist() == [1]
+    five = literal_graph("g", [LiteralOp(((0, ()),))] * 5)
+    assert find_static_schedule(five, np.array([5]), 0).chains.tolist() == [5]
+    assert find_static_schedule(five, np.array([4]), 0) is None
 
 
 def test_a_collective_goes_on_with_the_chain_of_each_member():
-    both = Case(((0, (0,)), (1, (1,))))
-    cases = [Case(((0, ()),)), Case(((1, ()),)), both, Case(((0, (2,)),)), Case(((1, (2,)),))]
-    assert run_ahead(lowered("g", cases), np.array([1, 1]), 0).chains.tolist() == [1, 1]
+    both = LiteralOp(((0, (0,)), (1, (1,))))
+    cases = [
+        LiteralOp(((0, ()),)),
+        LiteralOp(((1, ()),)),
+        both,
+        LiteralOp(((0, (2,)),)),
+        LiteralOp(((1, (2,)),)),
+    ]
+    assert find_static_schedule(literal_graph("g", cases), np.array([1, 1]), 0).chains.tolist() == [
+        1,
+        1,
+    ]
 
 
 def test_work_releases_beyond_the_range_and_backends_forbid_to_run_ahead():
     wire = ((0, 1 << 40),)
     slots = np.array([-1])
-    assert run_ahead(lowered("g", [Case(work=1, usage=wire)]), slots, 0) is None
-    assert run_ahead(lowered("g", [Case(release=MAX_TICK)]), slots, 1) is None
-    assert run_ahead(lowered("g", [Case(online=0)]), slots, 0) is None
-    assert run_ahead(lowered("g", chain(2, -1, MAX_TICK)), slots, 0) is None
+    assert (
+        find_static_schedule(literal_graph("g", [LiteralOp(work=1, usage=wire)]), slots, 0) is None
+    )
+    assert find_static_schedule(literal_graph("g", [LiteralOp(release=MAX_TICK)]), slots, 1) is None
+    assert find_static_schedule(literal_graph("g", [LiteralOp(online=0)]), slots, 0) is None
+    assert find_static_schedule(literal_graph("g", chain(2, -1, MAX_TICK)), slots, 0) is None
 
 
 def test_a_cycle_is_named():
     with pytest.raises(GraphError, match="op 1 -> op 2 -> op 1") as caught:
-        refuse_cycle(lowered("g", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]))
+        refuse_cycle(
+            literal_graph("g", [LiteralOp(), LiteralOp(((-1, (0, 2)),)), LiteralOp(((-1, (1,)),))])
+        )
     assert caught.value.ops == (1, 2)
 
 
@@ -154,12 +171,12 @@ def test_running_ahead_changes_nothing():
 
 def test_what_ran_ahead_is_over_and_later_graphs_come_behind():
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
-    first = engine.submit(lowered("first", chain(3, 0)))
+    first = engine.submit(literal_graph("first", chain(3, 0)))
     engine.run()
     assert engine.graphs[first.index].over
     assert (engine.env.now, engine.state(2).name, engine.held(0)) == (9, "ENDED", 0)
     engine.stop(1)  # too late: nothing happens
-    second = engine.submit(lowered("second", [Case(((0, ()),), fixed=2)] * 2))
+    second = engine.submit(literal_graph("second", [LiteralOp(((0, ()),), fixed=2)] * 2))
     engine.run()
     assert (second.first, engine.columns().end.tolist()) == (3, [3, 6, 9, 11, 13])
     assert first.done.processed
@@ -175,7 +192,7 @@ def test_thousands_of_graphs_handed_in_during_the_run():
 
     def policy():
         for _ in range(500):
-            graph = engine.submit(lowered("one", chain(2, 0, 1)))
+            graph = engine.submit(literal_graph("one", chain(2, 0, 1)))
             yield graph.done
 
     engine.env.process(policy())
@@ -186,13 +203,13 @@ def test_thousands_of_graphs_handed_in_during_the_run():
 def test_mass_ties_are_served_by_id():
     n = 2000
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
-    engine.submit(lowered("ties", [Case(((0, ()),), fixed=1)] * n))
+    engine.submit(literal_graph("ties", [LiteralOp(((0, ()),), fixed=1)] * n))
     engine.run()
     assert engine.columns().start.tolist() == list(range(n))
 
 
 def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
-    script = Script((1,), (-1,), ((Case(release=MAX_TICK),),), ((("ended", 0), ("wait", 1)),))
+    script = Script((1,), (-1,), ((LiteralOp(release=MAX_TICK),),), ((("ended", 0), ("wait", 1)),))
     outcome = play(CoreEngine, script)
     assert outcome == play(ReferenceEngine, script)
     assert outcome.error == ("SimulationError", "time overflow", (), ())
@@ -201,7 +218,7 @@ def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
 def test_the_state_of_an_engine_goes_when_nobody_has_it_any_more():
     """It is megabytes in few objects, which Python's search for circles would not hurry to find."""
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
-    engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
+    engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=5)] * 2))
     engine.run()
     state = weakref.ref(engine)
     gc.disable()

@@ -4,7 +4,7 @@ import random
 from itertools import permutations
 
 import pytest
-from foretrace.sim.deadlock import Stuck, diagnose, shortest_cycle
+from foretrace.sim.deadlock import StuckState, diagnose, shortest_cycle
 
 
 def waits_for(waits, queues, holders):
@@ -71,7 +71,7 @@ def test_the_first_reason_that_applies_is_given():
     kinds = []
     for drop in ("", "stopped", "beyond", "starved"):
         facts.pop(drop, None)
-        error = diagnose(Stuck((), range(5), **facts))
+        error = diagnose(StuckState((), range(5), **facts))
         kinds.append((error.kind, error.ops, error.open_ops))
     every = (0, 1, 2, 3, 4)
     assert kinds == [
@@ -83,6 +83,8 @@ def test_the_first_reason_that_applies_is_given():
 
 
 def test_a_message_names_few_of_many():
-    error = diagnose(Stuck((), range(100), starved=dict.fromkeys(range(100), "runs at rate 0")))
+    error = diagnose(
+        StuckState((), range(100), starved=dict.fromkeys(range(100), "runs at rate 0"))
+    )
     assert "(and 92 more)" in str(error)
     assert len(error.ops) == 100

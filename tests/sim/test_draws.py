@@ -4,7 +4,7 @@ import numpy as np
 from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
-from foretrace.sim.sampling import factors, scaled, tables
+from foretrace.sim.sampling import fixed_point_spread_tables, random_factors, scaled_duration
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 
@@ -16,11 +16,11 @@ TYPICAL = 10**9  # ticks
 def drawn(spread, replica, n=6):
     rank, iteration = np.repeat([0, 1], n // 2), np.tile(np.arange(n // 2), 2)
     found = np.full(n, TYPICAL)
-    for by in factors(
+    for by in random_factors(
         spread, name="g", row=np.arange(n), rank=rank.astype(np.int32),
         period=iteration.astype(np.uint16), seed=3, replica=replica,
     ):  # fmt: skip
-        found = scaled(found, by)
+        found = scaled_duration(found, by)
     return found
 
 
@@ -33,14 +33,20 @@ def test_a_process_start_is_common_to_all_ops_of_a_replica_and_to_no_other_repli
 def test_ten_replicas_meet_every_fifth_of_a_start_s_distribution():
     """Independent draws would miss one of the fifths in half of the cases."""
     for seed in range(50):
-        factors = [tables(Spread(NONE, NONE, WIDE), seed, k)[0].item() / 2**20 for k in range(10)]
+        factors = [
+            fixed_point_spread_tables(Spread(NONE, NONE, WIDE), seed, k)[0].item() / 2**20
+            for k in range(10)
+        ]
         fifths = np.histogram(factors, 5, (0.5, 1.5))[0]
         assert (fifths > 0).all(), seed
 
 
 def test_the_factor_of_a_start_is_distributed_as_its_quantiles_say():
     skewed = np.linspace(0, 1, 64) ** 2 + 0.5
-    factors = [tables(Spread(NONE, NONE, skewed), 8, k)[0].item() / 2**20 for k in range(2000)]
+    factors = [
+        fixed_point_spread_tables(Spread(NONE, NONE, skewed), 8, k)[0].item() / 2**20
+        for k in range(2000)
+    ]
     at = [0.1, 0.5, 0.9]
     want = np.quantile(skewed, at, method="hazen")
     np.testing.assert_allclose(np.quantile(factors, at), want, atol=0.01)

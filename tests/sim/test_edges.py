@@ -21,7 +21,7 @@ from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.jit import INTERPRETED
 from foretrace.sim.csr import Csr
 from foretrace.sim.engine_api import ONE, State
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.flat_graph import FlatGraph, Participants
 from foretrace.sim.graph import LAST_PERIOD, Builder, Graph
@@ -451,7 +451,7 @@ def cyclic(shape, n):
         "a chain between two rings": lambda i: [i + 1 if i % (n // 2) else i + 2] if i < n - 3
         else [n - 3 + (i + 1 - n + 3) % 3],
     }[shape]  # fmt: skip
-    return [Case(((-1, tuple(sorted({*after(i)}))),)) for i in range(n)]
+    return [LiteralOp(((-1, tuple(sorted({*after(i)}))),)) for i in range(n)]
 
 
 @pytest.mark.parametrize("make", [ReferenceEngine, CoreEngine])
@@ -466,7 +466,7 @@ def test_x13_a_large_cyclic_graph_is_refused_in_a_bounded_number_of_steps(make, 
     )
     cases = cyclic(shape, 20_000)
     with pytest.raises(GraphError, match="cycle: graph 'g': op ") as told:
-        make(Script((), (), ()).parts).submit(lowered("g", cases))
+        make(Script((), (), ()).parts).submit(literal_graph("g", cases))
     ring = told.value.ops
     for op, after in zip(ring, (*ring[1:], ring[0]), strict=True):
         assert op in cases[after].places[0][1]
@@ -483,7 +483,7 @@ class Counted(list):
         return super().__getitem__(i)
 
 
-@pytest.mark.parametrize("add", ["prepend", "line_up"])
+@pytest.mark.parametrize("add", ["prepend", "append_doubly_linked"])
 def test_x13_to_leave_a_list_takes_as_long_from_a_short_one_as_from_a_long_one(add, monkeypatch):
     plain = {
         name: getattr(f, "py_func", f) for name, f in vars(linked_lists).items() if callable(f)
@@ -510,15 +510,15 @@ def test_x13_to_leave_a_list_takes_as_long_from_a_short_one_as_from_a_long_one(a
 def test_x13_many_ops_are_taken_out_one_by_one_from_behind(kind, verb):
     n = 20_000 if not INTERPRETED else 200
     case = {
-        "running": Case(fixed=1000),
-        "queued": Case(((0, ()),), fixed=1000),
-        "released later": Case(release=1000),
-        "barred": Case(work=1000, usage=((1, ONE),)),
+        "running": LiteralOp(fixed=1000),
+        "queued": LiteralOp(((0, ()),), fixed=1000),
+        "released later": LiteralOp(release=1000),
+        "barred": LiteralOp(work=1000, usage=((1, ONE),)),
     }[kind]
     engine = CoreEngine(Script((1, -1), (-1, 10), ()).parts)
     if kind == "barred":
         engine.fail(1)
-    engine.submit(lowered("g", [case] * n))
+    engine.submit(literal_graph("g", [case] * n))
 
     def removes():
         yield engine.env.timeout(1)
@@ -540,7 +540,7 @@ from foretrace.sim.core.state_layout import NOW
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import Flows, EngineGraph
 from engine_scripts.script import Script
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 
 def chain(n):
     none = np.empty(0, np.int32)
@@ -591,9 +591,13 @@ def test_x9_a_template_pauses_and_goes_on_where_it_was(monkeypatch):
     made = Simulation(system, {"*": Alike(lambda ops: Timing.of(ops.duration, spread=drawn))})
     whole = made.run(of, replica=0, keep="none")
     calls = []
-    plain = getattr(program_executor._run, "py_func", program_executor._run)
+    plain = getattr(
+        program_executor._run_until_blocked, "py_func", program_executor._run_until_blocked
+    )
     monkeypatch.setattr(program_executor, "PAUSE", 100)
-    monkeypatch.setattr(program_executor, "_run", lambda *a: (calls.append(1), plain(*a))[1])
+    monkeypatch.setattr(
+        program_executor, "_run_until_blocked", lambda *a: (calls.append(1), plain(*a))[1]
+    )
     again = made.run(of, replica=0, keep="none")
     assert (again.makespan, again.sources) == (whole.makespan, whole.sources)
     assert len(calls) > 2

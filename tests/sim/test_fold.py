@@ -11,7 +11,7 @@ from foretrace.sim.analysis.activity import activity
 from foretrace.sim.analysis.metrics import measure, utilization_windows
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.core.quotient import Quotient, fold
+from foretrace.sim.core.quotient import Quotient, fold_identical_ops
 from foretrace.sim.engine_api import ONE, ComponentTable, EngineColumns, EngineGraph, Flows
 from foretrace.sim.errors import NotKeptError, SimulationError
 from foretrace.sim.graph import Builder, Graph
@@ -98,7 +98,7 @@ def same(a: EngineColumns, b: EngineColumns) -> None:
 
 
 def folded(ranks: Ranks) -> Quotient:
-    found = fold(ranks.parts(), ranks.lowered())
+    found = fold_identical_ops(ranks.parts(), ranks.lowered())
     assert found is not None
     return found
 
@@ -139,7 +139,7 @@ def programs(draw: st.DrawFn) -> Ranks:
 @given(programs())
 def test_folded_runs_equal_unfolded_ones(ranks: Ranks) -> None:
     parts, graph = ranks.parts(), ranks.lowered()
-    found = fold(parts, graph)
+    found = fold_identical_ops(parts, graph)
     assume(found is not None)  # else a straggler leaves no two alike
     try:
         want = run(ReferenceEngine, parts, graph)
@@ -211,14 +211,14 @@ def test_members_of_one_queue_are_not_folded() -> None:
 def test_what_drivers_answer_is_not_folded() -> None:
     graph = data_parallel(2, layers=1).lowered()
     asked = replace(graph, online=np.array([0, -1, -1], np.int16))
-    assert fold(data_parallel(2).parts(), asked) is None
+    assert fold_identical_ops(data_parallel(2).parts(), asked) is None
 
 
 def test_a_cycle_is_left_to_the_engine() -> None:
     ranks = Ranks(2)
     first, second = ranks.op(0, [], fixed=1), ranks.op(1, [], fixed=1)
     ranks.edges += [(first, second), (second, first)]
-    assert fold(ranks.parts(), ranks.lowered()) is None
+    assert fold_identical_ops(ranks.parts(), ranks.lowered()) is None
 
 
 class Wires(Backend):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.sim import session
-from foretrace.sim.analysis.activity import activity, exposed
+from foretrace.sim.analysis.activity import activity, exposed_communication_seconds
 from foretrace.sim.analysis.metrics import utilization_windows
 from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import SimulationError
@@ -222,7 +222,7 @@ def told(result):
         "utilization": result.utilization(),
         "windows": {n: v.tolist() for n, v in utilization_windows(result).items()},
         "activity": {n: v.tolist() for n, v in activity(result).items()},
-        "exposed": exposed(result).tolist(),
+        "exposed": exposed_communication_seconds(result).tolist(),
         "periods": result.periods.tolist(),
         "ranks": result.rank_frame().fillna(-1.0).to_dict("list"),
         "blame": (blame.path, blame.ticks, dict(blame.slowed_by)),
@@ -270,7 +270,7 @@ def summed(result):
     return {
         "window": (result.first_release, result.makespan_ticks, result.count, result.ranks),
         "busy": {k: round(t, 9) for k, t in result.busy_by_kind.items()},
-        "exposed": exposed(result).tolist(),
+        "exposed": exposed_communication_seconds(result).tolist(),
         "activity": {n: v.tolist() for n, v in activity(result).items()},
         "periods": result.periods.tolist(),
         "ranks": result.rank_frame().fillna(-1.0).to_dict("list"),

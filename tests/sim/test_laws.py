@@ -6,7 +6,7 @@ import pytest
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import NO_LIMIT, ONE
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.reference.engine import ReferenceEngine
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,7 @@ def cases(draw):
         )
         limit = draw(st.sampled_from([NO_LIMIT, NO_LIMIT, UNIT, 2 * UNIT])) if usage else NO_LIMIT
         found.append(
-            Case(
+            LiteralOp(
                 ((draw(st.sampled_from([-1, 0, 1])), tuple(sorted(after))),),
                 draw(st.integers(0, 3)),
                 draw(st.integers(0, 40)) * UNIT if usage else 0,
@@ -47,7 +47,7 @@ def cases(draw):
 def run(engine, graph):
     """Start and end of every op, and what was taken of every rate at every tick."""
     m = engine(Script(SLOTS, RATES, ()).parts)
-    m.submit(lowered("laws", graph))
+    m.submit(literal_graph("laws", graph))
     taken = []
 
     def monitor():

@@ -7,7 +7,7 @@ import pytest
 from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.errors import BackendError, GraphError
 from foretrace.sim.graph import Builder
-from foretrace.sim.lowering import scale_of_limit, scales, work_units
+from foretrace.sim.lowering import scale_exponents_by_unit, scale_of_limit, work_units
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
@@ -44,14 +44,14 @@ def wire(rate, **facts):
 
 def test_a_scale_leaves_room_for_weights_below_one():
     system = System((wire(25e9), Component("flops", "gpu", rate=1e15, unit="flop")))
-    scale = scales(system)
+    scale = scale_exponents_by_unit(system)
     for unit, top in (("B", 400e9), ("flop", 16e15)):
         assert 2**57 <= top * 2 ** scale[unit] < 2**58
 
 
 def test_a_rate_beyond_the_range_is_refused():
     with pytest.raises(GraphError, match="use a larger unit"):
-        scales(System((wire(1e17),)))
+        scale_exponents_by_unit(System((wire(1e17),)))
 
 
 @pytest.mark.parametrize("limit", [0.5, 16384.0, 1e9, 3.35e12, 1e15])

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from foretrace.sim.engine_api import ONE
-from foretrace.sim.reference.max_min import fill
+from foretrace.sim.reference.max_min import max_min_rates
 from foretrace.sim.reference.medium import Flow, MaxMin
 from scipy.optimize import linprog
 
@@ -86,7 +86,7 @@ def test_levels_agree_with_linear_programs(block):
     for seed in range(block * NETWORKS // 4, (block + 1) * NETWORKS // 4):
         weights = [ONE] if seed % 2 else [ONE, ONE // 3, 2 * ONE, ONE // 2]
         capacity, flows = network(seed, top=10**12, weights=weights)
-        exact = fill(capacity, flows)
+        exact = max_min_rates(capacity, flows)
         for f, rate in enumerate(Program(capacity, flows).rates()):
             worst = max(worst, abs(exact[f] - rate) / exact[f])
     assert worst <= 1e-9 + 100 * SOLVER  # what docs/semantics.md states, and what the solver leaves
@@ -117,7 +117,7 @@ def test_rounding_is_as_small_as_stated(unit):
     worst = 0.0
     for seed in range(400):
         capacity, flows = network(seed, top=least * 40, weights=weights)
-        exact = fill(capacity, flows)
+        exact = max_min_rates(capacity, flows)
         for f, want in rational(capacity, flows).items():
             if want >= least:
                 worst = max(worst, abs(float(exact[f] - want)) / float(want))
@@ -142,7 +142,7 @@ def test_every_flow_runs_at_the_lowest_level_it_meets():
     for seed in range(300):
         weights = [ONE] if seed % 2 else [ONE, ONE // 3, 2 * ONE, ONE // 48]
         capacity, flows = network(seed, top=7 if seed % 3 else 10**12, weights=weights)
-        rate = fill(capacity, flows)
+        rate = max_min_rates(capacity, flows)
         levels = {c: level(c, capacity, flows, rate) for c in capacity}
         for f, uses in flows.items():
             assert rate[f] == min(levels[c] for c in uses if levels[c] is not None)
@@ -151,7 +151,11 @@ def test_every_flow_runs_at_the_lowest_level_it_meets():
 
 
 def test_components_that_fill_together_freeze_together():
-    assert fill({0: 3, 1: 3}, {0: {0: ONE, 1: ONE}, 1: {0: ONE}, 2: {1: ONE}}) == {0: 1, 1: 1, 2: 1}
+    assert max_min_rates({0: 3, 1: 3}, {0: {0: ONE, 1: ONE}, 1: {0: ONE}, 2: {1: ONE}}) == {
+        0: 1,
+        1: 1,
+        2: 1,
+    }
 
 
 def test_a_medium_moves_exactly_the_work_it_was_given():

@@ -8,7 +8,7 @@ import pytest
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import ONE
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.reference.engine import ReferenceEngine
 
 ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}
@@ -27,13 +27,13 @@ def run(engine, graph, slots=(), rates=()):
         (),
     )
     m = engine(script.parts)
-    m.submit(lowered("oracle", graph))
+    m.submit(literal_graph("oracle", graph))
     m.run()
     return m.columns()
 
 
 def op(after=(), slot=-1, **facts):
-    return Case(((slot, tuple(after)),), **facts)
+    return LiteralOp(((slot, tuple(after)),), **facts)
 
 
 def test_a_chain_takes_the_sum(engine):
@@ -120,7 +120,7 @@ def test_littles_law_holds_to_the_tick(engine):
     r = random.Random(4)
     m = engine(Script((2,), (-1,), ()).parts)
     graph = [op(slot=0, release=r.randint(0, 300), fixed=r.randint(0, 9)) for _ in range(120)]
-    m.submit(lowered("line", graph))
+    m.submit(literal_graph("line", graph))
     in_line, in_service = [], []
 
     def monitor():  # whoever is in line after the turns of a tick is so until the next

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.sim import session
-from foretrace.sim.analysis.folded_aggregates import summarised
+from foretrace.sim.analysis.folded_aggregates import aggregates_of_op_rows
 from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.engine_api import State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
@@ -503,7 +503,7 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
                 wrong.append((seed, want, found))
             continue
         gave += 1
-        expected, kept = summarised(want, keep), found.kept
+        expected, kept = aggregates_of_op_rows(want, keep), found.kept
         same = aggregates(expected) == aggregates(kept) and want.metrics == found.metrics
         same &= want.acquired.changes.tolist() == found.acquired.changes.tolist()
         same &= want.acquired.waits.tolist() == found.acquired.waits.tolist()
@@ -567,7 +567,7 @@ def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, mon
     )
     assert np.any((want.columns.granted >= 0) & (want.columns.returned < 0))
     assert found.busy == pytest.approx(want.busy)
-    assert aggregates(found.kept) == aggregates(summarised(want, "none"))
+    assert aggregates(found.kept) == aggregates(aggregates_of_op_rows(want, "none"))
 
 
 @pytest.mark.nightly

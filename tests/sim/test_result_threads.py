@@ -26,7 +26,7 @@ def test_two_threads_do_not_wait_for_each_other(monkeypatch):
     system = System((Component("gpu", "gpu", slots=1),), ("gpu",))
     simulation = Simulation(system, {"gpu": Second()}, engine="reference")
     whole, less = (simulation.run(build.graph(), keep=keep) for keep in ("ops", "none"))
-    adding, real = threading.Event(), results.aggregates_of
+    adding, real = threading.Event(), results.stored_or_summed_aggregates
 
     def slowly(result):
         adding.set()
@@ -34,7 +34,7 @@ def test_two_threads_do_not_wait_for_each_other(monkeypatch):
         assert result.makespan_ticks == 10**12
         return real(result)
 
-    monkeypatch.setattr(results, "aggregates_of", slowly)
+    monkeypatch.setattr(results, "stored_or_summed_aggregates", slowly)
 
     def ask():
         adding.wait()

@@ -12,7 +12,7 @@ from engine_scripts.player import play
 from engine_scripts.random_scripts import KINDS, random_script
 from engine_scripts.script import Script
 from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.engine_literal import Case
+from foretrace.sim.engine_literal import LiteralOp
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 from foretrace.sim.reference import event_loop
@@ -57,7 +57,7 @@ class Forgetful(ReferenceEngine):
 class Careless(ReferenceEngine):
     """Starts on what has failed."""
 
-    def _barred(self, row):
+    def _uses_failed_component(self, row):
         return False
 
 
@@ -172,7 +172,7 @@ def test_scripts_are_reproducible_and_differ():
 
 def test_a_script_can_be_pasted_into_a_test():
     script = random_script("verbs", 3)
-    assert eval(repr(script), {"Script": Script, "Case": Case}) == script
+    assert eval(repr(script), {"Script": Script, "Case": LiteralOp}) == script
 
 
 class Good(Backend):

@@ -6,7 +6,7 @@ from engine_scripts.script import Script
 from foretrace.sim import engine_api, simpy_clock
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import NO_LIMIT, ONE, Answer, State
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.reference.engine import ReferenceEngine
 
@@ -27,12 +27,12 @@ def build(engine, slots=(), rates=()):
 
 
 def op(slot=-1, after=(), **facts):
-    return Case(((slot, tuple(after)),), **facts)
+    return LiteralOp(((slot, tuple(after)),), **facts)
 
 
 def both(*places, **facts):
     """A collective."""
-    return Case(tuple((slot, tuple(after)) for slot, after in places), **facts)
+    return LiteralOp(tuple((slot, tuple(after)) for slot, after in places), **facts)
 
 
 def work(amount, *uses, **facts):
@@ -48,7 +48,7 @@ def rows(m):
 
 def run(m, *cases, act=()):
     """Run one graph, with processes given as generator functions of the machine."""
-    graph = m.submit(lowered("graph", cases))
+    graph = m.submit(literal_graph("graph", cases))
     for process in act:
         m.env.process(process(m, graph))
     m.run()
@@ -184,7 +184,7 @@ def test_waiters_wake_before_other_events_of_the_tick(engine):
         yield event()
         seen.append((m.env.now, name))
 
-    graph = m.submit(lowered("pair", [op(0, fixed=5), op(0, [0])]))
+    graph = m.submit(literal_graph("pair", [op(0, fixed=5), op(0, [0])]))
     m.env.process(note("a timeout", lambda: m.env.timeout(5)))
     m.env.process(note("the graph", lambda: graph.done))
     m.env.process(note("settled", m.settled))
@@ -285,7 +285,7 @@ def test_a_submitted_graph_counts_its_release_from_now(engine):
 
     def more(m, graph):
         yield graph.done
-        m.submit(lowered("more", [op(0, fixed=1, release=4)]))
+        m.submit(literal_graph("more", [op(0, fixed=1, release=4)]))
 
     assert run(m, op(0, fixed=3), act=[more]) == [(0, 0, 3), (7, 7, 8)]
 
@@ -311,7 +311,7 @@ def online(m, answers, cases, log):
         log.append((now, list(asked)))
         return [answers[row] for row in asked]
 
-    return m.submit(lowered("online", cases, [timing]))
+    return m.submit(literal_graph("online", cases, [timing]))
 
 
 def test_ops_that_start_together_are_one_question(engine):
@@ -341,7 +341,9 @@ def test_a_backend_is_asked_again_only_without_keep(engine):
 def moved(engine, keep, there, first=10, work=0):
     """An op of 10 ticks, or of so much work, stopped at tick 4 and resumed with what it takes."""
     m = build(engine, slots=[1, 1], rates=[1])
-    m.submit(lowered("graph", [op(0, fixed=first, work=work, usage=((2, ONE),) if work else ())]))
+    m.submit(
+        literal_graph("graph", [op(0, fixed=first, work=work, usage=((2, ONE),) if work else ())])
+    )
 
     def move():
         yield m.env.timeout(4)
@@ -424,7 +426,7 @@ def test_an_impossible_answer_is_refused(engine, answer, what):
 def test_a_graph_that_cannot_be_scheduled_is_refused(engine, case, kind):
     m = build(engine, slots=[1], rates=[1])
     with pytest.raises(GraphError) as error:
-        m.submit(lowered("bad", [op(), case]))
+        m.submit(literal_graph("bad", [op(), case]))
     assert (error.value.kind, error.value.ops) == (kind, (1,))
 
 
@@ -432,13 +434,13 @@ def test_the_shortest_cycle_is_named(engine):
     m = build(engine)
     cases = [op(after=[3]), op(after=[0]), op(after=[1, 3]), op(after=[2]), op(after=[3])]
     with pytest.raises(GraphError, match="op 2 -> op 3 -> op 2") as error:
-        m.submit(lowered("ring", cases))
+        m.submit(literal_graph("ring", cases))
     assert (error.value.kind, error.value.ops) == ("cycle", (2, 3))
 
 
 def test_an_op_that_waits_for_itself_is_a_cycle(engine):
     with pytest.raises(GraphError, match="op 1 -> op 1"):
-        build(engine).submit(lowered("loop", [op(), op(after=[1])]))
+        build(engine).submit(literal_graph("loop", [op(), op(after=[1])]))
 
 
 @pytest.mark.parametrize(
@@ -581,7 +583,7 @@ def test_a_monitor_keeps_nothing_alive(engine):
             seen.append(m.env.now)
 
     m.watchers.add(m.env.process(monitor()))
-    m.submit(lowered("one", [op(fixed=5)]))
+    m.submit(literal_graph("one", [op(fixed=5)]))
     m.run()
     assert seen == [2, 4]
     assert rows(m) == [(0, 0, 5)]
@@ -592,14 +594,14 @@ def test_a_process_that_may_act_is_waited_for(engine):
 
     def late(m, graph):
         yield m.env.timeout(50)
-        m.submit(lowered("late", [op(fixed=1)]))
+        m.submit(literal_graph("late", [op(fixed=1)]))
 
     assert run(m, op(fixed=5), act=[late])[1] == (50, 50, 51)
 
 
 def test_run_until_includes_the_first_turn_and_no_process(engine):
     m, seen = build(engine, slots=[1]), []
-    m.submit(lowered("pair", [op(0, fixed=5), op(0, fixed=5)]))
+    m.submit(literal_graph("pair", [op(0, fixed=5), op(0, fixed=5)]))
 
     def process():
         yield m.env.timeout(5)
@@ -627,7 +629,7 @@ def test_an_empty_graph_is_done_at_once(engine):
     m, seen = build(engine), []
 
     def wait():
-        yield m.submit(lowered("nothing", [])).done
+        yield m.submit(literal_graph("nothing", [])).done
         seen.append(m.env.now)
 
     m.env.process(wait())
@@ -639,7 +641,7 @@ def test_an_empty_graph_is_done_at_once(engine):
 def test_an_environment_may_be_shared(engine):
     env = simpy.Environment(initial_time=100)
     m = engine(Script((1,), (-1,), ()).parts, env)
-    m.submit(lowered("one", [op(0, fixed=5, release=1)]))
+    m.submit(literal_graph("one", [op(0, fixed=5, release=1)]))
     m.run()
     assert rows(m) == [(101, 101, 106)]
 
@@ -647,6 +649,6 @@ def test_an_environment_may_be_shared(engine):
 def test_numbers_near_the_limits_stay_exact(engine):
     m = build(engine, rates=[2**58 - 1])
     left = (2**58 - 1) * (2**63 - 3) + 1
-    m.submit(lowered("huge", [op(work=left, usage=((0, ONE),), limit=NO_LIMIT)]))
+    m.submit(literal_graph("huge", [op(work=left, usage=((0, ONE),), limit=NO_LIMIT)]))
     m.run()
     assert rows(m) == [(0, 0, 2**63 - 2)]

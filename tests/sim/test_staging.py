@@ -4,16 +4,16 @@ import os
 
 import pytest
 from foretrace.sim import atomic_folder
-from foretrace.sim.atomic_folder import PART, clean, staged
+from foretrace.sim.atomic_folder import PART, remove_abandoned_folders, replace_folder_on_success
 
 
 def write(target, text):
-    with staged(target) as new:
+    with replace_folder_on_success(target) as new:
         (new / "said").write_text(text)
 
 
 def test_nothing_is_there_before_all_is(tmp_path):
-    with staged(tmp_path / "run") as new:
+    with replace_folder_on_success(tmp_path / "run") as new:
         (new / "said").write_text("half")
         assert not (tmp_path / "run").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
@@ -60,13 +60,13 @@ def test_what_the_dead_have_left_is_taken_away(tmp_path):
 
 
 def test_what_the_living_write_is_left_alone(tmp_path):
-    with staged(tmp_path / "run") as new:
+    with replace_folder_on_success(tmp_path / "run") as new:
         (new / "said").write_text("half")
-        clean(tmp_path)
+        remove_abandoned_folders(tmp_path)
         assert (new / "said").exists()
 
 
 def test_other_hidden_folders_are_left_alone(tmp_path):
     (tmp_path / ".git").mkdir()
-    clean(tmp_path)
+    remove_abandoned_folders(tmp_path)
     assert (tmp_path / ".git").is_dir()

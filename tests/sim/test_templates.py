@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.analysis.activity import activity, exposed
+from foretrace.sim.analysis.activity import activity, exposed_communication_seconds
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.backend import Backend, Spread, Timing
@@ -15,7 +15,7 @@ from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.graph import Graph
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
-from foretrace.sim.spmd.rank_quotient import fold
+from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
 from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.system import Component, System
 from hypothesis import given
@@ -129,7 +129,7 @@ def same_numbers(a, b) -> None:
     for name in known[0].keys() & known[1].keys():
         assert known[0][name] == pytest.approx(known[1][name])
     assert a.compare(b) == {}
-    assert exposed(a).tolist() == exposed(b).tolist()
+    assert exposed_communication_seconds(a).tolist() == exposed_communication_seconds(b).tolist()
     if b.keep != "none":
         found, want = activity(b), activity(a)
         assert {k: v.tolist() for k, v in found.items()} == {k: v.tolist() for k, v in want.items()}
@@ -315,7 +315,7 @@ def test_a_straggler_stays_apart_with_those_who_meet_it():
     who = np.zeros(64, np.int32)
     who[9] = 1
     template = SpmdGraph(programs, who, np.arange(64, dtype=np.int32)[None] // 8)
-    folded = fold(template)
+    folded = fold_identical_ranks(template)
     assert folded.template.ranks == 3  # the straggler, its seven partners, all others
     assert folded.first.tolist() == [0, 8, 9]
 
@@ -327,7 +327,7 @@ def test_groups_whose_first_members_differ_are_not_the_same():
         for d in (3, 8)
     )
     template = SpmdGraph(programs, np.array([0, 1, 1, 0], np.int32), np.array([[0, 0, 1, 1]]))
-    assert fold(template).template.ranks == 4
+    assert fold_identical_ranks(template).template.ranks == 4
     simulation = machine(4, None)
     a, b = (simulation.run(graph_of(template), keep=k) for k in ("ops", "ranks"))
     same_numbers(a, b)

@@ -10,7 +10,7 @@ from engine_scripts.random_scripts import KINDS, random_script
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.engine_api import MAX_TICK
-from foretrace.sim.engine_literal import Case
+from foretrace.sim.engine_literal import LiteralOp
 from foretrace.sim.reference.engine import ReferenceEngine
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds
@@ -23,7 +23,7 @@ END_TO_END = 20_000  # runs with numbers and names at the edge
 
 def alone(*cases):
     """An op without a slot, or with one, and what it waits for."""
-    return tuple(Case(((slot, after),), **facts) for slot, after, facts in cases)
+    return tuple(LiteralOp(((slot, after),), **facts) for slot, after, facts in cases)
 
 
 FULL = 1 << 40
@@ -153,7 +153,7 @@ def test_a_wrong_engine_is_noticed():
             self.at[component].queue.reverse()
             return moved
 
-    script = Script((1,), (-1,), (tuple([Case(((0, ()),), fixed=3)] * 3),))
+    script = Script((1,), (-1,), (tuple([LiteralOp(((0, ()),), fixed=3)] * 3),))
     assert compare(play(ReferenceEngine, script), play(Unfair, script)) == (
         "start of op 0: 0 and 6"
     )

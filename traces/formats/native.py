@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.atomic_folder import staged
+from ...sim.atomic_folder import replace_folder_on_success
 from ...sim.errors import TraceError
 from ..column_table import ColumnTable
 from ..event_columns import TABLES, EventColumn
@@ -38,7 +38,7 @@ def write(trace: Trace, path: str | Path) -> Path:
     path = Path(path)
     if path.exists() and not (path / MANIFEST).is_file():
         raise TraceError(f"{path}: exists and is no trace; choose another name or remove it")
-    with staged(path) as folder:
+    with replace_folder_on_success(path) as folder:
         _write_into(trace, folder)
     return path
 

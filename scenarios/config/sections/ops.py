@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from ....sim.op_rules import OpRule, Where
+from ....sim.op_rules import OpFilter, OpRule
 from ....sim.units import Duration
 from ..schema import Many, Section, refusal, register
 
@@ -29,7 +29,7 @@ class WhereSection(Section):
 
     @model_validator(mode="after")
     def _names_something(self) -> WhereSection:
-        if not Where(**dict(self)).given():
+        if not OpFilter(**dict(self)).given():
             keys = ", ".join(type(self).model_fields)
             raise refusal("missing-key", f"'where' says nothing; give one of {keys}")
         return self
@@ -68,7 +68,7 @@ class OpRuleSection(Section):
     def rule(self) -> OpRule:
         """The rule itself."""
         told: dict[str, Any] = {key: getattr(self, key) for key in ACTIONS}
-        return OpRule(Where(**dict(self.where)), **told)
+        return OpRule(OpFilter(**dict(self.where)), **told)
 
 
 register(

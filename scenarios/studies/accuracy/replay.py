@@ -18,7 +18,7 @@ from ....hil.measuring.work_list import WorkList
 from ....hil.recording import SUFFIX, Recording, read
 from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
-from ....sim.signature import parse
+from ....sim.signature import parse_signature
 from ...config.sections.hil import Hil, SwapSection
 from ..variant import Variant
 from .coupled_devices import in_place
@@ -196,7 +196,7 @@ def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
 
 def sizes(recording: Recording) -> tuple[int, ...]:
     """Sizes of a sweep, B, ascending: those of recorded ops of one operand, and the usual ones."""
-    parts = [parse(s.signature) for s in recording.samples]
+    parts = [parse_signature(s.signature) for s in recording.samples]
     recorded = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
     return tuple(sorted(recorded | set(SWEEP)))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....sim.errors import GraphError, ScenarioError
 from ....sim.graph import Graph
-from ....sim.op_rules import OpRule, RuleEffect, edited, meant
+from ....sim.op_rules import OpRule, RuleEffect, apply_op_rules, matching_rows
 from ...config.scenario import Scenario
 
 RULES = "rules"  # fact of a graph: what rules changed in it
@@ -27,11 +27,11 @@ def with_rules(graph: Graph, scenario: Scenario, job: str) -> Graph:
         return graph
     for i, rule in enumerate(rules):
         try:
-            meant(graph, rule.where)
+            matching_rows(graph, rule.where)
         except GraphError as error:
             raise _placed(scenario, job, i, "where", error.message) from error
     try:
-        found, effects = edited(graph, rules)
+        found, effects = apply_op_rules(graph, rules)
     except GraphError as error:
         i = next(k for k, rule in enumerate(rules) if _fails(graph, rule))
         raise _placed(scenario, job, i, "rank", error.message) from error
@@ -73,13 +73,13 @@ class SubmissionRules:
         fitting = []
         for i, rule in enumerate(self.rules):
             try:
-                meant(graph, rule.where)
+                matching_rows(graph, rule.where)
             except GraphError as error:
                 self.missed[i] = error.message
             else:
                 self.fitted.add(i)
                 fitting.append(rule)
-        return edited(graph, fitting)[0]
+        return apply_op_rules(graph, fitting)[0]
 
     def check(self) -> None:
         """Raise an error for a rule that fitted nothing in the whole run.
@@ -97,7 +97,7 @@ class SubmissionRules:
 
 def _fails(graph: Graph, rule: OpRule) -> bool:
     try:
-        edited(graph, [rule])
+        apply_op_rules(graph, [rule])
     except GraphError:
         return True
     return False

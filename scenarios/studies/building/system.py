@@ -13,7 +13,7 @@ from ....models.network.switch import Switch
 from ....models.network.topology import FabricSpec, NodeSpec, join
 from ....models.network.wiring import Topology
 from ....models.parts import PARTS
-from ....sim.analysis.sensitivity import Altered
+from ....sim.analysis.sensitivity import AlteredBackend
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, Component, System
@@ -252,7 +252,7 @@ def _slowed(
         if override is None or part.name not in bound or override.slowdown == 1:
             continue
         number = machine.number(part.name)
-        bound[part.name] = Altered(bound[part.name], [number], 1 / override.slowdown)
+        bound[part.name] = AlteredBackend(bound[part.name], [number], 1 / override.slowdown)
     return bound
 
 

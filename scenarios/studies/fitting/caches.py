@@ -13,7 +13,7 @@ from ....hil.sample import COLD, WARM
 from ....models.compute.caches import Caches
 from ....models.compute.demand import demand, family
 from ....sim.errors import ScenarioError
-from ....sim.signature import parse
+from ....sim.signature import parse_signature
 
 NANOSECOND = 1e-9
 SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops of a family, at least
@@ -60,5 +60,5 @@ def _warm_ops_by_size(seen: dict[tuple[str, str], float], name: str) -> list[tup
     found = []
     for (text, context), seconds in seen.items():
         if context == WARM and text.startswith(f"{name} "):
-            found.append((float(parse(text).operands[0].bytes), seconds))
+            found.append((float(parse_signature(text).operands[0].bytes), seconds))
     return sorted(found)

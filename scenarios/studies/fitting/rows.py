@@ -19,7 +19,7 @@ from ....models.calibration.identifiability import Model, Parameter
 from ....models.compute.demand import demand
 from ....sim.errors import ScenarioError
 from ....sim.ops import Ops
-from ....sim.signature import parse
+from ....sim.signature import parse_signature
 
 NANOSECOND = 1e-9
 DEPTH = re.compile(r"\bqd=(\d+)\b")
@@ -139,7 +139,7 @@ def with_convolution_stride(signature: str, stride: int) -> str:
     >>> with_convolution_stride("compute:aten::convolution fp32[1x1x2x2] fp32[1x1x1x1]", 2)
     'compute:aten::convolution stride=2 fp32[1x1x2x2] fp32[1x1x1x1]'
     """
-    parts = parse(signature)
+    parts = parse_signature(signature)
     if stride == 1:
         return signature
     return str(replace(parts, name=f"{parts.name} stride={stride}"))
@@ -178,7 +178,9 @@ def _link_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
 
 def _wire_bytes(ops: Ops) -> NDArray[np.float64]:
     """(n,) B that cross: the operands, once."""
-    each = np.array([float(sum(o.bytes for o in parse(s).operands)) for s in ops.signatures])
+    each = np.array(
+        [float(sum(o.bytes for o in parse_signature(s).operands)) for s in ops.signatures]
+    )
     return np.asarray(each[ops.signature])
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 from .int128 import mul, sub
-from .max_min_levels import queue
+from .max_min_levels import queue_for_new_level
 from .table_layout import (
     COMPONENT,
     COUNT,
@@ -31,25 +31,25 @@ from .table_layout import (
     WEIGHT,
     State,
 )
-from .usage_lists import link, replace, unlink
+from .usage_lists import link_use, replace_use, unlink_use
 
 
-@lean
-def shared(s: State, u: Int, end: Int) -> Int:
+@jit_without_refcounts
+def first_shared_use(s: State, u: Int, end: Int) -> Int:
     """First use from ``u`` on whose component is shared, or ``end``."""
     while u < end and not s[0][s[2][u, COMPONENT], SHARED]:
         u += 1
     return u
 
 
-@lean
-def alike(s: State, f: Int, g: Int) -> bool:
+@jit_without_refcounts
+def use_same_shared_components(s: State, f: Int, g: Int) -> bool:
     """Whether two flows use the same shared components."""
     _, flows, uses, _ = s
     u, v = flows[f, START], flows[g, START]
     end_u, end_v = u + flows[f, COUNT], v + flows[g, COUNT]
     while True:
-        u, v = shared(s, u, end_u), shared(s, v, end_v)
+        u, v = first_shared_use(s, u, end_u), first_shared_use(s, v, end_v)
         if u == end_u or v == end_v:
             return bool(u == end_u and v == end_v)
         if uses[u, COMPONENT] != uses[v, COMPONENT]:
@@ -58,8 +58,8 @@ def alike(s: State, f: Int, g: Int) -> bool:
         v += 1
 
 
-@lean
-def add_stakes(s: State, b: Int) -> None:
+@jit_without_refcounts
+def add_class_to_components(s: State, b: Int) -> None:
     """Add a new flow class to the shared components of its leader, with the leader's weights."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
@@ -68,38 +68,38 @@ def add_stakes(s: State, b: Int) -> None:
         if parts[c, SHARED]:
             parts[c, TOTAL] += uses[u, WEIGHT]
             uses[u, SUM], uses[u, OWNER] = uses[u, WEIGHT], b
-            link(s, u, HEAD, NEXT_STAKE)
-            queue(s, c)
+            link_use(s, u, HEAD, NEXT_STAKE)
+            queue_for_new_level(s, c)
 
 
-@lean
-def raise_stakes(s: State, f: Int, b: Int) -> None:
+@jit_without_refcounts
+def raise_class_weights(s: State, f: Int, b: Int) -> None:
     """Add the weights of one more flow to its class's total weights."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, SHARED]:
-            v = shared(s, v, end_v)
+            v = first_shared_use(s, v, end_v)
             parts[c, TOTAL] += uses[u, WEIGHT]
             uses[v, SUM] += uses[u, WEIGHT]
-            queue(s, c)
+            queue_for_new_level(s, c)
             v += 1
 
 
-@lean
-def lower_stakes(s: State, f: Int, b: Int) -> None:
+@jit_without_refcounts
+def lower_class_weights(s: State, f: Int, b: Int) -> None:
     """Subtract a leaving flow's weights from its class's totals; queue full components."""
     parts, flows, uses, bundles = s
     v, end_v = flows[bundles[b, LEADER], START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c, weight = uses[u, COMPONENT], uses[u, WEIGHT]
         if parts[c, SHARED]:
-            v = shared(s, v, end_v)
+            v = first_shared_use(s, v, end_v)
             parts[c, TOTAL] -= weight
             uses[v, SUM] -= weight
             if parts[c, LEVEL] != OPEN:
-                queue(s, c)
+                queue_for_new_level(s, c)
             else:
                 hi, lo = mul(weight, bundles[b, RATE])
                 hi, lo = sub(parts[c, LOAD_HI], parts[c, LOAD_LO], hi, lo)
@@ -107,7 +107,7 @@ def lower_stakes(s: State, f: Int, b: Int) -> None:
             v += 1
 
 
-@lean
+@jit_without_refcounts
 def change_leader(s: State, b: Int, g: Int) -> None:
     """Make another flow the leader of its class: the class's total weights move to its use rows."""
     parts, flows, uses, bundles = s
@@ -116,17 +116,17 @@ def change_leader(s: State, b: Int, g: Int) -> None:
     v, end_v = flows[g, START], np.int64(OPEN)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         if parts[uses[u, COMPONENT], SHARED]:
-            v = shared(s, v, end_v)
+            v = first_shared_use(s, v, end_v)
             uses[v, SUM], uses[v, OWNER] = uses[u, SUM], b
-            replace(s, u, v, HEAD, NEXT_STAKE)
+            replace_use(s, u, v, HEAD, NEXT_STAKE)
             v += 1
 
 
-@lean
-def remove_stakes(s: State, b: Int) -> None:
+@jit_without_refcounts
+def remove_class_from_components(s: State, b: Int) -> None:
     """Remove an empty flow class from its shared components."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         if parts[uses[u, COMPONENT], SHARED]:
-            unlink(s, u, HEAD, NEXT_STAKE)
+            unlink_use(s, u, HEAD, NEXT_STAKE)

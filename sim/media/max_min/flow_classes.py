@@ -17,9 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 from ...engine_api import ONE
-from .class_usage import add_stakes, alike, change_leader, lower_stakes, raise_stakes, remove_stakes
+from .class_usage import (
+    add_class_to_components,
+    change_leader,
+    lower_class_weights,
+    raise_class_weights,
+    remove_class_from_components,
+    use_same_shared_components,
+)
 from .int128 import add, div, mul
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
 from .table_layout import (
@@ -54,23 +61,23 @@ from .table_layout import (
     Array,
     State,
 )
-from .work_clock import advance, left, touch
+from .work_clock import advance_class_clock, mark_class_changed, work_left
 
 EPOCH = -(2**62)  # high word of a new clock: tags of works up to 2^127 then fit
 _BITS = (1 << 40) - 1
 
 
-@lean
-def attach(s: State, f: Int, now: Int) -> None:
+@jit_without_refcounts
+def attach_flow(s: State, f: Int, now: Int) -> None:
     """Add a flow to the class with its limits and shared components; create the class if new."""
     parts, flows, uses, bundles = s
-    ceiling, fence, key = _kind(parts, flows, uses, f)
-    b = _find(s, f, ceiling, fence, key)
+    ceiling, fence, key = _class_key(parts, flows, uses, f)
+    b = _find_class(s, f, ceiling, fence, key)
     if b == 0:
-        b = _new(s, f, ceiling, fence, key, now)
+        b = _new_class(s, f, ceiling, fence, key, now)
     else:
-        raise_stakes(s, f, b)
-    advance(bundles, b, now)
+        raise_class_weights(s, f, b)
+    advance_class_clock(bundles, b, now)
     bundles[b, SIZE] += 1
     flows[f, BUNDLE] = b
     flows[f, TAG_HI], flows[f, TAG_LO] = add(
@@ -80,29 +87,29 @@ def attach(s: State, f: Int, now: Int) -> None:
         flows[f, TAG_LO],
     )
     bundles[b, ROOT] = insert(flows, bundles[b, ROOT], f)
-    touch(bundles, b)
+    mark_class_changed(bundles, b)
 
 
-@lean
-def detach(s: State, f: Int, now: Int) -> None:
+@jit_without_refcounts
+def detach_flow(s: State, f: Int, now: Int) -> None:
     """Take a flow out of its class, with its work left stored."""
     flows, bundles = s[1], s[3]
     b = flows[f, BUNDLE]
-    advance(bundles, b, now)
-    flows[f, TAG_HI], flows[f, TAG_LO] = left(s, f)
+    advance_class_clock(bundles, b, now)
+    flows[f, TAG_HI], flows[f, TAG_LO] = work_left(s, f)
     bundles[b, ROOT] = remove(flows, bundles[b, ROOT], f)
     bundles[b, SIZE] -= 1
     flows[f, BUNDLE] = 0
-    lower_stakes(s, f, b)
-    touch(bundles, b)
+    lower_class_weights(s, f, b)
+    mark_class_changed(bundles, b)
     if bundles[b, SIZE] == 0:
-        _dissolve(s, b)
+        _free_class(s, b)
     elif bundles[b, LEADER] == f:
         change_leader(s, b, bundles[b, ROOT])
 
 
-@lean
-def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
+@jit_without_refcounts
+def _class_key(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, Int]:
     """Rate limit of a flow, its lowest slack threshold (fence), and a hash of its class."""
     ceiling, fence = flows[f, LIMIT], np.int64(OPEN)
     key = np.int64(0)
@@ -122,8 +129,8 @@ def _kind(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, Int, In
     return ceiling, fence, key ^ (key >> 17)
 
 
-@lean
-def _find(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
+@jit_without_refcounts
+def _find_class(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
     """Flow class with these limits and the shared components of the flow, 0 for none."""
     bundles = s[3]
     b = bundles[key & bundles[0, MASK], BUCKET]
@@ -132,15 +139,15 @@ def _find(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
             bundles[b, HASH] == key
             and bundles[b, CEILING] == ceiling
             and bundles[b, REACH] == fence
-            and alike(s, f, bundles[b, LEADER])
+            and use_same_shared_components(s, f, bundles[b, LEADER])
         ):
             return b
         b = bundles[b, CHAIN]
     return np.int64(0)
 
 
-@lean
-def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
+@jit_without_refcounts
+def _new_class(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
     """New flow class, led by the flow."""
     bundles = s[3]
     b = bundles[0, FIRST_FREE]
@@ -158,15 +165,15 @@ def _new(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -> Int:
     at = key & bundles[0, MASK]
     bundles[b, CHAIN] = bundles[at, BUCKET]
     bundles[at, BUCKET] = b
-    add_stakes(s, b)
+    add_class_to_components(s, b)
     return b
 
 
-@lean
-def _dissolve(s: State, b: Int) -> None:
+@jit_without_refcounts
+def _free_class(s: State, b: Int) -> None:
     """Free the row of an empty flow class."""
     bundles = s[3]
-    remove_stakes(s, b)
+    remove_class_from_components(s, b)
     at = bundles[b, HASH] & bundles[0, MASK]
     if bundles[at, BUCKET] == b:
         bundles[at, BUCKET] = bundles[b, CHAIN]

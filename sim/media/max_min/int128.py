@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 
 MAX = 2**63 - 1
 _HALF = np.uint64(32)
@@ -20,7 +20,7 @@ _ZERO = np.uint64(0)
 _TOP = np.uint64(MAX)
 
 
-@lean
+@jit_without_refcounts
 def add(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
     """``a + b``.
 
@@ -32,7 +32,7 @@ def add(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
     return ah + bh + carry, np.int64(low)
 
 
-@lean
+@jit_without_refcounts
 def sub(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
     """``a - b``.
 
@@ -43,7 +43,7 @@ def sub(ah: Int, al: Int, bh: Int, bl: Int) -> tuple[Int, Int]:
     return ah - bh - borrow, np.int64(np.uint64(al) - np.uint64(bl))
 
 
-@lean
+@jit_without_refcounts
 def less(ah: Int, al: Int, bh: Int, bl: Int) -> bool:
     """Whether ``a < b``.
 
@@ -53,7 +53,7 @@ def less(ah: Int, al: Int, bh: Int, bl: Int) -> bool:
     return bool(ah < bh or (ah == bh and np.uint64(al) < np.uint64(bl)))
 
 
-@lean
+@jit_without_refcounts
 def mul(a: Int, b: Int) -> tuple[Int, Int]:
     """``a * b`` of two that are not negative, by halves.
 
@@ -71,7 +71,7 @@ def mul(a: Int, b: Int) -> tuple[Int, Int]:
     return np.int64(high), np.int64((second << _HALF) | (low & _LOW))
 
 
-@lean
+@jit_without_refcounts
 def div(ah: Int, al: Int, d: Int) -> Int:
     """``min(a // d, MAX)`` of ``a >= 0`` and ``d > 0``: long division in base 2^32.
 
@@ -96,7 +96,7 @@ def div(ah: Int, al: Int, d: Int) -> Int:
     return np.int64(min((q1 << _HALF) | q0, _TOP))
 
 
-@lean
+@jit_without_refcounts
 def _digit(high: np.uint64, digit: np.uint64, divisor: np.uint64) -> tuple[np.uint64, np.uint64]:
     """One digit of a quotient, and the rest: ``divmod(high * 2**32 + digit, divisor)``."""
     d1, d0 = divisor >> _HALF, divisor & _LOW

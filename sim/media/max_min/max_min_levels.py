@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 from ...engine_api import ONE
 from .int128 import add, div, less, mul, sub
 from .pairing_heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
@@ -44,13 +44,13 @@ from .table_layout import (
     Array,
     State,
 )
-from .work_clock import touch
+from .work_clock import mark_class_changed
 
 _SHIFT = 40  # ONE is 2^40
 
 
-@lean
-def queue(s: State, c: Int) -> None:
+@jit_without_refcounts
+def queue_for_new_level(s: State, c: Int) -> None:
     """Queue a component for a new level; components that may have lower levels come first."""
     parts, _, _, bundles = s
     if parts[c, BEFORE] == ABSENT:
@@ -61,7 +61,7 @@ def queue(s: State, c: Int) -> None:
         bundles[0, FIRST_QUEUED] = insert(parts, bundles[0, FIRST_QUEUED], c)
 
 
-@lean
+@jit_without_refcounts
 def settle_levels(s: State) -> None:
     """Compute levels of queued components until the queue is empty."""
     parts, _, _, bundles = s
@@ -73,7 +73,7 @@ def settle_levels(s: State) -> None:
             new = np.int64(OPEN)
             parts[c, LOAD_HI], parts[c, LOAD_LO] = 0, 0
         else:
-            fastest = _look_elsewhere(s, c)
+            fastest = _class_rate_elsewhere(s, c)
             new = _fine_level(parts, s[2], c) if parts[c, FINE] else _level(parts, s[2], c)
             if new == OPEN and not parts[c, ROOMY] and fastest < parts[c, CAP] >> 3:
                 parts[c, ROOMY] = 1
@@ -81,17 +81,17 @@ def settle_levels(s: State) -> None:
                 bundles[0, FIRST_ROOMY] = c
         if new != old:
             parts[c, LEVEL] = new
-            _spread(s, c, old, new)
+            _queue_affected_components(s, c, old, new)
 
 
-@lean
+@jit_without_refcounts
 def class_rate(s: State, b: Int) -> Int:
     """Rate of a flow class: the least of its ceiling and the levels of its shared components."""
-    return _lowest(s, b, np.int64(NONE))
+    return _class_rate_without(s, b, np.int64(NONE))
 
 
-@lean
-def _lowest(s: State, b: Int, but: Int) -> Int:
+@jit_without_refcounts
+def _class_rate_without(s: State, b: Int, but: Int) -> Int:
     """Rate of a flow class if one given component were not a bottleneck."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
@@ -103,20 +103,20 @@ def _lowest(s: State, b: Int, but: Int) -> Int:
     return lowest
 
 
-@lean
-def _look_elsewhere(s: State, c: Int) -> Int:
+@jit_without_refcounts
+def _class_rate_elsewhere(s: State, c: Int) -> Int:
     """Highest rate that other components allow a class on this one; stored per class."""
     uses = s[2]
     fastest = np.int64(0)
     u = s[0][c, HEAD]
     while u != NONE:
-        uses[u, OTHER] = _lowest(s, uses[u, OWNER], c)
+        uses[u, OTHER] = _class_rate_without(s, uses[u, OWNER], c)
         fastest = max(fastest, uses[u, OTHER])
         u = uses[u, NEXT_STAKE]
     return fastest
 
 
-@lean
+@jit_without_refcounts
 def _level(parts: Array, uses: Array, c: Int) -> Int:
     """Level of a component with integer weights, found by iteration from below; OPEN if not full.
 
@@ -143,7 +143,7 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
         v = share
 
 
-@lean
+@jit_without_refcounts
 def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
     """Level of a component with fractional weights, by the same iteration in 128 bits."""
     cap_hi, cap_lo = mul(parts[c, CAP], np.int64(ONE))
@@ -172,8 +172,8 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
         v = share
 
 
-@lean
-def _spread(s: State, c: Int, old: Int, new: Int) -> None:
+@jit_without_refcounts
+def _queue_affected_components(s: State, c: Int, old: Int, new: Int) -> None:
     """Queue other components of the flow classes whose rate a changed level may have changed."""
     parts, flows, uses, bundles = s
     u = parts[c, HEAD]
@@ -181,20 +181,20 @@ def _spread(s: State, c: Int, old: Int, new: Int) -> None:
         other = uses[u, OTHER]
         if other > min(old, new):
             b = uses[u, OWNER]
-            touch(bundles, b)
+            mark_class_changed(bundles, b)
             f = bundles[b, LEADER]
             for v in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
                 d = uses[v, COMPONENT]
                 if d == c or not parts[d, SHARED] or parts[d, BEFORE] != ABSENT:
                     continue
                 before, after = min(old, other), min(new, other)
-                if parts[d, LEVEL] != OPEN or _fills(parts, d, uses[v, SUM], before, after):
-                    queue(s, d)
+                if parts[d, LEVEL] != OPEN or _update_load(parts, d, uses[v, SUM], before, after):
+                    queue_for_new_level(s, d)
         u = uses[u, NEXT_STAKE]
 
 
-@lean
-def _fills(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
+@jit_without_refcounts
+def _update_load(parts: Array, c: Int, weight: Int, old: Int, new: Int) -> bool:
     """Update the load of a component that is not full; whether it may have become full.
 
     Surely not while every flow on it could still be given one unit more.

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
-from .flow_classes import attach, detach
+from ...core.jit import Int, jit_without_refcounts
+from .flow_classes import attach_flow, detach_flow
 from .int128 import less
-from .max_min_levels import class_rate, queue, settle_levels
+from .max_min_levels import class_rate, queue_for_new_level, settle_levels
 from .pairing_heap import CHILD, NEXT, NONE, remove
-from .slack_links import add_use, break_out, check_fence, fence_roomy, mark_loose, remove_use
+from .slack_links import (
+    add_use,
+    check_fence,
+    dissolve_fenced_class,
+    fence_slack_components,
+    mark_for_regrouping,
+    remove_use,
+)
 from .table_layout import (
     BUNDLE,
     CAP,
@@ -48,53 +55,53 @@ from .table_layout import (
     Array,
     State,
 )
-from .work_clock import advance, schedule, touch
+from .work_clock import advance_class_clock, mark_class_changed, schedule_completion
 
 
-@lean
+@jit_without_refcounts
 def join(s: State, f: Int, now: Int) -> None:
     """Start a flow with its stored work left; it has a rate from the next `settle` on."""
     parts, flows, uses, _ = s
     flows[f, IN_FLIGHT] = 1
-    mark_loose(s, f)
+    mark_for_regrouping(s, f)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         if parts[c, FLOWS] == 1:
-            mark_loose(s, parts[c, ONLY])
+            mark_for_regrouping(s, parts[c, ONLY])
         parts[c, FLOWS] += 1
         parts[c, ONLY] ^= f
         add_use(s, u)
 
 
-@lean
+@jit_without_refcounts
 def leave(s: State, f: Int, now: Int) -> None:
     """Stop a flow and store its work left."""
     parts, flows, uses, _ = s
     flows[f, IN_FLIGHT] = 0
     if flows[f, BUNDLE]:
-        detach(s, f, now)
+        detach_flow(s, f, now)
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
         parts[c, FLOWS] -= 1
         parts[c, ONLY] ^= f
         remove_use(s, u)
         if parts[c, FLOWS] == 1:
-            mark_loose(s, parts[c, ONLY])
+            mark_for_regrouping(s, parts[c, ONLY])
 
 
-@lean
+@jit_without_refcounts
 def set_rate(s: State, c: Int, rate: Int) -> None:
     """Change a component's rate, from the next `settle` on."""
     parts = s[0]
     parts[c, CAP] = rate
     check_fence(s, c)
     if parts[c, SHARED]:
-        queue(s, c)
+        queue_for_new_level(s, c)
     elif parts[c, FLOWS] == 1:
-        mark_loose(s, parts[c, ONLY])
+        mark_for_regrouping(s, parts[c, ONLY])
 
 
-@lean
+@jit_without_refcounts
 def settle(s: State, now: Int) -> None:
     """Compute rates once per turn, after its last round."""
     _regroup(s, now)
@@ -108,19 +115,19 @@ def settle(s: State, now: Int) -> None:
     while b:
         bundles[b, TOUCHED] = 0
         if bundles[b, SIZE]:
-            schedule(s, b, now)
+            schedule_completion(s, b, now)
         b = bundles[b, NEXT_TOUCHED]
-    fence_roomy(s)
+    fence_slack_components(s)
 
 
-@lean
+@jit_without_refcounts
 def due(s: State) -> Int:
     """Tick of the earliest completion, NONE where none is within the range of ticks."""
     b = s[3][0, FIRST_DUE]
     return NONE if b == NONE else s[3][b, DUE]
 
 
-@lean
+@jit_without_refcounts
 def take_due(s: State, now: Int, out: Array) -> Int:
     """Number of flows whose work is done at ``now``; they leave, listed in ``out``, ascending."""
     bundles = s[3]
@@ -128,28 +135,28 @@ def take_due(s: State, now: Int, out: Array) -> Int:
     while NONE < due(s) <= now:
         b = bundles[0, FIRST_DUE]
         bundles[0, FIRST_DUE] = remove(bundles, b, b)
-        touch(bundles, b)
-        advance(bundles, b, now)
-        n = _collect(s, b, out, n)
+        mark_class_changed(bundles, b)
+        advance_class_clock(bundles, b, now)
+        n = _collect_finished_flows(s, b, out, n)
     _sort(out, n)
     for i in range(n):
         leave(s, out[i], now)
     return n
 
 
-@lean
+@jit_without_refcounts
 def rate(s: State, f: Int) -> Int:
     """Rate of a flow as the last `settle` left it; 0 when it is not in flight."""
     return s[3][s[1][f, BUNDLE], RATE] if s[1][f, BUNDLE] else 0
 
 
-@lean
+@jit_without_refcounts
 def users(s: State, c: Int) -> Int:
     """Number of flows in flight that use a component."""
     return s[0][c, FLOWS]
 
 
-@lean
+@jit_without_refcounts
 def _regroup(s: State, now: Int) -> None:
     """Put flows that were marked loose into new classes, after marking what is shared."""
     flows, bundles = s[1], s[3]
@@ -158,7 +165,7 @@ def _regroup(s: State, now: Int) -> None:
     f = first
     while f != NONE:
         if flows[f, BUNDLE]:
-            detach(s, f, now)
+            detach_flow(s, f, now)
         f = flows[f, NEXT_LOOSE]
     f = first
     while f != NONE:
@@ -168,31 +175,31 @@ def _regroup(s: State, now: Int) -> None:
     while f != NONE:
         flows[f, LOOSE] = 0
         if flows[f, IN_FLIGHT]:
-            attach(s, f, now)
+            attach_flow(s, f, now)
         f = flows[f, NEXT_LOOSE]
 
 
-@lean
+@jit_without_refcounts
 def _reaches_fence(s: State, now: Int) -> bool:
     """Update the rates of changed classes; whether one reached its fence and was dissolved."""
     bundles = s[3]
     b = bundles[0, FIRST_TOUCHED]
     while b:
         if bundles[b, SIZE]:
-            advance(bundles, b, now)
+            advance_class_clock(bundles, b, now)
             bundles[b, RATE] = class_rate(s, b)
         b = bundles[b, NEXT_TOUCHED]
     found = False
     b = bundles[0, FIRST_TOUCHED]
     while b:
         if bundles[b, SIZE] and bundles[b, RATE] >= bundles[b, REACH]:
-            break_out(s, b, now)
+            dissolve_fenced_class(s, b, now)
             found = True
         b = bundles[b, NEXT_TOUCHED]
     return found
 
 
-@lean
+@jit_without_refcounts
 def _mark_shared(s: State, f: Int) -> None:
     """Mark which of a flow's components are used by two or more flows.
 
@@ -208,8 +215,8 @@ def _mark_shared(s: State, f: Int) -> None:
             parts[c, LEVEL] = OPEN
 
 
-@lean
-def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
+@jit_without_refcounts
+def _collect_finished_flows(s: State, b: Int, out: Array, n: Int) -> Int:
     """Append finished flows of a class to ``out``, from the top of its heap; their number."""
     _, flows, _, bundles = s
     i = n
@@ -227,14 +234,14 @@ def _collect(s: State, b: Int, out: Array, n: Int) -> Int:
     return n
 
 
-@lean
+@jit_without_refcounts
 def _is_done(s: State, b: Int, f: Int) -> bool:
     _, flows, _, bundles = s
     hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
     return not less(bundles[b, CLOCK_HI], bundles[b, CLOCK_LO], hi, lo)
 
 
-@lean
+@jit_without_refcounts
 def _sort(out: Array, n: Int) -> None:
     """Sort ascending, in place (Shell 1959, doi:10.1145/368370.368387; gaps of Knuth)."""
     gap = 1

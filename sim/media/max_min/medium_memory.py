@@ -10,7 +10,7 @@ from ...blocks import Blocks
 from ...core.jit import jit
 from ...engine_api import NO_LIMIT, ONE, ComponentTable, Flows
 from ...errors import BackendError
-from ...validation import too_fast
+from ...validation import may_exceed_rate_range
 from .pairing_heap import ABSENT, BEFORE, NONE
 from .table_layout import (
     BUCKET,
@@ -134,10 +134,10 @@ class MaxMinMemory:
         """
         first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
         if self._flow_rows.top > len(self._flows):
-            self._flows = _room(self._flows, self._flow_rows.top)
+            self._flows = _grown_table(self._flows, self._flow_rows.top)
             self._grow_classes(len(self._flows) + 1)
         if self._use_rows.top > len(self._uses):
-            self._uses = _room(self._uses, self._use_rows.top)
+            self._uses = _grown_table(self._uses, self._use_rows.top)
         return first, first_use
 
     def give(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
@@ -160,7 +160,7 @@ class MaxMinMemory:
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
         """Number of a newly appended flow."""
-        return self.add(one(work, usage, limit))
+        return self.add(single_flow_table(work, usage, limit))
 
     def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
         """Replace what a flow uses, while it is not in flight; the old rows are not given back."""
@@ -218,7 +218,7 @@ class MaxMinMemory:
 
     def _check(self, flows: Flows) -> None:
         """Refuse flows with numbers beyond the range of the kernels."""
-        for row in np.flatnonzero(too_fast(self._of, flows)):
+        for row in np.flatnonzero(may_exceed_rate_range(self._of, flows)):
             raise BackendError(
                 f"op {flows.op[row]}: may run at 2^62 rate units or more; "
                 "give it a limit, or its components a lower max_rate"
@@ -236,7 +236,7 @@ def _rehash(bundles: Array) -> None:
             bundles[at, BUCKET] = b
 
 
-def _room(table: Array, rows: int) -> Array:
+def _grown_table(table: Array, rows: int) -> Array:
     """Table with space for that many rows, doubled when it has to grow."""
     if rows <= len(table):
         return table
@@ -244,10 +244,10 @@ def _room(table: Array, rows: int) -> Array:
     return np.concatenate([table, more])
 
 
-def one(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
+def single_flow_table(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
     """Table of a single flow.
 
-    >>> one(2**64 + 5, {3: ONE}).work(0) == 2**64 + 5
+    >>> single_flow_table(2**64 + 5, {3: ONE}).work(0) == 2**64 + 5
     True
     """
     return Flows(

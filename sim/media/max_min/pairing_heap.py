@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 from .int128 import less
 
 KEY_HI, KEY_LO, CHILD, NEXT, BEFORE = range(5)
@@ -22,7 +22,7 @@ NONE, ABSENT = -1, -2  # no row; in no heap
 Table = NDArray[np.int64]
 
 
-@lean
+@jit_without_refcounts
 def insert(t: Table, heap: Int, i: Int) -> Int:
     """Insert row ``i``, whose key is set; returns the new top.
 
@@ -39,7 +39,7 @@ def insert(t: Table, heap: Int, i: Int) -> Int:
     return _meld(t, heap, i)
 
 
-@lean
+@jit_without_refcounts
 def remove(t: Table, heap: Int, i: Int) -> Int:
     """Remove row ``i``; returns the new top."""
     below = _pair(t, t[i, CHILD])
@@ -56,7 +56,7 @@ def remove(t: Table, heap: Int, i: Int) -> Int:
     return _meld(t, heap, below)
 
 
-@lean
+@jit_without_refcounts
 def _meld(t: Table, a: Int, b: Int) -> Int:
     """Meld two heaps into one."""
     if a == NONE or b == NONE:
@@ -72,7 +72,7 @@ def _meld(t: Table, a: Int, b: Int) -> Int:
     return a
 
 
-@lean
+@jit_without_refcounts
 def _pair(t: Table, i: Int) -> Int:
     """Meld a row and its next siblings into one heap: two by two, then all from the last."""
     done = NONE  # pairs, linked backwards

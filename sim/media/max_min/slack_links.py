@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 from ...engine_api import MOST_WEIGHT, ONE
-from .flow_classes import detach
+from .flow_classes import detach_flow
 from .int128 import div, mul
 from .pairing_heap import NONE
 from .table_layout import (
@@ -45,11 +45,11 @@ from .table_layout import (
     WEIGHT,
     State,
 )
-from .usage_lists import link, unlink
+from .usage_lists import link_use, unlink_use
 
 
-@lean
-def mark_loose(s: State, f: Int) -> None:
+@jit_without_refcounts
+def mark_for_regrouping(s: State, f: Int) -> None:
     """Mark a flow for a new class when the turn settles."""
     flows, bundles = s[1], s[3]
     if not flows[f, LOOSE]:
@@ -58,7 +58,7 @@ def mark_loose(s: State, f: Int) -> None:
         bundles[0, FIRST_LOOSE] = f
 
 
-@lean
+@jit_without_refcounts
 def add_use(s: State, u: Int) -> None:
     """Add a use to the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
@@ -67,11 +67,11 @@ def add_use(s: State, u: Int) -> None:
     if parts[c, MASS] >= MOST_WEIGHT:
         parts[c, MASS] -= MOST_WEIGHT
         bundles[0, OVERFULL] += 1
-    link(s, u, CROWD, NEXT_USE)
+    link_use(s, u, CROWD, NEXT_USE)
     check_fence(s, c)
 
 
-@lean
+@jit_without_refcounts
 def remove_use(s: State, u: Int) -> None:
     """Subtract a use from the total weight and the list of users of its component."""
     parts, _, uses, bundles = s
@@ -80,10 +80,10 @@ def remove_use(s: State, u: Int) -> None:
     if parts[c, MASS] < 0:
         parts[c, MASS] += MOST_WEIGHT
         bundles[0, OVERFULL] -= 1
-    unlink(s, u, CROWD, NEXT_USE)
+    unlink_use(s, u, CROWD, NEXT_USE)
 
 
-@lean
+@jit_without_refcounts
 def check_fence(s: State, c: Int) -> None:
     """Count a slack component as shared again if its fair share fell below its fence."""
     parts = s[0]
@@ -93,23 +93,23 @@ def check_fence(s: State, c: Int) -> None:
             _set_fence(s, c, np.int64(0))
 
 
-@lean
-def break_out(s: State, b: Int, now: Int) -> None:
+@jit_without_refcounts
+def dissolve_fenced_class(s: State, b: Int, now: Int) -> None:
     """Dissolve a class whose rate reached its fence, and count the fenced components as shared."""
     parts, flows, uses, bundles = s
     rate = bundles[b, RATE]
     while bundles[b, SIZE]:
         f = bundles[b, ROOT]
-        detach(s, f, now)
-        mark_loose(s, f)
+        detach_flow(s, f, now)
+        mark_for_regrouping(s, f)
         for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
             c = uses[u, COMPONENT]
             if 0 < parts[c, FENCE] <= rate:
                 _set_fence(s, c, np.int64(0))
 
 
-@lean
-def fence_roomy(s: State) -> None:
+@jit_without_refcounts
+def fence_slack_components(s: State) -> None:
     """Leave components with much spare rate out of sharing by setting their threshold (fence)."""
     parts, _, uses, bundles = s
     c = bundles[0, FIRST_ROOMY]
@@ -132,12 +132,12 @@ def fence_roomy(s: State) -> None:
         c = parts[c, NEXT_ROOMY]
 
 
-@lean
+@jit_without_refcounts
 def _set_fence(s: State, c: Int, fence: Int) -> None:
     """Set the fence of a component and mark its flows for new classes."""
     parts, _, uses, _ = s
     parts[c, FENCE] = fence
     u = parts[c, CROWD]
     while u != NONE:
-        mark_loose(s, uses[u, FLOW])
+        mark_for_regrouping(s, uses[u, FLOW])
         u = uses[u, NEXT_USE]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, lean
+from ...core.jit import Int, jit_without_refcounts
 from .int128 import add, div, mul, sub
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
 from .table_layout import (
@@ -31,8 +31,8 @@ from .table_layout import (
 )
 
 
-@lean
-def advance(bundles: Array, b: Int, now: Int) -> None:
+@jit_without_refcounts
+def advance_class_clock(bundles: Array, b: Int, now: Int) -> None:
     """Advance the clock of a flow class to now."""
     if now != bundles[b, SINCE]:
         hi, lo = mul(bundles[b, RATE], now - bundles[b, SINCE])
@@ -41,8 +41,8 @@ def advance(bundles: Array, b: Int, now: Int) -> None:
         bundles[b, SINCE] = now
 
 
-@lean
-def left(s: State, f: Int) -> tuple[Int, Int]:
+@jit_without_refcounts
+def work_left(s: State, f: Int) -> tuple[Int, Int]:
     """Work left of a flow at the last reading of its class's clock."""
     _, flows, _, bundles = s
     hi, lo = flows[f, TAG_HI], flows[f, TAG_LO]
@@ -54,8 +54,8 @@ def left(s: State, f: Int) -> tuple[Int, Int]:
     return hi, lo
 
 
-@lean
-def touch(bundles: Array, b: Int) -> None:
+@jit_without_refcounts
+def mark_class_changed(bundles: Array, b: Int) -> None:
     """Mark a flow class, to compute its rate and next completion at the end of the turn."""
     if not bundles[b, TOUCHED]:
         bundles[b, TOUCHED] = 1
@@ -63,11 +63,11 @@ def touch(bundles: Array, b: Int) -> None:
         bundles[0, FIRST_TOUCHED] = b
 
 
-@lean
-def schedule(s: State, b: Int, now: Int) -> None:
+@jit_without_refcounts
+def schedule_completion(s: State, b: Int, now: Int) -> None:
     """Update the next completion of a flow class in the heap of completions."""
     _, _, _, bundles = s
-    tick = _end(s, b, now)
+    tick = _completion_tick(s, b, now)
     if bundles[b, BEFORE] != ABSENT:
         if tick == bundles[b, DUE]:
             return
@@ -77,12 +77,12 @@ def schedule(s: State, b: Int, now: Int) -> None:
         bundles[0, FIRST_DUE] = insert(bundles, bundles[0, FIRST_DUE], b)
 
 
-@lean
-def _end(s: State, b: Int, now: Int) -> Int:
+@jit_without_refcounts
+def _completion_tick(s: State, b: Int, now: Int) -> Int:
     """First tick at which a flow of the class is done, NONE if that is not within the range."""
     bundles = s[3]
-    advance(bundles, b, now)
-    hi, lo = left(s, bundles[b, ROOT])
+    advance_class_clock(bundles, b, now)
+    hi, lo = work_left(s, bundles[b, ROOT])
     if hi == 0 and lo == 0:
         return now
     rate = bundles[b, RATE]

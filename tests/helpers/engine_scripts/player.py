@@ -14,12 +14,12 @@ from foretrace.sim.engine_api import (
     ComponentTable,
     Engine,
     Numbers,
-    Shape,
+    PreparedShape,
     State,
     Submitted,
     There,
 )
-from foretrace.sim.engine_literal import Case, lowered
+from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 
 AT_THE_END = ("lost", "time overflow", "starvation", "deadlock")
@@ -68,14 +68,14 @@ class Player:
         self.places: list[int] = []  # of every op
         self.slots = [c for c, n in enumerate(script.slots) if n >= 0]
         self.stores = [c for c, n in enumerate(script.capacity) if n >= 0]
-        self.shapes: list[Shape] = []
+        self.shapes: list[PreparedShape] = []
 
     def outcome(self) -> Outcome:
         """Play, and gather what was seen."""
         error = None
         try:
             self.shapes = [
-                self.machine.prepare(lowered(f"p{k}", cases, [_nobody] * _backends(cases)))
+                self.machine.prepare(literal_graph(f"p{k}", cases, [_nobody] * _backends(cases)))
                 for k, cases in enumerate(self.script.prepared)
             ]
             for cases in self.script.graphs:
@@ -203,8 +203,10 @@ class Player:
         if waits and found.is_alive and found is not self.machine.env.active_process:
             found.interrupt()
 
-    def _do_submit(self, cases: tuple[Case, ...]) -> None:
-        graph = self.machine.submit(lowered(f"g{len(self.graphs)}", cases, self._asked(cases)))
+    def _do_submit(self, cases: tuple[LiteralOp, ...]) -> None:
+        graph = self.machine.submit(
+            literal_graph(f"g{len(self.graphs)}", cases, self._asked(cases))
+        )
         self._note(graph, cases)
 
     def _do_repeat(self, shape: int, changes: Sequence[tuple[int, ...]]) -> None:
@@ -214,14 +216,14 @@ class Player:
             work = work if cases[row].usage or bound != NO_LIMIT else 0
             holds = tuple((c, max(n - less, 1), until) for c, n, until in cases[row].holds)
             cases[row] = cases[row]._replace(fixed=fixed, work=work, limit=bound, holds=holds)
-        numbers = Numbers.of(lowered(f"p{shape}", cases, self._asked(cases)))
+        numbers = Numbers.of(literal_graph(f"p{shape}", cases, self._asked(cases)))
         self._note(self.machine.repeat(self.shapes[shape], numbers), cases)
 
-    def _asked(self, cases: Sequence[Case]) -> list[_Asked]:
+    def _asked(self, cases: Sequence[LiteralOp]) -> list[_Asked]:
         first = len(self.places)
         return [_Asked(self, b, cases, first) for b in range(_backends(cases))]
 
-    def _note(self, graph: Submitted, cases: Sequence[Case]) -> None:
+    def _note(self, graph: Submitted, cases: Sequence[LiteralOp]) -> None:
         self.log.append((self.machine.env.now, "submitted", graph.first, graph.count))
         self.graphs.append(graph)
         self.places += [len(c.places) for c in cases]
@@ -256,7 +258,7 @@ class Player:
         keep: bool,
         slot: int | None,
         usage: tuple[tuple[int, int], ...] | None,
-        there: tuple[bool, Case] | None = None,
+        there: tuple[bool, LiteralOp] | None = None,
     ) -> None:
         op %= len(self.places)
         slots = None
@@ -266,7 +268,7 @@ class Player:
         uses = None if usage is None else dict(usage)
         self.machine.resume(op, keep, slots, uses, self._there(op, there))
 
-    def _there(self, op: int, there: tuple[bool, Case] | None) -> There | None:
+    def _there(self, op: int, there: tuple[bool, LiteralOp] | None) -> There | None:
         """What an op takes where it goes on: an answer, or who is asked when it starts."""
         if there is None:
             return None
@@ -308,7 +310,7 @@ class Player:
 class _Asked:
     """An online backend that answers what the cases say, and a tick more each time it is asked."""
 
-    def __init__(self, player: Player, number: int, cases: Sequence[Case], first: int):
+    def __init__(self, player: Player, number: int, cases: Sequence[LiteralOp], first: int):
         self.player, self.number, self.cases, self.first = player, number, cases, first
         self.times = [0] * len(cases)
 
@@ -324,7 +326,7 @@ class _Asked:
         return answers
 
 
-def _backends(cases: Sequence[Case]) -> int:
+def _backends(cases: Sequence[LiteralOp]) -> int:
     return max((c.online for c in cases), default=-1) + 1
 
 

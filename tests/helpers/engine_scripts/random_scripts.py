@@ -10,7 +10,7 @@ from typing import Any
 
 from engine_scripts.script import Script, Step
 from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE
-from foretrace.sim.engine_literal import Case
+from foretrace.sim.engine_literal import LiteralOp
 
 KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
 
@@ -72,7 +72,7 @@ class _Draw:
         self.asks = r.random() < {"plain": 0.0, "online": 1.0}.get(kind, 0.3)
         self.horizon = r.choice([5, 12, 30])
         self.count = 0  # ops in the graphs that are submitted before the run
-        self.prepared: list[tuple[Case, ...]] = []
+        self.prepared: list[tuple[LiteralOp, ...]] = []
 
     def add_stores(self) -> None:
         """Capacities, behind all other components."""
@@ -120,7 +120,7 @@ class _Draw:
             tuple(self.prepared),
         )
 
-    def cases(self, n: int) -> tuple[Case, ...]:
+    def cases(self, n: int) -> tuple[LiteralOp, ...]:
         """The ops of one graph."""
         cases = [self.case(i) for i in range(n)]
         if self.stores:
@@ -130,7 +130,7 @@ class _Draw:
             cases[-1] = cases[-1]._replace(places=((-1, (0,)),))
         return tuple(cases)
 
-    def case(self, i: int) -> Case:
+    def case(self, i: int) -> LiteralOp:
         r = self.r
         phase = r.random()
         fixed = r.choice(self.durations) if phase < 0.7 else 0
@@ -147,11 +147,11 @@ class _Draw:
         if r.random() < 0.01 and self.kind == "large" and usage:
             work = r.choice([2**127 - 1, 2**126 + 5, 2**100])
         online = r.randrange(3) if self.asks and r.random() < 0.4 else -1
-        found = Case(self.places(i), fixed, work, usage, limit, release, online)
+        found = LiteralOp(self.places(i), fixed, work, usage, limit, release, online)
         odd = self.edges and r.random() < (0.02 if online < 0 else 0.1)
         return self.odd(found) if odd else found
 
-    def odd(self, case: Case) -> Case:
+    def odd(self, case: LiteralOp) -> LiteralOp:
         """An op of which something cannot be, or hardly."""
         r, top = self.r, 2**127 if case.online >= 0 and not case.online % 2 else 2**127 - 1
         c = r.choice(self.shared)
@@ -252,7 +252,7 @@ class _Draw:
     def place(self) -> int | None:
         return self.r.choice(self.queues) if self.r.random() < 0.3 else None
 
-    def there(self) -> tuple[bool, Case] | None:
+    def there(self) -> tuple[bool, LiteralOp] | None:
         """What an op takes where it goes on: an answer, or what a backend says when it starts."""
         r = self.r
         if r.random() < 0.5:
@@ -262,7 +262,7 @@ class _Draw:
         bound = bool(usage) or limit != NO_LIMIT
         work = self.scaled(r.choice(self.works)) if bound and r.random() < 0.7 else 0
         fixed = r.choice(self.durations) if r.random() < 0.7 else 0
-        return r.random() < 0.4, Case(fixed=fixed, work=work, usage=usage, limit=limit)
+        return r.random() < 0.4, LiteralOp(fixed=fixed, work=work, usage=usage, limit=limit)
 
     def repair(self) -> list[Step]:
         """Mostly, everything works again at the end."""

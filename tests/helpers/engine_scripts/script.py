@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from foretrace.sim.engine_api import ComponentTable
-from foretrace.sim.engine_literal import Case, parts
+from foretrace.sim.engine_literal import LiteralOp, literal_components
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
@@ -26,14 +26,14 @@ class Script(NamedTuple):
 
     slots: tuple[int, ...]
     rates: tuple[int, ...]
-    graphs: tuple[tuple[Case, ...], ...]
+    graphs: tuple[tuple[LiteralOp, ...], ...]
     actors: tuple[tuple[Step, ...], ...] = ()
     pauses: tuple[int, ...] = ()
     units: tuple[str, ...] = ()
     capacity: tuple[int, ...] = ()
-    prepared: tuple[tuple[Case, ...], ...] = ()
+    prepared: tuple[tuple[LiteralOp, ...], ...] = ()
 
     @property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them; rates may be raised as far as 2^58."""
-        return parts(self.slots, self.rates, self.units, self.capacity)
+        return literal_components(self.slots, self.rates, self.units, self.capacity)

@@ -10,7 +10,7 @@ from foretrace.models.compute.jitter import (
     typical,
 )
 from foretrace.sim.ops import Ops
-from foretrace.sim.sampling import factors, scaled
+from foretrace.sim.sampling import random_factors, scaled_duration
 
 
 def recording(seed=1, iterations=40, ops=200):
@@ -33,9 +33,9 @@ def step_times(ops, duration):
 def replica(ops, found, k):
     """Durations of one draw, s."""
     ticks = (typical(ops) * 1e9).astype(np.int64)
-    for by in factors(found, name="g", row=np.arange(len(ops)), rank=ops.rank,
+    for by in random_factors(found, name="g", row=np.arange(len(ops)), rank=ops.rank,
                       period=ops.period, seed=1, replica=k):  # fmt: skip
-        ticks = scaled(ticks, by)
+        ticks = scaled_duration(ticks, by)
     return ticks * 1e-9
 
 

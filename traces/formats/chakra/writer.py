@@ -19,7 +19,7 @@ from ....sim.csr import Csr
 from ....sim.errors import TraceError
 from ....sim.graph import Graph, Label
 from ....sim.ops import Kind
-from ....sim.signature import parse
+from ....sim.signature import parse_signature
 from . import attribute_names as names
 from .files import save, save_json
 from .messages import COLLECTIVES, VERSION, NodeType, Value, attribute, messages
@@ -216,7 +216,7 @@ class _Writer:
         }
 
     def _collective(self, row: int) -> dict[str, Value]:
-        name = parse(self.ops.signature_text(row) or "collective:unknown").name
+        name = parse_signature(self.ops.signature_text(row) or "collective:unknown").name
         if name not in COMM_TYPE:
             raise TraceError(
                 f"op {row} is a collective '{name}'; Chakra has {', '.join(COMM_TYPE)}: say which "
