@@ -1,4 +1,4 @@
-"""``foretrace ls``, ``print_check`` and ``rm``: saved runs and sweeps."""
+"""``foretrace ls``, ``show`` and ``rm``: saved runs and sweeps."""
 
 from __future__ import annotations
 

@@ -129,8 +129,8 @@ def _run_sweep(
         SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
     ):
         try:
-            sweep = SweepInProgress(scenario, kept, crew, counter.count, part, resume)
-            done = sweep.try_all_points()
+            in_progress = SweepInProgress(scenario, kept, crew, counter.count, part, resume)
+            done = in_progress.try_all_points()
         except BaseException:
             crew.close(kill=True)
             raise

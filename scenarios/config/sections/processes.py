@@ -1,4 +1,4 @@
-"""``process_list_type``: what steers a run while it goes on: faults, controllers, policies."""
+"""``processes``: what steers a run while it goes on: faults, controllers, policies."""
 
 from __future__ import annotations
 
