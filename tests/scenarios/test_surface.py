@@ -275,7 +275,7 @@ def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch,
             signal.raise_signal(signal.SIGALRM)
         return measured(one, *rest)
 
-    measured = run.measured
+    measured = run.run_with_replicas
     monkeypatch.setattr(run, "run_with_replicas", slow)
     what_if = "what_if=[{name: soon, set: {run.seed: 2}}, {name: late, set: {run.seed: 3}}]"
     asked = "run", "tiny.yaml", "--set", what_if
