@@ -93,11 +93,11 @@ def _steering_cures(
         at = _component_named(error, [name for name in names if isinstance(name, str)])
         if at and steering.use != SPARE:
             where = _place_text(f"processes.{i}", scenario)
-            cure = _replacement_or_process_cure(steering.use, scenario, at in gpus)
+            cure = _cure_for_process(steering.use, scenario, at in gpus)
             yield f"{steering.use} has {at} ({where}): {cure}"
 
 
-def _replacement_or_process_cure(use: str, scenario: Scenario, gpu: bool) -> str:
+def _cure_for_process(use: str, scenario: Scenario, gpu: bool) -> str:
     if use == "degrade":
         return "say how long it 'lasts', or lower its 'slowdown'"
     if use == "fail":

@@ -45,7 +45,7 @@ def _broken_references(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     yield from _variant_problems(tree)
     yield from _price_problems(tree)
     yield from _metric_problems(tree)
-    yield from _unused_recording_problems(tree, catalog)
+    yield from _unknown_recording_device_problems(tree, catalog)
 
 
 def _node_at(tree: TreeNode, *path: str | int) -> TreeNode | None:
@@ -154,7 +154,7 @@ def _metric_problems(tree: TreeNode) -> Iterator[Problem]:
             yield Problem("unknown-component", message, that.spot)
 
 
-def _unused_recording_problems(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     device = _node_at(tree, "workload", "recorded_on", "device")
     if device is None or not isinstance(device.value, str):
         return

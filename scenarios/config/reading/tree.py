@@ -151,14 +151,14 @@ def merge_layers(lower: TreeNode, upper: TreeNode) -> TreeNode:
     """
     if not isinstance(lower.value, Mapping) or not isinstance(upper.value, Mapping):
         return upper
-    if _chooses_another_kind(lower.value, upper.value, "use"):
+    if _values_differ_at_key(lower.value, upper.value, "use"):
         return upper
     below = lower.value
     merged = {k: merge_layers(below[k], n) if k in below else n for k, n in upper.value.items()}
     return replace(upper, value=merged | {k: n for k, n in below.items() if k not in merged})
 
 
-def _chooses_another_kind(
+def _values_differ_at_key(
     lower: Mapping[str, TreeNode], upper: Mapping[str, TreeNode], key: str
 ) -> bool:
     return key in lower and key in upper and lower[key].value != upper[key].value

@@ -47,11 +47,11 @@ def check_types(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
     except ValidationError as error:
         errors = _without_consequential_errors(error.errors(include_url=False))
         return None, [_problem_of(e, tree, data, known) for e in errors]
-    unanswered = list(_missing_backend_settings(model, tree))
+    unanswered = list(_missing_workload_or_backend_settings(model, tree))
     return (None if unanswered else model), unanswered
 
 
-def _missing_backend_settings(model: Any, tree: TreeNode) -> Iterator[Problem]:
+def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """A workload that nobody names; backends that lack a setting which no part says either."""
     if not model.jobs and model.workload is None:
         yield _missing_key(tree, ("workload",))
