@@ -14,11 +14,16 @@ from pathlib import Path
 
 from _measure import report
 from foretrace.scenarios.config.loader import load, with_overrides
-from foretrace.scenarios.studies.sweep.sweep_folder import save, store
-from foretrace.scenarios.studies.sweep.sweeping import Sweeping
-from foretrace.scenarios.studies.sweep.task import base, evaluate, task, work
-from foretrace.scenarios.studies.variants import measured, point
-from foretrace.scenarios.studies.workers.pool import Pool
+from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
+from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
+from foretrace.scenarios.studies.sweep.task import (
+    evaluate_point,
+    graphs_and_variation,
+    make_task,
+    shared_task_part,
+)
+from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.workers.pool import ProcessPool
 
 POINTS = 1000
 EARLY = 100  # points after which memory has to stay as it is
@@ -62,11 +67,11 @@ def swept(scenario) -> tuple[float, float, float, float]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         began, used = time.monotonic(), time.process_time()
-        crew, kept = Pool(2), store(out, scenario)
+        crew, kept = ProcessPool(2), outcome_store(out, scenario)
         with kept:
-            done = Sweeping(scenario, kept, crew, progress).all()
+            done = SweepInProgress(scenario, kept, crew, progress).all()
         crew.close()
-        save(done, kept, out, {}, began)
+        save_sweep(done, kept, out, {}, began)
         wall, own = time.monotonic() - began, time.process_time() - used
         assert len(done.trials) == POINTS, len(done.trials)
         assert not done.failed
@@ -88,20 +93,20 @@ def resident() -> float:
 
 def per_point(scenario) -> tuple[float, float]:
     """CPU seconds of a point beside its run, and in all; one process, the graph already built."""
-    shared = base(scenario)
-    evaluate(task(shared, {}))
+    shared = shared_task_part(scenario)
+    evaluate_point(make_task(shared, {}))
     alone, whole = [], []
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{6 + i} GB/s"}
         began = time.process_time()
-        evaluate(task(shared, changed))
+        evaluate_point(make_task(shared, changed))
         whole.append(time.process_time() - began)
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
         one = with_overrides(scenario.resolved(), changed)
-        ready = point(one, *work(one, shared["files"]))
+        ready = build_variant(one, *graphs_and_variation(one, shared["files"]))
         began = time.process_time()
-        measured(ready)
+        run_with_replicas(ready)
         alone.append(time.process_time() - began)
     return statistics.median(whole) - statistics.median(alone), statistics.median(whole)
 
@@ -120,10 +125,10 @@ def one(ranks: int) -> None:
         "what_if=[]", "run.replicas=1", f"cluster.nodes={ranks}",
         f"workload.scale_to.parallel.data={ranks}", "sweep={vary: {cluster.nodes: [1]}}",
     ])  # fmt: skip
-    shared = base(scenario)
-    evaluate(task(shared, {}))
+    shared = shared_task_part(scenario)
+    evaluate_point(make_task(shared, {}))
     began = time.process_time()
-    found = evaluate(task(shared, {"cluster.node.nic.bandwidth": "9 GB/s"}))
+    found = evaluate_point(make_task(shared, {"cluster.node.nic.bandwidth": "9 GB/s"}))
     took = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     ops = found["ops"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import foretrace
 import pytest
 import typer
-from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.schema import scenario_model
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.process import PROCESSES
 from foretrace.sim.workload import WORKLOADS
@@ -151,7 +151,7 @@ def own_names():
     for table, names in zip(tables, before, strict=True):
         for name in set(table) - names:
             del table[name]
-    root.cache_clear()
+    scenario_model.cache_clear()
 
 
 def test_the_reference_has_everything():

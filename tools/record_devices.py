@@ -29,7 +29,7 @@ from foretrace.hil.measuring.measurement import measure
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
-from foretrace.scenarios.studies.op_selection import strides_of
+from foretrace.scenarios.studies.op_selection import convolution_strides
 from foretrace.sim.signature import parse_signature
 
 STEPS = Path(__file__).with_name("_steps.py")
@@ -89,7 +89,7 @@ def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, An
 
     every, once = recorded(name)
     able = Torch()
-    strides = strides_of(every)
+    strides = convolution_strides(every)
     around = families() if name == "gpt" else images()
     known = [s for s in every if s and able.answers(s) and _is_complete(s, strides)]
     asked = [Request(s, repeats) for s in dict.fromkeys([*known, *around])]

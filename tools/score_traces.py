@@ -24,8 +24,8 @@ from _kernels import DATA, traces
 from fit_kernels import LEVELLED, machine
 from foretrace.models.compute.carried import Carried, GpuModel, by_peaks, family_of
 from foretrace.models.compute.chain import Chain
-from foretrace.scenarios.config.settings import settings_of
-from foretrace.scenarios.studies.trace_answers import part_of
+from foretrace.scenarios.config.settings import backend_settings_model
+from foretrace.scenarios.studies.trace_answers import catalog_gpu
 from foretrace.sim.backend import Backend
 from foretrace.sim.doubt import Doubt
 from foretrace.sim.ops import Kind, Ops
@@ -171,8 +171,8 @@ def periods(ops: Ops) -> int:
 
 def settings(name: str) -> dict[str, Any]:
     """What a roofline of a GPU of the catalog takes."""
-    taken = settings_of("roofline").model_fields
-    told = {k: v for k, v in part_of(name).settings.items() if k in taken}
+    taken = backend_settings_model("roofline").model_fields
+    told = {k: v for k, v in catalog_gpu(name).settings.items() if k in taken}
     return told | ({"kernels": "other"} if "--blind" in sys.argv and name == LEVELLED else {})
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.fitting.caches import caches
+from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.entry import families_file
-from foretrace.scenarios.studies.fitting.families import families
+from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.workloads.trace_files import DATA
@@ -50,7 +50,7 @@ def lines(names: list[str], out: Path) -> Path:
     """A file of families, fitted to those recordings."""
     data = measured_rows([RECORDINGS[n] for n in names])
     told = families_file(
-        families(data, "shapes", draws=2), data, "shapes", "", caches=caches(CACHES)
+        fit_families(data, "shapes", draws=2), data, "shapes", "", caches=fit_cache_model(CACHES)
     )
     out.write_text(json.dumps(told))
     return out

@@ -35,7 +35,7 @@ from foretrace.models.calibration.parameter_search import fit
 from foretrace.models.compute.jitter import BAR
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.studies.variants import build_variant
 from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import buckets
 
@@ -155,7 +155,7 @@ def drawn(variant: Variant, once: bool, shared: bool = True, times: float = 1.0)
             one=variant.one, starts=local, bucket=variant.bucket, rate=rate, library=library,
             shared=str(shared).lower(),
         )  # fmt: skip
-        made = point(loads(told, catalogs=[folder]))
+        made = build_variant(loads(told, catalogs=[folder]))
         return np.array([made.run(k).period_time for k in range(REPLICAS)])
 
 

@@ -91,7 +91,7 @@ for _name in COMMANDS:  # each registers itself; imported late libraries keep --
     import_module(f".{_name}", __package__)
 
 
-def code_of(error: ForetraceError) -> int:
+def exit_code_of(error: ForetraceError) -> int:
     """Exit code of a foretrace error."""
     if isinstance(error, HardwareUnavailable):
         return NO_HARDWARE
@@ -106,8 +106,8 @@ def main() -> NoReturn:
     try:
         app(standalone_mode=True)
     except ForetraceError as error:
-        typer.echo(_error_text(error), err=True)
-        sys.exit(code_of(error))
+        typer.echo(_error_message(error), err=True)
+        sys.exit(exit_code_of(error))
     except KeyboardInterrupt:
         typer.echo("interrupted; finished runs are kept", err=True)
         sys.exit(INTERRUPTED)
@@ -115,13 +115,15 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:  # whoever's fault it is: all there is to mend or report it
-        from ..config.plugin_errors import blamed, inside
+        from ..config.plugin_errors import message_naming_plugin, traceback_inside_plugin
 
-        if told := _of_a_file(error):
+        if told := _file_error_message(error):
             typer.echo(told, err=True)
             sys.exit(WRONG)
-        if told := blamed(error):
-            traceback.print_tb(inside(error))  # what is above it is ours, and nobody's to mend
+        if told := message_naming_plugin(error):
+            traceback.print_tb(
+                traceback_inside_plugin(error)
+            )  # what is above it is ours, and nobody's to mend
             typer.echo(f"error {told}", err=True)
             sys.exit(WRONG)
         traceback.print_exc()
@@ -130,14 +132,14 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _of_a_file(error: Exception) -> str:
+def _file_error_message(error: Exception) -> str:
     """The message for a path that cannot be read or written, or a full disk; "" for others."""
     if not isinstance(error, OSError) or (error.filename is None and error.errno not in FULL):
         return ""
     return f"error {error.filename or 'disk'}: {error.strerror}; take another path, or mend it"
 
 
-def _error_text(error: ForetraceError) -> str:
+def _error_message(error: ForetraceError) -> str:
     """A message that begins with what it is."""
     text = str(error)
     return text if text.startswith(("error ", "warning ")) else f"error {text}"

@@ -23,12 +23,12 @@ def astra_sim(
     import os
 
     from ...sim.errors import ScenarioError
-    from ..config.astra_sim import form_of, scenario_text
+    from ..config.astra_sim import chakra_file_form, scenario_text
 
     if out.exists():
         raise ScenarioError(f"{out}: exists; name another file with --out, or remove it")
     from_there = os.path.relpath(workload, out.parent)  # a scenario's paths are its own
-    form = form_of(workload, network)
+    form = chakra_file_form(workload, network)
     text = scenario_text(network, system, from_there, out.stem, form)
     out.write_text(text)
     typer.echo(f"wrote {out}\nnext: foretrace run {out}")

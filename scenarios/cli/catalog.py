@@ -21,17 +21,19 @@ def catalog(
     """List parts, or show one with the source of each value."""
     from ..config.catalog import installed
     from ..config.part_specs import KINDS
-    from ..config.problems import nearest
+    from ..config.problems import did_you_mean_text
 
     known = installed(map(str, directories))
     if kind and kind not in KINDS:
         parts = [f"{k} {n}" for k in KINDS for n in known.names(k) if kind.casefold() in n]
-        hint = f"; foretrace catalog {parts[0]}" if parts else nearest(kind, KINDS)
+        hint = f"; foretrace catalog {parts[0]}" if parts else did_you_mean_text(kind, KINDS)
         raise ScenarioError(f"catalog: no kind '{kind}'{hint}")
     if name:
         entry = known.entry(kind, name)
         if entry is None:
-            raise ScenarioError(f"catalog: no {kind} '{name}'{nearest(name, known.names(kind))}")
+            raise ScenarioError(
+                f"catalog: no {kind} '{name}'{did_you_mean_text(name, known.names(kind))}"
+            )
         rows = [
             {"setting": k, "value": str(n.value), **(n.source.facts() if n.source else {})}
             for k, n in entry.mapping.items()

@@ -8,13 +8,17 @@ from itertools import islice
 from ..config.loader import READING
 from ..config.problems import InvalidScenarioError, Problem
 from ..config.scenario import Scenario
-from ..studies.building.missing_files import missing_files
-from .dry_run_check import dry_run
-from .limits_check import limits
+from ..studies.building.missing_files import missing_file_problems
+from .dry_run_check import dry_run_problems
+from .limits_check import memory_limit_problems
 
 Check = Callable[[Scenario], Iterable[Problem]]
 
-BUILDING: dict[str, Check] = {"files": missing_files, "dry run": dry_run, "limits": limits}
+BUILDING: dict[str, Check] = {
+    "files": missing_file_problems,
+    "dry run": dry_run_problems,
+    "limits": memory_limit_problems,
+}
 """The checks of a scenario that is read; each later one needs more of the machine and the trace."""
 
 ORDER = (*READING, *BUILDING)
@@ -25,7 +29,7 @@ ORDER = (*READING, *BUILDING)
 """
 
 
-def problems(scenario: Scenario, last: str = "limits") -> Iterator[Problem]:
+def validation_problems(scenario: Scenario, last: str = "limits") -> Iterator[Problem]:
     """Problems of a scenario that was read, its warnings first.
 
     A check is made only if those before it found no error, so that a cause is told once.
@@ -43,7 +47,7 @@ def problems(scenario: Scenario, last: str = "limits") -> Iterator[Problem]:
             return
 
 
-def require(scenario: Scenario, last: str = "limits") -> tuple[Problem, ...]:
+def require_valid(scenario: Scenario, last: str = "limits") -> tuple[Problem, ...]:
     """Check a scenario; returns its warnings, raises its errors.
 
     Parameters
@@ -55,7 +59,7 @@ def require(scenario: Scenario, last: str = "limits") -> tuple[Problem, ...]:
     InvalidScenarioError
         A check found an error; its warnings are told with it.
     """
-    found = tuple(problems(scenario, last))
+    found = tuple(validation_problems(scenario, last))
     if any(p.severity == "error" for p in found):
         raise InvalidScenarioError(found)
     return found

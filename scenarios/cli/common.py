@@ -32,9 +32,9 @@ Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
 
 def print_json(value: Any) -> None:
     """Print one object as JSON on stdout."""
-    from ..studies.output_folder import finite
+    from ..studies.output_folder import with_null_for_nonfinite
 
-    typer.echo(json.dumps(finite(value), indent=1))
+    typer.echo(json.dumps(with_null_for_nonfinite(value), indent=1))
 
 
 def print_sentences(sentences: Iterable[str]) -> Console:

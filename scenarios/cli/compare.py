@@ -34,19 +34,19 @@ def compare(
     json: Json = False,
 ) -> None:
     """Compare saved runs, or the variants of a scenario."""
-    from ..config.condition import change_condition
+    from ..config.condition import read_change_condition
     from ..studies.comparison import compare as compared
 
     try:
-        conditions = [change_condition(text) for text in fail_if]
+        conditions = [read_change_condition(text) for text in fail_if]
     except ValueError as error:
         raise ScenarioError(f"--fail-if: {error}") from error
     found = compared(*runs, out=str(out))
     failed = found.missed(conditions)
     if output is not None:
-        _write_page(output, found, runs)
+        _write_comparison_page(output, found, runs)
     if json:
-        print_json({"rows": [_row_facts(r) for r in found.rows], "failed": failed,
+        print_json({"rows": [_row_to_dict(r) for r in found.rows], "failed": failed,
                     "no_effect": list(found.no_effect)})  # fmt: skip
     else:
         typer.echo(_comparison_markdown(found) if md else _comparison_text(found))
@@ -56,12 +56,17 @@ def compare(
         raise typer.Exit(MISSED)
 
 
-def _write_page(path: Path, found: Comparison, runs: list[str]) -> None:
+def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> None:
     """The comparison as a page."""
     from ...reports.comparison.comparison_page import write_compare
 
     rows = [
-        {**asdict(r), "why": found.why(r), "limit": found.limit(r), "see": _show_command(r, runs)}
+        {
+            **asdict(r),
+            "why": found.why(r),
+            "limit": found.limit(r),
+            "see": _command_that_shows_run(r, runs),
+        }
         for r in found.rows
     ]
     command = shlex.join(["foretrace", *sys.argv[1:]])
@@ -75,7 +80,7 @@ def _write_page(path: Path, found: Comparison, runs: list[str]) -> None:
         raise ScenarioError(f"{path}: cannot be written ({error}); choose another -o") from error
 
 
-def _show_command(row: ComparisonRow, runs: list[str]) -> str:
+def _command_that_shows_run(row: ComparisonRow, runs: list[str]) -> str:
     """A command that shows one of the runs."""
     if len(runs) == 1:
         return shlex.join(["foretrace", "run", runs[0], "--variant", row.name])
@@ -84,15 +89,15 @@ def _show_command(row: ComparisonRow, runs: list[str]) -> str:
 
 def _unit_of_metric(metric: str) -> str:
     """Its unit; "" of what a process emitted."""
-    from ..config.metrics import named
+    from ..config.metrics import parse_metric
 
     try:
-        return named(metric)[0].unit
+        return parse_metric(metric)[0].unit
     except ValueError:
         return ""
 
 
-def _row_facts(row: ComparisonRow) -> dict[str, Any]:
+def _row_to_dict(row: ComparisonRow) -> dict[str, Any]:
     return {
         "name": row.name,
         **{k: v for m, v in row.values.items() for k, v in _metric_with_change(row, m, v)},
@@ -110,10 +115,10 @@ def _table_cells(found: Comparison) -> list[list[str]]:
     """Table, one row per run: headline, then other differing metrics, each with its change."""
     heads = [m.replace("_", " ") for m in found.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]
-    return [*table, *([row.name, *_numbers(found, row)] for row in found.rows)]
+    return [*table, *([row.name, *_formatted_metric_values(found, row)] for row in found.rows)]
 
 
-def _numbers(found: Comparison, row: ComparisonRow) -> list[str]:
+def _formatted_metric_values(found: Comparison, row: ComparisonRow) -> list[str]:
     from ...reports.numbers import format_quantity, signed
     from ..studies.comparison import LEAST
 

@@ -27,7 +27,7 @@ def doctor(
     """Say what works here, and how to get what does not."""
     import json as text
 
-    told = facts(out, workers)
+    told = installation_checks(out, workers)
     if bundle is not None:
         bundle.write_text(text.dumps(told, indent=1) + "\n")
     if json:
@@ -35,14 +35,14 @@ def doctor(
         return
     host = told["host"]
     typer.echo(f"foretrace {host['foretrace']}   python {host['python']}   {host['system']}   "
-               f"{host['cores']} cores   {_count_text(host['free_memory'])} free")  # fmt: skip
+               f"{host['cores']} cores   {_byte_count_text(host['free_memory'])} free")  # fmt: skip
     for row in told["checks"]:
         typer.echo(f"{row['state']:<6}{row['name']:<15}{row['told']}")
     if bundle is not None:
         typer.echo(f"wrote {bundle}; read it before you send it", err=True)
 
 
-def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
+def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]:
     """All checks of this installation, as ``--json`` prints them.
 
     Parameters
@@ -53,23 +53,23 @@ def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
     from importlib.metadata import version
 
     from ..studies.limits import free_memory
-    from ..studies.workers.workers import cores
+    from ..studies.workers.workers import usable_cores
 
     host = {
         "foretrace": version("foretrace"),
         "python": platform.python_version(),
         "system": f"{platform.system().lower()} {platform.release()} {platform.machine()}",
-        "cores": cores(),
+        "cores": usable_cores(),
         "free_memory": free_memory(),
     }
     needed = _packages_by_extra()
-    extras = (_check_extra(name, packages) for name, packages in needed.items() if name)
+    extras = (_extra_packages_row(name, packages) for name, packages in needed.items() if name)
     checks = [
-        *(_check_core(needed[""]), _check_engine(), *extras, _check_devices()),
-        *(_check_cache(out), _check_disk(out), *_check_plugins()),
+        *(_core_packages_row(needed[""]), _engine_row(), *extras, _drivers_hint_row()),
+        *(_cache_sizes_row(out), _disk_space_row(out), *_installed_plugin_rows()),
     ]
     if workers is not None:
-        checks.append(_check_workers(workers))
+        checks.append(_workers_row(workers))
     return {"host": host, "checks": checks}
 
 
@@ -105,14 +105,14 @@ def _installed_and_missing(names: tuple[str, ...]) -> tuple[list[str], list[str]
     return found, absent
 
 
-def _check_core(packages: tuple[str, ...]) -> dict[str, str]:
+def _core_packages_row(packages: tuple[str, ...]) -> dict[str, str]:
     found, absent = _installed_and_missing(packages)
     if absent:
         return _check_row("core", None, f"{', '.join(absent)} missing; pip install foretrace")
     return _check_row("core", True, ", ".join(found))
 
 
-def _check_engine() -> dict[str, str]:
+def _engine_row() -> dict[str, str]:
     import os
 
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
@@ -132,35 +132,35 @@ def _check_engine() -> dict[str, str]:
     return _check_row("engine", True, "compiled")
 
 
-def _check_extra(name: str, packages: tuple[str, ...]) -> dict[str, str]:
+def _extra_packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
     found, absent = _installed_and_missing(packages)
     cure = f"{', '.join(absent)} missing; pip install 'foretrace[{name}]'"
     return _check_row(name, not absent, cure if absent else ", ".join(found))
 
 
-def _check_devices() -> dict[str, str]:
+def _drivers_hint_row() -> dict[str, str]:
     """Drivers are tried only when somebody asks: some take a while."""
     return _check_row(
         "drivers", True, "foretrace drivers tries each and says how to get what is missing"
     )
 
 
-def _check_cache(out: Path) -> dict[str, str]:
-    from ..studies.saved_runs import caches, saved, size
+def _cache_sizes_row(out: Path) -> dict[str, str]:
+    from ..studies.saved_runs import folder_size, saved_runs, sweep_cache_folders
 
-    points = sum(map(size, caches(out)))
-    runs = saved(out)
-    kept = sum(size(s.folder) for s in runs)
-    kernels = sum(f.stat().st_size for f in _cached_kernels())
+    points = sum(map(folder_size, sweep_cache_folders(out)))
+    runs = saved_runs(out)
+    kept = sum(folder_size(s.folder) for s in runs)
+    kernels = sum(f.stat().st_size for f in _cached_kernel_files())
     return _check_row(
         "cache",
         True,
-        f"points of sweeps {_count_text(points)} (foretrace rm --cache), {len(runs)} runs "
-        f"{_count_text(kept)} in {out}, compiled kernels {_count_text(kernels)}",
+        f"points of sweeps {_byte_count_text(points)} (foretrace rm --cache), {len(runs)} runs "
+        f"{_byte_count_text(kept)} in {out}, compiled kernels {_byte_count_text(kernels)}",
     )
 
 
-def _cached_kernels() -> list[Path]:
+def _cached_kernel_files() -> list[Path]:
     import os
 
     own = os.environ.get("NUMBA_CACHE_DIR")
@@ -168,7 +168,7 @@ def _cached_kernels() -> list[Path]:
     return [f for pattern in ("*.nbc", "*.nbi") for f in root.rglob(pattern)]
 
 
-def _check_disk(out: Path) -> dict[str, str]:
+def _disk_space_row(out: Path) -> dict[str, str]:
     import os
     import shutil
 
@@ -178,33 +178,33 @@ def _check_disk(out: Path) -> dict[str, str]:
     free = shutil.disk_usage(place).free
     if not os.access(place, os.W_OK):
         return _check_row("disk", None, f"{place} cannot be written; choose another --out")
-    return _check_row("disk", free > 1e9, f"{_count_text(free)} free at {place}")
+    return _check_row("disk", free > 1e9, f"{_byte_count_text(free)} free at {place}")
 
 
-def _check_plugins() -> list[dict[str, str]]:
+def _installed_plugin_rows() -> list[dict[str, str]]:
     """Plug-ins of installed packages, by entry point."""
-    from ..config.installed_plugins import GROUPS, installed
+    from ..config.installed_plugins import GROUPS, installed_plugin_problems
 
     rows = []
     for group in GROUPS:
-        for name, problem in installed(group).items():
+        for name, problem in installed_plugin_problems(group).items():
             rows.append(
                 _check_row("plug-in", None if problem else True, problem or f"{group}: {name}")
             )
     return rows
 
 
-def _check_workers(text: str) -> dict[str, str]:
+def _workers_row(text: str) -> dict[str, str]:
     from ...sim.errors import ScenarioError
-    from ..studies.workers.workers import chosen
-    from ..studies.workers.workers import workers as hired
+    from ..studies.workers.workers import make_workers as hired
+    from ..studies.workers.workers import workers_option
 
     try:
-        crew = hired(chosen(text, ""))
+        crew = hired(workers_option(text, ""))
     except ScenarioError as error:
         return _check_row("workers", None, str(error))
     try:
-        (answer,) = [found for _, found in crew.run(ping, [{"set": {}}])]
+        (answer,) = [found for _, found in crew.run(worker_state, [{"set": {}}])]
     finally:
         crew.close()
     if answer is None:
@@ -212,12 +212,12 @@ def _check_workers(text: str) -> dict[str, str]:
     return _check_row("workers", True, f"{crew.name}, python {answer['python']} there")
 
 
-def ping(task: dict[str, Any]) -> dict[str, Any]:
+def worker_state(task: dict[str, Any]) -> dict[str, Any]:
     """The state that a worker reports."""
     return {**task, "python": sys.version.split()[0]}
 
 
-def _count_text(count: float | None) -> str:
+def _byte_count_text(count: float | None) -> str:
     from ...reports.numbers import format_quantity
 
     return format_quantity(count, "B")

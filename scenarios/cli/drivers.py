@@ -21,7 +21,7 @@ def drivers(
     """Try each driver: one real op in a process of its own."""
     from ...hil.driver_registry import known
 
-    rows = [_driver_row(name, agent) for name in names or known()]
+    rows = [_describe_driver(name, agent) for name in names or known()]
     if json:
         print_json({"agent": agent or "here", "drivers": rows})
     else:
@@ -31,7 +31,7 @@ def drivers(
         raise typer.Exit(NO_HARDWARE)
 
 
-def _driver_row(name: str, agent: str) -> dict[str, Any]:
+def _describe_driver(name: str, agent: str) -> dict[str, Any]:
     """The description that a driver gives of itself, or why it cannot be asked."""
     from ...hil.connection import connect
     from ...hil.driver import Missing

@@ -14,12 +14,12 @@ from .common import Json, print_json
 Plugin = Annotated[list[Path], typer.Option("--plugin", help="A plug-in's file; repeatable.")]
 
 
-def _load_plugins(files: list[Path]) -> None:
-    from ..config.plugin_loading import load_file
-    from ..config.problems import Spot
+def _load_plugin_files(files: list[Path]) -> None:
+    from ..config.plugin_loading import load_plugin_file
+    from ..config.problems import FilePosition
 
     for file in files:
-        load_file(file, Spot("--plugin"))
+        load_plugin_file(file, FilePosition("--plugin"))
 
 
 @app.command()
@@ -37,7 +37,7 @@ def explain(
     """Say what a setting, a metric, a backend, a process or a word means."""
     from ..config.explanation import explain as explained
 
-    _load_plugins(plugin)
+    _load_plugin_files(plugin)
     found = explained(name)
     if json:
         print_json(asdict(found))
@@ -57,7 +57,7 @@ def schema(
 
     from ..config.schema import json_schema
 
-    _load_plugins(plugin)
+    _load_plugin_files(plugin)
     text = json.dumps(json_schema(), indent=1)
     if out is None:
         typer.echo(text)

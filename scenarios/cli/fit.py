@@ -43,16 +43,16 @@ def fit(
     json: Json = False,
 ) -> None:
     """Fit a part to recordings, with whole groups held out."""
-    from ..studies.fitting.caches import caches as told_caches
+    from ..studies.fitting.caches import fit_cache_model as told_caches
     from ..studies.fitting.entry import (
-        entry,
+        catalog_entry_text,
         families_file,
         families_to_dict,
         fit_to_dict,
         settings_before_fit,
     )
-    from ..studies.fitting.families import families
-    from ..studies.fitting.rows import FORMS, HOLDOUTS, fitted, measured_rows
+    from ..studies.fitting.families import fit_families
+    from ..studies.fitting.rows import FORMS, HOLDOUTS, fit_part, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
@@ -62,33 +62,33 @@ def fit(
     stated = None if bar is None else bar / 100
     today = datetime.now(UTC).date().isoformat()
     if component == "ops":
-        parts = families(data, holdout)
+        parts = fit_families(data, holdout)
         report: dict[str, Any] = families_to_dict(parts, data, holdout, stated)
         costs = told_caches(caches) if caches else None
         file = families_file(parts, data, holdout, today, stated, costs)
         text = jsonlib.dumps(file, indent=1) + "\n"
     else:
         before = settings_before_fit(component, start, know, catalog)
-        found = fitted(component, before.values, data.rows(holdout), parameter)
+        found = fit_part(component, before.values, data.rows(holdout), parameter)
         report = fit_to_dict(component, found, data, holdout, stated)
-        text = entry(component, name, before, found, data, holdout, today, stated)
+        text = catalog_entry_text(component, name, before, found, data, holdout, today, stated)
     if out is not None:
-        _write_entry(out, text)
+        _write_catalog_entry(out, text)
     if json:
         print_json({**report, "wrote": str(out) if out else None})
         return
-    _show_report(report)
+    _print_fit_report(report)
     typer.echo(f"\nwrote {out}" if out else f"\n{text}")
 
 
-def _write_entry(out: Path, text: str) -> None:
+def _write_catalog_entry(out: Path, text: str) -> None:
     try:
         out.write_text(text)
     except OSError as error:
         raise ScenarioError(f"{out}: cannot be written ({error}); choose another --out") from error
 
 
-def _show_report(report: dict[str, Any]) -> None:
+def _print_fit_report(report: dict[str, Any]) -> None:
     """Each fit as a few lines."""
     for one in report["fits"]:
         typer.echo(f"{one['name']}: {one['groups'][0]} groups of {report['holdout']} fitted on, "

@@ -45,28 +45,28 @@ def check(
     quiet: Quiet = False,
 ) -> None:
     """Measure what a run would do, and compare with the models."""
-    from ..config.hil_settings import swap_setting
+    from ..config.hil_settings import parse_swap_options
     from ..config.loader import load
-    from ..studies.accuracy.check_folder import save
-    from ..studies.accuracy.device_check import check as checked
+    from ..studies.accuracy.check_folder import save_check
+    from ..studies.accuracy.device_check import check_devices as checked
 
-    settings = [*set, *swap_setting(swap)]
+    settings = [*set, *parse_swap_options(swap)]
     settings += [f'hil.keep_recording="{record.absolute()}"'] if record else []
     settings += [f"hil.busy={busy}"] if busy is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
     found = checked(scenario, progress_printer(quiet or json), other)
-    folder = save(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
+    folder = save_check(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
     if json:
         print_json({**found.told, "folder": str(folder), "outcome": found.outcome})
     else:
-        show(found.told, quiet)
+        print_check(found.told, quiet)
         typer.echo(f"\nsaved {folder}    page {folder / 'accuracy.html'}")
     if found.outcome != "pass":
         raise typer.Exit(MISSED)
 
 
-def show(told: dict[str, Any], quiet: bool) -> None:
+def print_check(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
     from ...reports.accuracy.verdict import sentences
 

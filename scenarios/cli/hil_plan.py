@@ -32,9 +32,9 @@ def plan(
     from ...hil.driver_registry import make
     from ...hil.measuring.work_list import WorkList
     from ...hil.sample import Request
-    from ..studies.op_selection import signatures_of, strides_of
+    from ..studies.op_selection import convolution_strides, op_signatures
 
-    asked = [*op, *signatures_of(file, trace)]
+    asked = [*op, *op_signatures(file, trace)]
     made = make(driver)
     answered = list(dict.fromkeys(s for s in asked if made.answers(s)))
     left = len(set(asked)) - len(answered)
@@ -43,7 +43,7 @@ def plan(
             f"hil plan: {driver} does none of the {len(set(asked))} ops asked for; "
             f"it does: {', '.join(made.ops)}"
         )
-    spec = {"strides": strides_of(asked)} if driver == "torch" else {}
+    spec = {"strides": convolution_strides(asked)} if driver == "torch" else {}
     work = WorkList(
         driver,
         tuple(Request(s, repeats) for s in answered),

@@ -37,7 +37,7 @@ def record(
     if json:
         print_json(told)
     else:
-        _print_facts(told)
+        _print_recording_facts(told)
     if recording.ended:
         raise _shortfall_error(str(path), recording.ended, new=work is not None)
 
@@ -89,7 +89,7 @@ def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
     }
 
 
-def _print_facts(told: dict[str, Any]) -> None:
+def _print_recording_facts(told: dict[str, Any]) -> None:
     typer.echo(f"{told['file']}: {told['source']}")
     typer.echo(
         f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "

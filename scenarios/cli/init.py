@@ -61,7 +61,7 @@ def init(
     typer.echo(f"next: {go}foretrace {verb} scenarios/first.yaml")
 
 
-def templates() -> dict[str, str]:
+def scenario_templates() -> dict[str, str]:
     """The text of each template, by name."""
     library = files(__package__.rpartition(".")[0]) / "library" / "templates"
     found = (f for f in library.iterdir() if f.name.endswith(".yaml"))
@@ -69,11 +69,13 @@ def templates() -> dict[str, str]:
 
 
 def _template_text(name: str) -> str:
-    from ..config.problems import nearest
+    from ..config.problems import did_you_mean_text
 
-    known = templates()
+    known = scenario_templates()
     if name not in known:
-        raise ScenarioError(f"--template: no template '{name}'{nearest(name, sorted(known))}")
+        raise ScenarioError(
+            f"--template: no template '{name}'{did_you_mean_text(name, sorted(known))}"
+        )
     return known[name]
 
 

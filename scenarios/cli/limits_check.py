@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...sim.errors import ScenarioError
-from ..config.problems import InvalidScenarioError, Problem, Spot
+from ..config.problems import FilePosition, InvalidScenarioError, Problem
 from ..config.scenario import Scenario
-from ..studies.plan import guard, ops_of
+from ..studies.plan import known_op_count, require_run_fits_memory
 
 
-def limits(scenario: Scenario) -> Iterator[Problem]:
+def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
     """More ops than fit into memory."""
     try:
-        guard(scenario, 1, max(ops_of(variant) for variant in scenario.variants()))
+        require_run_fits_memory(
+            scenario, 1, max(known_op_count(variant) for variant in scenario.variants())
+        )
     except InvalidScenarioError as error:
         yield from error.problems
     except ScenarioError as error:
-        yield Problem("limits", str(error), Spot(scenario.file))
+        yield Problem("limits", str(error), FilePosition(scenario.file))

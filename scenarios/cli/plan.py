@@ -25,10 +25,12 @@ def plan(
     """Say what a run would do, and what it would take."""
     from ..config.loader import load
     from ..studies.plan import plan as planned
-    from .checks import require
+    from .checks import require_valid
 
     scenario = load(file, set=set, catalogs=catalog)
-    warnings = require(scenario, "files")  # a plan builds no machine, and says what is too much
+    warnings = require_valid(
+        scenario, "files"
+    )  # a plan builds no machine, and says what is too much
     made = planned(scenario)
     if json:
         facts = [w.facts() for w in warnings]
@@ -73,11 +75,11 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     yield "devices", "; ".join(made.devices) or "none"
     count = len(made.assumed)
     yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"
-    for place, names in _settings_by_place(made.assumed).items():
+    for place, names in _setting_names_by_parent(made.assumed).items():
         yield "", f"{place}: {', '.join(names)}"
 
 
-def _settings_by_place(paths: list[str]) -> dict[str, list[str]]:
+def _setting_names_by_parent(paths: list[str]) -> dict[str, list[str]]:
     """Last names of dotted paths by what stands before: ``{"a.b": ["c", "d"]}``."""
     found: dict[str, list[str]] = {}
     for path in paths:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 
 if TYPE_CHECKING:
-    from ..studies.sweep.trial import Trial
+    from ..studies.sweep.trial import SweepTrial
 
 
-class Counter:
+class SweepProgress:
     """Progress of a sweep: counts finished points and displays the count.
 
     Parameters
@@ -37,7 +37,7 @@ class Counter:
         self._began = time.monotonic()
         self._bar: Any = None
 
-    def count(self, trial: Trial) -> None:
+    def count(self, trial: SweepTrial) -> None:
         """Count one more finished point."""
         self.done += 1
         self.failed += trial.error is not None

@@ -27,11 +27,11 @@ def report(
     out: Out = Path("runs"),
 ) -> None:
     """Copy the report of a saved run, sweep or check to one file."""
-    from ..studies.saved_runs import located
+    from ..studies.saved_runs import find_run_folder
 
-    folder = located(run, out)
+    folder = find_run_folder(run, out)
     output = output or Path("report.pdf" if pdf else "report.html")
-    html = _read_page(folder)
+    html = _read_report_html(folder)
     if pdf and interactive:
         raise ScenarioError("--pdf: paper cannot be zoomed; leave out --interactive")
     if interactive:
@@ -48,7 +48,7 @@ def report(
     typer.echo(f"wrote {output}  {output.stat().st_size / 1e6:.2f} MB")
 
 
-def _read_page(folder: Path) -> str:
+def _read_report_html(folder: Path) -> str:
     for name in PAGES:
         if (folder / name).is_file():
             return (folder / name).read_text(encoding="utf-8")

@@ -45,13 +45,13 @@ def run(
 ) -> None:
     """Simulate a scenario and write its report."""
     started = time.monotonic()
-    from ..config.hil_settings import live, swap_setting
+    from ..config.hil_settings import live_devices_drive_run, parse_swap_options
     from ..config.loader import load
-    from ..studies.limits import TimeOver
-    from ..studies.run_folder import existing, load_summary
-    from .show import answer
+    from ..studies.limits import TimeLimitExceeded
+    from ..studies.run_folder import existing_run, load_summary
+    from .show import print_run_answer
 
-    settings = [*set, *swap_setting(swap), *(["hil.mode=coupled"] if swap else [])]
+    settings = [*set, *parse_swap_options(swap), *(["hil.mode=coupled"] if swap else [])]
     settings += [f"run.seed={seed}"] if seed is not None else []
     settings += [f"run.replicas={replicas}"] if replicas is not None else []
     settings += [f"run.keep={keep}"] if keep is not None else []
@@ -59,9 +59,12 @@ def run(
     scenario = load(file, set=settings, catalogs=catalog)
     if variant is not None:
         scenario = scenario.only(variant)
-    folder = None if no_cache or live(scenario) else existing(out, scenario)
+    folder = None if no_cache or live_devices_drive_run(scenario) else existing_run(out, scenario)
     if folder is None:
-        folder, saved = _simulated(scenario, out, started, progress_printer(quiet or json)), "saved"
+        folder, saved = (
+            _simulate_and_save(scenario, out, started, progress_printer(quiet or json)),
+            "saved",
+        )
     else:
         _print_warnings(scenario.warnings)
         saved = "found"
@@ -69,35 +72,35 @@ def run(
     if json:
         print_json({**summary, "folder": str(folder)})
     else:
-        answer(summary, quiet)
+        print_run_answer(summary, quiet)
         typer.echo(f"\n{saved} {folder}    report {folder / 'report.html'}")
         if (swept := scenario.section("sweep")) is not None and not quiet:
             typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
         if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
             typer.echo(f"its devices were not asked: foretrace hil check {file}", err=True)
     if left := summary.get("unfinished"):
-        late = TimeOver(scenario.run.time_limit or 0.0)
+        late = TimeLimitExceeded(scenario.run.time_limit or 0.0)
         typer.echo(f"error {late}; not finished: {', '.join(left)}", err=True)
         raise typer.Exit(UNFINISHED)
-    if missed(summary):
+    if any_expectation_failed(summary):
         raise typer.Exit(MISSED)
 
 
-def _simulated(
+def _simulate_and_save(
     scenario: Scenario, out: Path, started: float, progress: Callable[[str], None]
 ) -> Path:
     """Folder of a new run; a run that is found needs nothing of what simulates one."""
-    from ..studies.executor import engine_beside
+    from ..studies.executor import load_engine_in_background
     from ..studies.output_folder import require_writable
     from ..studies.run import study
-    from ..studies.run_folder import save
-    from .checks import require
+    from ..studies.run_folder import save_run
+    from .checks import require_valid
 
     require_writable(out, scenario)
-    with engine_beside(scenario.run.engine):
-        _print_warnings(require(scenario))
+    with load_engine_in_background(scenario.run.engine):
+        _print_warnings(require_valid(scenario))
         done = study(scenario, progress)
-    return save(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
+    return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
 
 
 def _print_warnings(warnings: Iterable[Problem]) -> None:
@@ -105,7 +108,7 @@ def _print_warnings(warnings: Iterable[Problem]) -> None:
         typer.echo(str(warning), err=True)
 
 
-def missed(summary: dict[str, Any]) -> bool:
+def any_expectation_failed(summary: dict[str, Any]) -> bool:
     """Whether an expectation of any variant failed that does not only warn."""
     expected = [e for point in summary["points"].values() for e in point["expect"]]
     return any(not e["met"] and e["otherwise"] == "fail" for e in expected)

@@ -21,9 +21,9 @@ def ls(
     json: Json = False,
 ) -> None:
     """List saved runs, the newest first."""
-    from ..studies.saved_runs import saved
+    from ..studies.saved_runs import saved_runs
 
-    rows = [s.facts() for s in saved(out) if scenario in ("", s.folder.parent.name)]
+    rows = [s.facts() for s in saved_runs(out) if scenario in ("", s.folder.parent.name)]
     if json:
         print_json({"runs": rows})
         return
@@ -39,9 +39,9 @@ def ls(
 def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = False) -> None:
     """Print the answer of a saved run again."""
     from ..studies.output_folder import ACCURACY
-    from ..studies.saved_runs import located
+    from ..studies.saved_runs import find_run_folder
 
-    folder = located(run, out)
+    folder = find_run_folder(run, out)
     if (folder / ACCURACY).is_file():
         _print_check(folder, json, quiet)
         return
@@ -49,24 +49,24 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
     if json:
         print_json({**summary, "folder": str(folder)})
     elif summary.get("kind") == "sweep":
-        from .show_sweep import answer as of_sweep
+        from .show_sweep import print_sweep_answer as of_sweep
 
         of_sweep(summary, quiet)
     else:
-        from .show import answer
+        from .show import print_run_answer
 
-        answer(summary, quiet)
+        print_run_answer(summary, quiet)
     if not json:
         typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")
 
 
 def _print_check(folder: Path, as_json: bool, quiet: bool) -> None:
     """Print a saved hardware check again."""
-    from ..studies.accuracy.saved_check import of_this_version
+    from ..studies.accuracy.saved_check import upgraded_check
     from ..studies.output_folder import ACCURACY
-    from .hil_check import show as told_of
+    from .hil_check import print_check as told_of
 
-    told = of_this_version(_read_json(folder, ACCURACY))
+    told = upgraded_check(_read_json(folder, ACCURACY))
     if as_json:
         print_json({**told, "folder": str(folder)})
     else:
@@ -75,12 +75,12 @@ def _print_check(folder: Path, as_json: bool, quiet: bool) -> None:
 
 
 def _read_summary(folder: Path) -> dict[str, Any]:
-    from ..studies.run_folder import with_answer
+    from ..studies.run_folder import summary_with_answer
 
     told = _read_json(folder, "summary.json")
     if told.get("schema") != 1:
         raise ScenarioError(f"{folder}: another version wrote it; run it again")
-    return with_answer(told)
+    return summary_with_answer(told)
 
 
 def _read_json(folder: Path, name: str) -> dict[str, Any]:
@@ -108,16 +108,18 @@ def rm(
     out: Out = Path("runs"),
 ) -> None:
     """Remove saved runs."""
-    from ..studies.saved_runs import forget, located, remove
+    from ..studies.saved_runs import find_run_folder, remove_run, remove_sweep_caches
 
     if not runs and not cache:
         raise ScenarioError("rm: nothing to remove; name runs (foretrace ls), or say --cache")
-    folders = [located(name, out) for name in runs or ()]  # all are known before one is removed
+    folders = [
+        find_run_folder(name, out) for name in runs or ()
+    ]  # all are known before one is removed
     for folder in folders:
-        remove(folder)
+        remove_run(folder)
         typer.echo(f"removed {folder}")
     if cache:
-        typer.echo(f"removed {_size_text(forget(out))} of points")
+        typer.echo(f"removed {_size_text(remove_sweep_caches(out))} of points")
 
 
 def _size_text(count: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from ...reports.headline import column as column_of
 from ...reports.numbers import format_quantity, percent, signed
 from ...reports.run.answer import TOKENS, price, sentences
-from ..config.condition import Condition, condition
+from ..config.condition import Condition, read_condition
 from .common import print_sentences
 
 SHARES = (".utilization", ".occupancy")
@@ -24,28 +24,28 @@ SHOWN = (  # the metrics of the table, after the one that decides, where the run
 )
 
 
-def answer(summary: dict[str, Any], quiet: bool) -> None:
+def print_run_answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the table of variants and the metrics of the base."""
     console = print_sentences(sentences(summary))
     if quiet:
         return
     console.print()
     if len(summary["points"]) > 1:
-        console.print(variants(summary))
+        console.print(variants_table(summary))
         console.print()
-    console.print(metrics(summary["points"]["base"], summary["answer"]))
+    console.print(metrics_table(summary["points"]["base"], summary["answer"]))
     base = summary["points"]["base"]
-    console.print(f"\ntime     {shares(base['activity'])}")
-    console.print(f"limit    {shares_of(base['blame'])}")
+    console.print(f"\ntime     {largest_activity_shares(base['activity'])}")
+    console.print(f"limit    {largest_shares_text(base['blame'])}")
 
 
-def shares(activity: dict[str, dict[str, float]]) -> str:
+def largest_activity_shares(activity: dict[str, dict[str, float]]) -> str:
     """Shares of the time of the mean rank, largest first."""
     means = {box.replace("_", " "): t["mean"] for box, t in activity.items()}
-    return shares_of(means)
+    return largest_shares_text(means)
 
 
-def shares_of(seconds: dict[str, float], most: int = 5) -> str:
+def largest_shares_text(seconds: dict[str, float], most: int = 5) -> str:
     """The largest shares of the sum as text, such as "gpu 80 %, nic 20 %"."""
     whole = sum(seconds.values()) or 1.0
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
@@ -54,7 +54,7 @@ def shares_of(seconds: dict[str, float], most: int = 5) -> str:
     )
 
 
-def variants(summary: dict[str, Any]) -> Any:
+def variants_table(summary: dict[str, Any]) -> Any:
     """A row for each variant: the number that decides, its change, expectations."""
     from rich.table import Table
 
@@ -72,7 +72,7 @@ def variants(summary: dict[str, Any]) -> Any:
         change = "" if name == "base" else format_change(point["change"])
         cost = [price(point["metrics"])] if priced else []
         amount = format_quantity(value["value"], value["unit"])
-        table.add_row(name, amount, change, *cost, met(point["expect"]))
+        table.add_row(name, amount, change, *cost, expectations_text(point["expect"]))
     return table
 
 
@@ -85,13 +85,13 @@ def format_change(change: dict[str, Any]) -> str:
     return text
 
 
-def met(expected: list[dict[str, Any]]) -> str:
+def expectations_text(expected: list[dict[str, Any]]) -> str:
     """``pass``, or what is missed."""
     failed = [e["that"] for e in expected if not e["met"]]
     return "" if not expected else "misses " + "; ".join(failed) if failed else "pass"
 
 
-def metrics(point: dict[str, Any], of: dict[str, str]) -> Any:
+def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
     """The metrics of one variant: status first, then p50 (of a share: the mean), p95, interval.
 
     Parameters
@@ -104,9 +104,14 @@ def metrics(point: dict[str, Any], of: dict[str, str]) -> Any:
     for column, justify in (("", "left"), ("metric", "left"), ("p50", "right"), ("p95", "right"),
                             ("p50 is within", "right"), ("expected", "left")):  # fmt: skip
         table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    expected = [(condition(e["that"]), e) for e in point["expect"]]
+    expected = [(read_condition(e["that"]), e) for e in point["expect"]]
     for name in dict.fromkeys(
-        (*_deciding_names(of), *SHOWN, *_job_lines(point), *(c.metric for c, _ in expected))
+        (
+            *_deciding_names(of),
+            *SHOWN,
+            *_job_completion_lines(point),
+            *(c.metric for c, _ in expected),
+        )
     ):
         row = _metric_row(point["metrics"], name, [(c, e) for c, e in expected if c.metric == name])
         if row is not None:
@@ -121,7 +126,7 @@ def _deciding_names(of: dict[str, str]) -> tuple[str, ...]:
     return (head,) if statistic in ("p50", "p95") else (name, head)
 
 
-def _job_lines(point: dict[str, Any]) -> list[str]:
+def _job_completion_lines(point: dict[str, Any]) -> list[str]:
     """When each of several jobs was done."""
     return [name for name in point["metrics"] if name.endswith((".makespan", ".completion_time"))]
 
@@ -137,7 +142,7 @@ def _metric_row(found: dict[str, Any], name: str, expected: Expected) -> tuple[s
     bounds = p50["interval"]
     within = " to ".join(format_quantity(b, p50["unit"]) for b in bounds) if bounds else "unknown"
     return (
-        status([e for _, e in expected]),
+        expectation_status([e for _, e in expected]),
         f"{name.replace('_', ' ')}{' (mean)' * (usual == 'mean')}",
         format_quantity(p50["value"], p50["unit"]),
         format_quantity(p95["value"], p95["unit"]) if p95 else "",
@@ -146,10 +151,11 @@ def _metric_row(found: dict[str, Any], name: str, expected: Expected) -> tuple[s
     )
 
 
-def status(expected: list[dict[str, Any]]) -> str:
+def expectation_status(expected: list[dict[str, Any]]) -> str:
     """``pass``, ``warn`` or ``FAIL``; "" where nothing is expected.
 
-    >>> status([{"met": True, "otherwise": "fail"}, {"met": False, "otherwise": "warn"}])
+    >>> met, missed = {"met": True, "otherwise": "fail"}, {"met": False, "otherwise": "warn"}
+    >>> expectation_status([met, missed])
     'warn'
     """
     missed = {e["otherwise"] for e in expected if not e["met"]}

@@ -13,18 +13,18 @@ from .common import print_sentences
 ROWS = 12
 
 
-def answer(summary: dict[str, Any], quiet: bool) -> None:
+def print_sweep_answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the points that nothing beats."""
     console = print_sentences(sentences(summary))
     if quiet:
         return
     console.print()
-    console.print(table(summary))
+    console.print(best_points_table(summary))
     for message, count in failures(summary).items():
         console.print(f"failed   {count} point{'s' * (count != 1)}: {message}", soft_wrap=True)
 
 
-def table(summary: dict[str, Any]) -> Any:
+def best_points_table(summary: dict[str, Any]) -> Any:
     """Table of the Pareto front, or of the first points where there is none."""
     from rich.table import Table
 

@@ -46,10 +46,10 @@ def sweep(
     """Try many points of a scenario: a grid, or a search."""
     started = time.monotonic()
     from ..config.loader import load
-    from ..studies.plan import guard, ops_of
-    from ..studies.sweep.sweep_folder import save, store
-    from ..studies.workers.workers import chosen, count
-    from ..studies.workers.workers import workers as hired
+    from ..studies.plan import known_op_count, require_run_fits_memory
+    from ..studies.sweep.sweep_folder import outcome_store, save_sweep
+    from ..studies.workers.workers import local_process_count, workers_option
+    from ..studies.workers.workers import make_workers as hired
 
     settings = [*set]
     settings += [f"sweep.points={points}"] if points is not None else []
@@ -63,16 +63,20 @@ def sweep(
     part = _parse_shard(shard, scenario.section("sweep").method)
     for warning in scenario.warnings:
         typer.echo(str(warning), err=True)
-    kept = store(out, scenario)
+    kept = outcome_store(out, scenario)
     if resume and (others := kept.others()):
         progress_printer(quiet or json)(
             f"points in {', '.join(map(str, others))} are of another state of this scenario, "
             "of its traces or of foretrace: every point is run again; "
             "foretrace rm --cache removes them"
         )
-    asked = chosen(workers, scenario.run.workers)
+    asked = workers_option(workers, scenario.run.workers)
     if not asked.startswith("dask://") or "local" in asked:
-        guard(scenario, min(count(asked), scenario.section("sweep").wanted), ops_of(scenario))
+        require_run_fits_memory(
+            scenario,
+            min(local_process_count(asked), scenario.section("sweep").wanted),
+            known_op_count(scenario),
+        )
     crew = hired(asked)
     swept = _run_sweep(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:
@@ -80,11 +84,11 @@ def sweep(
         typer.echo("when all are done, the same command without --shard gathers them")
     else:
         facts = {"command": shlex.join(["foretrace", *sys.argv[1:]]), "workers": crew.name}
-        folder = save(swept, kept, out, facts, started)
+        folder = save_sweep(swept, kept, out, facts, started)
         _print_answer(folder, json, quiet)
     if swept.failed:
         raise typer.Exit(UNFINISHED)
-    if part.count == 1 and scenario.expect and not _any_fits(swept):
+    if part.count == 1 and scenario.expect and not _any_point_meets_conditions(swept):
         raise typer.Exit(MISSED)
 
 
@@ -114,18 +118,19 @@ def _run_sweep(
 ) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
     from ..studies.limits import time_limit
-    from ..studies.sweep.sweeping import Sweeping
-    from .progress import Counter
+    from ..studies.sweep.sweeping import SweepInProgress
+    from .progress import SweepProgress
 
     total = scenario.section("sweep").wanted
     limit = time_limit(scenario.run.time_limit)
     with (
         kept,
         limit,
-        Counter(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
+        SweepProgress(total, progress_printer(quiet), crew.name, kept.folder, quiet) as counter,
     ):
         try:
-            done = Sweeping(scenario, kept, crew, counter.count, part, resume).all()
+            in_progress = SweepInProgress(scenario, kept, crew, counter.count, part, resume)
+            done = in_progress.try_all_points()
         except BaseException:
             crew.close(kill=True)
             raise
@@ -133,7 +138,7 @@ def _run_sweep(
         return done
 
 
-def _any_fits(swept: Swept) -> bool:
+def _any_point_meets_conditions(swept: Swept) -> bool:
     strict = [e.that for e in swept.scenario.expect if e.otherwise == "fail"]
     nan = float("nan")
     return any(
@@ -150,7 +155,7 @@ def _print_answer(folder: Path, json: bool, quiet: bool) -> None:
     if json:
         print_json({**summary, "folder": str(folder)})
         return
-    from .show_sweep import answer
+    from .show_sweep import print_sweep_answer
 
-    answer(summary, quiet)
+    print_sweep_answer(summary, quiet)
     typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")

@@ -84,10 +84,10 @@ def info(
     from dataclasses import asdict
 
     from ...reports.links import chained
-    from ..studies.trace_answers import trace_answers
-    from ..workloads.trace_files import form_of
+    from ..studies.trace_answers import link_shares_by_gpu
+    from ..workloads.trace_files import trace_format_of
 
-    if form_of(files[0]) == "chakra":
+    if trace_format_of(files[0]) == "chakra":
         from ...traces.formats import chakra
         from ...traces.infer.graph_info import graph_info
 
@@ -95,7 +95,7 @@ def info(
         told = graph_info(graph)
     else:
         told, graph = _open_trace(files).described()
-    chains = trace_answers(graph, on, recorded_on) if graph is not None else {}
+    chains = link_shares_by_gpu(graph, on, recorded_on) if graph is not None else {}
     if json:
         print_json({**asdict(told), "chains": chains})
         return

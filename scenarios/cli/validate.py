@@ -30,9 +30,9 @@ def validate(
 ) -> None:
     """Check scenarios without running them."""
     from ..config.loader import load
-    from ..config.problems import InvalidScenarioError, rendered
+    from ..config.problems import InvalidScenarioError, problems_text
     from ..config.reading.resolution import resolved_yaml
-    from .checks import problems as problems_of
+    from .checks import validation_problems as problems_of
 
     problems: list[Problem] = []
     for file in files:
@@ -43,7 +43,7 @@ def validate(
             continue
         found = list(problems_of(scenario, "limits" if ops else "dry run"))
         if ops and not any(p.severity == "error" for p in found):
-            found += _unanswerable_ops(scenario)
+            found += _unanswerable_op_problems(scenario)
         problems += found
         if resolved:
             typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
@@ -52,18 +52,18 @@ def validate(
     if json:
         print_json({"problems": [p.facts() for p in problems]})
     elif problems:
-        typer.echo(rendered(problems), err=True)
+        typer.echo(problems_text(problems), err=True)
     if any(p.severity == "error" or strict for p in problems):
         raise typer.Exit(WRONG)
 
 
-def _unanswerable_ops(scenario: Scenario) -> tuple[Problem, ...]:
+def _unanswerable_op_problems(scenario: Scenario) -> tuple[Problem, ...]:
     """Ops that a model cannot answer; building every variant finds them."""
     from ..config.problems import InvalidScenarioError
-    from ..studies.variants import variants
+    from ..studies.variants import build_variants
 
     try:
-        variants(scenario)
+        build_variants(scenario)
     except InvalidScenarioError as error:
         return error.problems
     return ()

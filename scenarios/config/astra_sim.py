@@ -34,7 +34,7 @@ USED = ("endpoint-delay", "roofline-enabled")
 
 
 @dataclass(frozen=True)
-class Dimension:
+class NetworkDimension:
     """One dimension of ASTRA-sim's network: rate in GiB/s, latency in ns."""
 
     topology: str
@@ -48,7 +48,7 @@ class Dimension:
         return LINKS[self.topology] * self.latency
 
 
-def form_of(workload: str, network: Path) -> str:
+def chakra_file_form(workload: str, network: Path) -> str:
     """How the Chakra files of a prefix are written: ``et`` or ``json``, also ``.gz``.
 
     Raises
@@ -94,7 +94,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
     """
     dimensions = _read_dimensions(network)
     said = _read_json(system)
-    _refuse_roofline(system, said)
+    _refuse_roofline_setting(system, said)
     notes = _difference_notes(dimensions, said)
     inner, outer = (dimensions[0], dimensions[1]) if len(dimensions) == 2 else (None, dimensions[0])
     gpus = inner.ranks if inner else 1
@@ -129,7 +129,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
     return "\n".join(lines)
 
 
-def _read_dimensions(path: Path) -> list[Dimension]:
+def _read_dimensions(path: Path) -> list[NetworkDimension]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -137,7 +137,7 @@ def _read_dimensions(path: Path) -> list[Dimension]:
         said: Any = YAML(typ="safe").load(path.read_text())
         columns = [said[key] for key in ("topology", "npus_count", "bandwidth", "latency")]
         found = [
-            Dimension(str(t), int(n), float(b), float(latency))
+            NetworkDimension(str(t), int(n), float(b), float(latency))
             for t, n, b, latency in zip(*columns, strict=True)
         ]
         if not all(d.ranks >= 1 and 0 < d.rate < inf and 0 <= d.latency < inf for d in found):
@@ -170,7 +170,7 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     return said
 
 
-def _refuse_roofline(path: Path, said: Mapping[str, Any]) -> None:
+def _refuse_roofline_setting(path: Path, said: Mapping[str, Any]) -> None:
     if _number_setting(path, said, "roofline-enabled"):
         raise ScenarioError(
             f"{path}: roofline-enabled is {said['roofline-enabled']}; our roofline wants element "
@@ -207,7 +207,7 @@ def _algorithm_name(way: str) -> str:
     return ALGORITHMS[way]
 
 
-def _difference_notes(dimensions: list[Dimension], said: Mapping[str, Any]) -> list[str]:
+def _difference_notes(dimensions: list[NetworkDimension], said: Mapping[str, Any]) -> list[str]:
     """Comments on settings that foretrace models differently from ASTRA-sim."""
     notes = [
         f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs "

@@ -13,9 +13,9 @@ from ...models.compute.chain import Chain
 from ...sim.backend import Backend
 from ...sim.system import SELECTED, Component, fits
 from .part_specs import Part
-from .problems import nearest
-from .schema import Many, Section, refusal
-from .settings import known_backends, settings_of
+from .problems import did_you_mean_text
+from .schema import Many, Section, validation_error
+from .settings import backend_settings_model, known_backends
 
 T = TypeVar("T")
 CHAIN = Chain.registered_name
@@ -64,42 +64,44 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     if isinstance(data, str | list | tuple):
         data = {"use": data}
     if not isinstance(data, dict):
-        raise refusal("mapping", "a backend is written like {use: NAME, …}", value=data)
+        raise validation_error("mapping", "a backend is written like {use: NAME, …}", value=data)
     name = data.get("use")
     if name is None:
-        raise refusal("missing-key", "'use' is missing; it names the backend", value=data)
+        raise validation_error("missing-key", "'use' is missing; it names the backend", value=data)
     if isinstance(name, list | tuple):
         return Binding(CHAIN, links=_ChainForm.model_validate(data, context=info.context).use)
     if name == CHAIN:
         message = "a chain is the list of its links; write it like use: [table, roofline, recorded]"
-        raise refusal("value", message, "use", name)
+        raise validation_error("value", message, "use", name)
     known = known_backends()
     if not isinstance(name, str) or name not in known:
-        hint = nearest(str(name), sorted(known))
-        raise refusal("unknown-backend", f"no backend named '{name}'{hint}", "use", name)
+        hint = did_you_mean_text(str(name), sorted(known))
+        raise validation_error("unknown-backend", f"no backend named '{name}'{hint}", "use", name)
     given = {k: v for k, v in data.items() if k != "use"}
     if info.context is not None:
-        info.context[id(data)] = ("use", *settings_of(name).allowed())
-    model = settings_of(name, optional=True).model_validate(given)
+        info.context[id(data)] = ("use", *backend_settings_model(name).allowed())
+    model = backend_settings_model(name, optional=True).model_validate(given)
     return Binding(name, {k: v for k, v in model if v is not None})
 
 
-def _read_link(data: Any, info: ValidationInfo) -> Binding:
+def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:
     """A link of a chain."""
     binding = read_binding(data, info)
     if binding.links:
         message = "a chain in a chain; write its links into the list"
-        raise refusal("value", message, value=data)
+        raise validation_error("value", message, value=data)
     return binding
 
 
 class _ChainForm(Section):
     """A chain, as a file writes it."""
 
-    use: Annotated[Many[Annotated[Binding, PlainValidator(_read_link)]], Field(min_length=1)]
+    use: Annotated[Many[Annotated[Binding, PlainValidator(_read_chain_link)]], Field(min_length=1)]
 
 
-def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[list[str], str]:
+def missing_settings(
+    glob: str, binding: Binding, parts: Mapping[str, Part]
+) -> tuple[list[str], str]:
     """Settings that a backend needs and nobody says, and the part that could have said them.
 
     Parameters
@@ -111,22 +113,22 @@ def lacking(glob: str, binding: Binding, parts: Mapping[str, Part]) -> tuple[lis
     Examples
     --------
     >>> gpu = Part("gpu", settings={"bandwidth": 3e12})
-    >>> lacking("node*.gpu*", Binding("roofline"), {"node.gpu": gpu})
+    >>> missing_settings("node*.gpu*", Binding("roofline"), {"node.gpu": gpu})
     ([], 'cluster.node.gpu')
-    >>> lacking("wire", Binding("link", {"latency": 0.0}), {})
+    >>> missing_settings("wire", Binding("link", {"latency": 0.0}), {})
     (['bandwidth'], '')
     """
-    places = _parts_of(glob, parts)
+    places = _parts_meant_by_glob(glob, parts)
     if not places and "*" in glob.split("."):
         return [], ""  # anything at all: the machine will tell
     known = {key for place in places for key in parts[place].settings}
-    fields = settings_of(binding.use).model_fields
+    fields = backend_settings_model(binding.use).model_fields
     needed = [k for k, f in fields.items() if f.is_required()]
     absent = [k for k in needed if k not in binding.settings and k not in known]
     return absent, f"cluster.{places[0]}" if places else ""
 
 
-def _parts_of(glob: str, parts: Mapping[str, Part]) -> list[str]:
+def _parts_meant_by_glob(glob: str, parts: Mapping[str, Part]) -> list[str]:
     """The places of the parts whose components a glob means."""
     pool, _, below = glob.removeprefix(SELECTED).partition(".")
     if glob.startswith(SELECTED):
@@ -140,38 +142,41 @@ def _parts_of(glob: str, parts: Mapping[str, Part]) -> list[str]:
     return []
 
 
-def inside(glob: str, component: Component, components: Container[str]) -> bool:
+def means_part_of_component(glob: str, component: Component, components: Container[str]) -> bool:
     """Whether a component matches a glob only as a part of another: ``node*.gpu*``, its memory.
 
     A name without a dot is of everything below: ``*``, ``node0*``, ``kind:trainer``.
 
     >>> there = {"node0.gpu1", "node0.gpu1.dma", "node0.nic0.tx"}
     >>> gpu, dma, nic = (Component(name, "any") for name in sorted(there))
-    >>> [inside("node*.gpu*", c, there) for c in (gpu, dma)]
+    >>> [means_part_of_component("node*.gpu*", c, there) for c in (gpu, dma)]
     [False, True]
-    >>> inside("node*.nic*", nic, there), inside("*", dma, there)
+    >>> means_part_of_component("node*.nic*", nic, there), means_part_of_component("*", dma, there)
     (False, False)
     """
     whole = component.name.rpartition(".")[0]
     return "." in glob and whole in components and fits(glob, component, whole)
 
 
-def meant(table: Mapping[str, T], component: Component, components: Container[str]) -> T | None:
+def entry_for_component(
+    table: Mapping[str, T], component: Component, components: Container[str]
+) -> T | None:
     """The entry of a table for a component of a machine: the exact name, else the last glob.
 
     A glob means no part of what it names.
 
     >>> there = {"node0.gpu0", "node0.gpu0.dma"}
     >>> table = {"node*.gpu*": 1, "node1.gpu0": 2}
-    >>> [meant(table, Component(f"node{name}", "any"), there) for name in ("0.gpu0", "1.gpu0")]
+    >>> gpus = [Component(f"node{node}.gpu0", "any") for node in (0, 1)]
+    >>> [entry_for_component(table, gpu, there) for gpu in gpus]
     [1, 2]
-    >>> meant(table, Component("node0.gpu0.dma", "dma"), there) is None
+    >>> entry_for_component(table, Component("node0.gpu0.dma", "dma"), there) is None
     True
     """
     if component.name in table:
         return table[component.name]
     found = None
     for glob, value in table.items():
-        if fits(glob, component) and not inside(glob, component, components):
+        if fits(glob, component) and not means_part_of_component(glob, component, components):
             found = value
     return found

@@ -20,9 +20,9 @@ from pathlib import Path as File
 
 from .installed_plugins import load_installed
 from .part_specs import KINDS
-from .problems import InvalidScenarioError, Problem, Spot, nearest
-from .reading.document import parse, text_of
-from .reading.tree import TreeNode, find, leaves, relabel
+from .problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
+from .reading.document import parse_yaml, read_text_file
+from .reading.tree import TreeNode, find_node, leaf_nodes, with_layer
 
 OURS = File(__file__).parents[2] / "models" / "catalog"
 VARIABLE = "FORETRACE_CATALOG"
@@ -38,7 +38,7 @@ class CatalogFile:
     @cached_property
     def text(self) -> str:
         """Text of the file."""
-        return text_of(self.file, self.shown)
+        return read_text_file(self.file, self.shown)
 
     @cached_property
     def tree(self) -> TreeNode:
@@ -49,13 +49,17 @@ class CatalogFile:
         InvalidScenarioError
             No YAML, an unknown kind, or a value without a source.
         """
-        tree = parse(self.text, self.shown, "catalog")
+        tree = parse_yaml(self.text, self.shown, "catalog")
         strange = [(k, n) for k, n in tree.mapping.items() if k not in KINDS]
         problems = [
-            Problem("unknown-key", f"no kind of part is named '{k}'{nearest(k, KINDS)}", n.label)
+            Problem(
+                "unknown-key",
+                f"no kind of part is named '{k}'{did_you_mean_text(k, KINDS)}",
+                n.label,
+            )
             for k, n in strange
         ]
-        if problems := problems + faults(tree):
+        if problems := problems + values_without_source(tree):
             raise InvalidScenarioError(problems)
         return tree
 
@@ -86,13 +90,13 @@ class Catalog:
 
     def entry(self, kind: str, name: str) -> TreeNode | None:
         """The entry of a part; None for an unknown one."""
-        found = find(self.own, (kind, name)) if self.own else None
+        found = find_node(self.own, (kind, name)) if self.own else None
         likely = (s.tree for s in reversed(self.sheets) if name in s.text)
-        return found or next((n for t in likely if (n := find(t, (kind, name)))), None)
+        return found or next((n for t in likely if (n := find_node(t, (kind, name)))), None)
 
     def beside(self, own: TreeNode) -> Catalog:
         """The catalog with the parts that a scenario defines itself."""
-        return replace(self, own=relabel(own, "catalog"))
+        return replace(self, own=with_layer(own, "catalog"))
 
 
 def installed(directories: Iterable[str] = ()) -> Catalog:
@@ -107,7 +111,7 @@ def installed(directories: Iterable[str] = ()) -> Catalog:
     sheets = [
         s
         for d in (str(OURS), *_packaged_directories(), *theirs, *directories)
-        for s in _sheets_in(d)
+        for s in _catalog_files_in(d)
     ]
     return Catalog(tuple(sheets))
 
@@ -120,20 +124,20 @@ def _packaged_directories() -> tuple[str, ...]:
 
 
 @cache
-def _sheets_in(directory: str) -> tuple[CatalogFile, ...]:
+def _catalog_files_in(directory: str) -> tuple[CatalogFile, ...]:
     folder = File(directory)
     if not folder.is_dir():
         message = f"no catalog directory '{directory}'; make it, or correct {VARIABLE}"
-        raise InvalidScenarioError([Problem("unreadable", message, Spot(directory))])
+        raise InvalidScenarioError([Problem("unreadable", message, FilePosition(directory))])
     prefix = "foretrace:catalog" if folder == OURS else directory
     return tuple(CatalogFile(f, f"{prefix}/{f.name}") for f in sorted(folder.glob("*.yaml")))
 
 
-def faults(tree: TreeNode) -> list[Problem]:
+def values_without_source(tree: TreeNode) -> list[Problem]:
     """Problems of a catalog file: values without a source."""
     found = []
     for parts in tree.mapping.values():
-        for path, leaf in leaves(parts):
+        for path, leaf in leaf_nodes(parts):
             if len(path) < 2:
                 message = "a part is written like {NAME: {bandwidth: {value: …, source: …}}}"
                 found.append(Problem("catalog", message, leaf.label))

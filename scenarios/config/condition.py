@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...sim.units import quantity
-from .metrics import named
+from .metrics import parse_metric
 
 Compare = Callable[[float, float], bool]
 COMPARE: dict[str, Compare] = {
@@ -37,7 +37,7 @@ class Condition:
 
     Examples
     --------
-    >>> c = condition("iteration_time.p95 <= 37 s")
+    >>> c = read_condition("iteration_time.p95 <= 37 s")
     >>> c.limit, c.holds(36.0), c.holds(38.0)
     (37.0, True, False)
     """
@@ -60,7 +60,7 @@ class Condition:
         return COMPARE[self.op](value, self.limit)
 
 
-def condition(text: str) -> Condition:
+def read_condition(text: str) -> Condition:
     """Read ``metric.statistic op quantity``.
 
     Raises
@@ -70,25 +70,25 @@ def condition(text: str) -> Condition:
 
     Examples
     --------
-    >>> condition("makespan <= 76 MB")
+    >>> read_condition("makespan <= 76 MB")
     Traceback (most recent call last):
     ValueError: '76 MB' is not a time; write it like '30 s'
     """
     metric, op, limit = _split_condition(text, "iteration_time.p95 <= 37 s")
-    known, name, statistic = named(metric)
+    known, name, statistic = parse_metric(metric)
     return Condition(name, statistic, op, quantity(limit, known.unit), known.unit, text)
 
 
-def change_condition(text: str) -> Condition:
+def read_change_condition(text: str) -> Condition:
     """Read ``metric.statistic op +quantity %``: a condition on the change against another run.
 
     Examples
     --------
-    >>> change_condition("iteration_time.p50 > +3 %").limit
+    >>> read_change_condition("iteration_time.p50 > +3 %").limit
     0.03
     """
     metric, op, limit = _split_condition(text, "iteration_time.p50 > +3 %")
-    known, name, statistic = named(metric)
+    known, name, statistic = parse_metric(metric)
     try:
         share = quantity(limit, "")
     except ValueError as error:

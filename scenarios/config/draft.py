@@ -7,11 +7,11 @@ from functools import cached_property
 
 from .catalog import Catalog
 from .problems import InvalidScenarioError, Problem
-from .reading.catalog_values import Used, filled
+from .reading.catalog_values import Used, with_catalog_values
 from .reading.overrides import apply_variant
-from .reading.resolution import with_files
-from .reading.tree import TreeNode, find
-from .reading.type_check import check
+from .reading.resolution import with_absolute_paths
+from .reading.tree import TreeNode, find_node
+from .reading.type_check import check_types
 from .scenario import BASE
 from .schema import Section
 
@@ -40,8 +40,8 @@ class VariantDraft:
     @classmethod
     def of(cls, name: str, tree: TreeNode, catalog: Catalog) -> VariantDraft:
         """The draft of one tree."""
-        full, used, unknown = filled(tree, catalog)
-        model, mismatches = check(full)
+        full, used, unknown = with_catalog_values(tree, catalog)
+        model, mismatches = check_types(full)
         problems = (*unknown, *mismatches)
         return cls(name, tree, full, used, None if problems else model, problems)
 
@@ -72,24 +72,24 @@ class Draft:
         return tuple(d for d in self._draft_entries if isinstance(d, VariantDraft))
 
     @property
-    def refused(self) -> tuple[Problem, ...]:
+    def inapplicable_variant_problems(self) -> tuple[Problem, ...]:
         """Problems of the ``what_if`` entries that cannot be applied."""
         errors = (e for e in self._draft_entries if isinstance(e, InvalidScenarioError))
         return tuple(problem for error in errors for problem in error.problems)
 
     @cached_property
     def _draft_entries(self) -> tuple[VariantDraft | InvalidScenarioError, ...]:
-        entries = find(self.tree, ("what_if",))
+        entries = find_node(self.tree, ("what_if",))
         named = [
-            (number, entry["name"].word)
+            (number, entry["name"].text_value)
             for number, entry in enumerate(entries.items if entries else ())
-            if entry.has("name") and entry["name"].word
+            if entry.has("name") and entry["name"].text_value
         ]
         return tuple(self._draft_entry(number, name) for number, name in named)
 
     def _draft_entry(self, number: int, name: str) -> VariantDraft | InvalidScenarioError:
         try:
-            tree = with_files(apply_variant(self.tree, number))
+            tree = with_absolute_paths(apply_variant(self.tree, number))
         except InvalidScenarioError as error:
             return error
         return VariantDraft.of(name, tree, self.catalog)

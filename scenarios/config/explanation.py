@@ -138,7 +138,7 @@ def _schema_at(found: Schema | None, schema: Schema, words: list[str]) -> Schema
         return schema
     for word in words:
         known = _schema_properties(found or {}, schema)
-        found = known.get(word) or _any_key(found or {}, schema)
+        found = known.get(word) or _schema_under_any_key(found or {}, schema)
         if found is None:
             return None
     return found
@@ -164,7 +164,7 @@ def _schema_properties(found: Schema, schema: Schema) -> Schema:
     return own
 
 
-def _any_key(found: Schema, schema: Schema) -> Schema | None:
+def _schema_under_any_key(found: Schema, schema: Schema) -> Schema | None:
     """What stands under any name: components, parts, items of a list."""
     for choice in _schema_choices(found, schema):
         named = choice.get("patternProperties", {}).values()

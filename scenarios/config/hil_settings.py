@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...sim.errors import ScenarioError
-from .problems import Problem, Spot
+from .problems import FilePosition, Problem
 from .scenario import Scenario
-from .sections.hil import Hil
+from .sections.hil import HilSection
 
 
-def section(scenario: Scenario) -> Hil | None:
+def hil_section(scenario: Scenario) -> HilSection | None:
     """The section ``hil`` of a scenario; None where nothing is swapped."""
-    said: Hil | None = scenario.section("hil")
+    said: HilSection | None = scenario.section("hil")
     return said if said is not None and said.swap else None
 
 
-def coupled(scenario: Scenario) -> bool:
+def devices_drive_run(scenario: Scenario) -> bool:
     """Whether answers of devices, or a journal of them, drive its runs."""
-    hil = section(scenario)
+    hil = hil_section(scenario)
     return hil is not None and hil.mode == "coupled"
 
 
-def live(scenario: Scenario) -> bool:
+def live_devices_drive_run(scenario: Scenario) -> bool:
     """Whether devices drive its runs, so that no two need be alike."""
-    hil = section(scenario)
-    return coupled(scenario) and hil is not None and hil.journal is None
+    hil = hil_section(scenario)
+    return devices_drive_run(scenario) and hil is not None and hil.journal is None
 
 
-def undeclared_drivers(scenario: Scenario) -> Iterator[Problem]:
+def undeclared_driver_warnings(scenario: Scenario) -> Iterator[Problem]:
     """Warnings about drivers that are not known here and may exist on a remote agent only."""
     from ...hil.agent.declared_drivers import cure, knows
 
-    hil = section(scenario)
+    hil = hil_section(scenario)
     for i, swap in enumerate(hil.swap if hil else ()):
         if knows(swap.driver, swap.agent) is None:
             message = (
@@ -40,20 +40,20 @@ def undeclared_drivers(scenario: Scenario) -> Iterator[Problem]:
                 f"'{swap.driver}' is known when it is opened: foretrace drivers {swap.driver} "
                 f"--agent {swap.agent}; to know it here, {cure(swap.agent)}"
             )
-            spot = Spot(scenario.file, path=f"hil.swap.{i}.driver")
+            spot = FilePosition(scenario.file, path=f"hil.swap.{i}.driver")
             yield Problem("driver", message, spot, "warning")
 
 
-def journal_name(variant: str) -> str:
+def journal_file_name(variant: str) -> str:
     """File name of a variant's journal in a run folder.
 
-    >>> journal_name("base")
+    >>> journal_file_name("base")
     'journal.base.jsonl'
     """
     return f"journal.{variant}.jsonl"
 
 
-def swap_setting(texts: list[str]) -> list[str]:
+def parse_swap_options(texts: list[str]) -> list[str]:
     """``node0.nic0=verbs:mlx5_0`` and the like, as settings of ``hil``.
 
     Raises
@@ -63,7 +63,7 @@ def swap_setting(texts: list[str]) -> list[str]:
 
     Examples
     --------
-    >>> swap_setting(["node0.nic0=verbs:mlx5_0"])
+    >>> parse_swap_options(["node0.nic0=verbs:mlx5_0"])
     ['hil.swap=[{component: "node0.nic0", driver: verbs, device: "mlx5_0"}]']
     """
     entries = []

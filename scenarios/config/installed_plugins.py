@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
-from .problems import InvalidScenarioError, Problem, Spot
+from .problems import FilePosition, InvalidScenarioError, Problem
 
 GROUPS = tuple(
     f"foretrace.{kind}" for kind in ("backends", "sections", "workloads", "catalogs", "commands")
@@ -32,10 +32,12 @@ def _load_entry_point(point: EntryPoint) -> object:
             f"plug-in '{point.name}' of {package} fails: {type(error).__name__}: {error}; mend it, "
             f"or pip uninstall {package}"
         )
-        raise InvalidScenarioError([Problem("plug-in", message, Spot(point.value))]) from error
+        raise InvalidScenarioError(
+            [Problem("plug-in", message, FilePosition(point.value))]
+        ) from error
 
 
-def installed(group: str) -> dict[str, str]:
+def installed_plugin_problems(group: str) -> dict[str, str]:
     """Plug-ins of a group by name, each with what is wrong with it; "" for nothing."""
     found = {}
     for point in entry_points(group=group):

@@ -17,21 +17,29 @@ from typing import Any
 
 from .catalog import Catalog, installed
 from .draft import Draft, VariantDraft
-from .plugin_loading import load_file
-from .problems import InvalidScenarioError, Problem, Spot, nearest
-from .reading.catalog_values import Used, expanded, filled
-from .reading.document import parse, read
+from .plugin_loading import load_plugin_file
+from .problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
+from .reading.catalog_values import Used, with_catalog_values, with_short_forms_written_out
+from .reading.document import parse_yaml, read_yaml_file
 from .reading.files import BUNDLED
-from .reading.lint import lint, warnings_of
-from .reading.migrations import migrated
+from .reading.lint import lint, variant_warnings
+from .reading.migrations import migrated_to_current_form
 from .reading.overrides import apply_override, apply_settings
-from .reading.references import references
-from .reading.resolution import origins, resolved, with_defaults, with_files
-from .reading.schema_check import schema
-from .reading.tree import Plain, TreeNode, find, from_value, merge, relabel, without
-from .reading.type_check import check
+from .reading.references import reference_problems
+from .reading.resolution import resolved_to_dict, value_origins, with_absolute_paths, with_defaults
+from .reading.schema_check import schema_problems
+from .reading.tree import (
+    Plain,
+    TreeNode,
+    find_node,
+    merge_layers,
+    tree_from_value,
+    with_layer,
+    without_keys,
+)
+from .reading.type_check import check_types
 from .scenario import BASE, Origin, Scenario
-from .schema import SECTIONS, root
+from .schema import SECTIONS, scenario_model
 
 LIBRARY = File(__file__).parents[1] / "library"
 
@@ -58,7 +66,7 @@ def load(
     InvalidScenarioError
         Everything that is wrong, with file and line.
     """
-    path, shown = located(os.fspath(file))
+    path, shown = scenario_file_and_shown_name(os.fspath(file))
     return _check_scenario(
         _read_with_extends(path, shown, ()), shown, set, installed(map(str, catalogs))
     )
@@ -86,7 +94,7 @@ def loads(
     >>> loads(tiny, set=["cluster.nodes=4"]).cluster.nodes
     4
     """
-    tree = _merge_extends(parse(text, file), file, ())
+    tree = _merge_extends(parse_yaml(text, file), file, ())
     return _check_scenario(tree, file, set, installed(map(str, catalogs)))
 
 
@@ -94,13 +102,13 @@ def _reduce_scenario(scenario: Scenario) -> Any:
     """Reduce a scenario for pickle to its resolved text: its models are not importable."""
     s = scenario
     known = (s.plain, dict(s.origins), s.variant, s.others, s.warnings, s.file)
-    return from_pickle, known
+    return scenario_from_pickle, known
 
 
 copyreg.pickle(Scenario, _reduce_scenario)
 
 
-def from_pickle(
+def scenario_from_pickle(
     plain: Plain,
     decided: Mapping[str, Origin],
     variant: str,
@@ -109,11 +117,11 @@ def from_pickle(
     file: str,
 ) -> Scenario:
     """A scenario that was pickled, from its resolved form and the rest of what it knew."""
-    tree = parse(json.dumps(plain), file)
-    _plug_in(tree)
-    own = find(tree, ("catalog",))
-    full, _, _ = filled(tree, Catalog(own=own))
-    model, problems = check(full)
+    tree = parse_yaml(json.dumps(plain), file)
+    _load_named_plugins(tree)
+    own = find_node(tree, ("catalog",))
+    full, _, _ = with_catalog_values(tree, Catalog(own=own))
+    model, problems = check_types(full)
     if model is None:
         raise InvalidScenarioError(problems)
     return Scenario(model, plain, decided, variant, others, warnings, file)
@@ -139,10 +147,10 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
     """
     tree, catalog = _read_resolved(json.dumps(plain))
     for path, value in settings.items():
-        spot = Spot("sweep", 1, 1, 0, "", path)
-        tree = apply_override(tree, path, from_value(value, spot, "sweep"))
-    full, _, problems = filled(expanded(tree), catalog)
-    model, found = check(full)
+        spot = FilePosition("sweep", 1, 1, 0, "", path)
+        tree = apply_override(tree, path, tree_from_value(value, spot, "sweep"))
+    full, _, problems = with_catalog_values(with_short_forms_written_out(tree), catalog)
+    model, found = check_types(full)
     if model is None or problems:
         raise InvalidScenarioError(problems + found)
     return Scenario(model, {**plain, "set": dict(settings)}, {}, BASE, (), (), "sweep")
@@ -151,12 +159,14 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 @lru_cache(maxsize=4)
 def _read_resolved(text: str) -> tuple[TreeNode, Catalog]:
     """A resolved scenario as a tree, without variants, and the catalog that it brings."""
-    tree = parse(text, "resolved")
-    _plug_in(tree)
-    return without(tree, ("what_if", "sweep", "catalog")), Catalog(own=find(tree, ("catalog",)))
+    tree = parse_yaml(text, "resolved")
+    _load_named_plugins(tree)
+    return without_keys(tree, ("what_if", "sweep", "catalog")), Catalog(
+        own=find_node(tree, ("catalog",))
+    )
 
 
-def located(name: str) -> tuple[File, str]:
+def scenario_file_and_shown_name(name: str) -> tuple[File, str]:
     """The file of a scenario, and how messages name it.
 
     Raises
@@ -172,38 +182,38 @@ def located(name: str) -> tuple[File, str]:
     known = sorted(f.stem for f in LIBRARY.glob("*.yaml"))
     if bundled in known:
         return inside, f"{BUNDLED}{bundled}"
-    message = f"no file and no bundled scenario '{bundled}'{nearest(bundled, known)}"
-    raise InvalidScenarioError([Problem("unreadable", message, Spot(name))])
+    message = f"no file and no bundled scenario '{bundled}'{did_you_mean_text(bundled, known)}"
+    raise InvalidScenarioError([Problem("unreadable", message, FilePosition(name))])
 
 
 def _read_with_extends(path: File, shown: str, above: tuple[str, ...]) -> TreeNode:
     """A file with all that it extends beneath it."""
-    return _merge_extends(read(path, shown), shown, (*above, os.path.abspath(path)))
+    return _merge_extends(read_yaml_file(path, shown), shown, (*above, os.path.abspath(path)))
 
 
 def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNode:
-    tree = expanded(migrated(tree))
+    tree = with_short_forms_written_out(migrated_to_current_form(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
         return tree
     inside = named.value.startswith(BUNDLED)
     target = named.value if inside else os.path.join(os.path.dirname(shown), named.value)
-    path, name = located(target)
+    path, name = scenario_file_and_shown_name(target)
     if os.path.abspath(path) in above:
         message = f"'{named.value}' extends this file in turn; take one of them out"
         raise InvalidScenarioError([Problem("circular-extends", message, named.spot)])
     if not path.is_file():
         message = f"no file '{target}' to extend; paths start at the folder of this file"
         raise InvalidScenarioError([Problem("unreadable", message, named.spot)])
-    root()  # the sections must be known to say which are inherited
+    scenario_model()  # the sections must be known to say which are inherited
     own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
-    below = without(relabel(_read_with_extends(path, name, above), "extends"), own)
-    return merge(below, tree)
+    below = without_keys(with_layer(_read_with_extends(path, name, above), "extends"), own)
+    return merge_layers(below, tree)
 
 
 READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {
-    "schema": schema,
-    "references": references,
+    "schema": schema_problems,
+    "references": reference_problems,
     "lint": lint,
 }
 """The checks that reading a scenario is, in order; those of a run follow them in ``cli.checks``."""
@@ -212,10 +222,10 @@ READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {
 def _check_scenario(
     tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog
 ) -> Scenario:
-    root()
-    tree = with_files(apply_settings(tree, settings))
-    _plug_in(tree)
-    if own := find(tree, ("catalog",)):
+    scenario_model()
+    tree = with_absolute_paths(apply_settings(tree, settings))
+    _load_named_plugins(tree)
+    if own := find_node(tree, ("catalog",)):
         catalog = catalog.beside(own)
     draft = Draft(tree, catalog, shown)
     problems = [problem for check in READING.values() for problem in check(draft)]
@@ -228,7 +238,8 @@ def _scenario_of_draft(draft: Draft, warnings: tuple[Problem, ...]) -> Scenario:
     """The scenario of a draft in which no error was found."""
     used = {key: entry for variant in draft.variants for key, entry in variant.used.items()}
     others = tuple(
-        _scenario_of_variant(v, draft.file, tuple(warnings_of(v)), v.used) for v in draft.others
+        _scenario_of_variant(v, draft.file, tuple(variant_warnings(v)), v.used)
+        for v in draft.others
     )
     return replace(_scenario_of_variant(draft.base, draft.file, warnings, used), others=others)
 
@@ -240,14 +251,14 @@ def _scenario_of_variant(
     if draft.model is None:
         raise InvalidScenarioError(draft.problems)
     model, name = draft.model, draft.name
-    bare = without(with_defaults(draft.tree, model), () if name == BASE else ("what_if",))
-    decided = origins(with_defaults(draft.full, model))
-    return Scenario(model, resolved(bare, used), decided, name, (), warnings, shown)
+    bare = without_keys(with_defaults(draft.tree, model), () if name == BASE else ("what_if",))
+    decided = value_origins(with_defaults(draft.full, model))
+    return Scenario(model, resolved_to_dict(bare, used), decided, name, (), warnings, shown)
 
 
-def _plug_in(tree: TreeNode) -> None:
+def _load_named_plugins(tree: TreeNode) -> None:
     """Run the plug-ins that are named, once each, before anything is checked."""
-    named = find(tree, ("plugins",))
+    named = find_node(tree, ("plugins",))
     for node in named.items if named else ():
-        if node.word:
-            load_file(File(node.word), node.spot)
+        if node.text_value:
+            load_plugin_file(File(node.text_value), node.spot)

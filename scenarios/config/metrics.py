@@ -11,12 +11,21 @@ from ...sim.metric import find_metric as named_of
 from .later import planned_release
 from .settings import known_workloads
 
-__all__ = ["LAST", "METRICS", "PERCENTILE", "SPREAD", "Metric", "known_metrics", "metric", "named"]
+__all__ = [
+    "LAST",
+    "METRICS",
+    "PERCENTILE",
+    "SPREAD",
+    "Metric",
+    "known_metrics",
+    "parse_metric",
+    "register_metric",
+]
 
 METRICS: dict[str, Metric] = {}
 
 
-def metric(
+def register_metric(
     name: str,
     unit: str,
     definition: str,
@@ -46,7 +55,7 @@ def known_metrics() -> dict[str, Metric]:
     return {m.name: m for m in declared} | METRICS
 
 
-def named(text: str) -> tuple[Metric, str, str]:
+def parse_metric(text: str) -> tuple[Metric, str, str]:
     """A metric, the component or metric name as written, and the statistic.
 
     Of one of several jobs, its name stands before it: ``a.iteration_time.p50``.
@@ -58,11 +67,11 @@ def named(text: str) -> tuple[Metric, str, str]:
 
     Examples
     --------
-    >>> named("nic.utilization.p95")[1:]
+    >>> parse_metric("nic.utilization.p95")[1:]
     ('nic.utilization', 'p95')
-    >>> named("a.iteration_time.p95")[1:]
+    >>> parse_metric("a.iteration_time.p95")[1:]
     ('a.iteration_time', 'p95')
-    >>> named("iteraton_time.p95")
+    >>> parse_metric("iteraton_time.p95")
     Traceback (most recent call last):
     ValueError: no metric named 'iteraton_time.p95'; did you mean 'iteration_time.p95'?; see: ...
     """
@@ -86,49 +95,49 @@ def named(text: str) -> tuple[Metric, str, str]:
 
 
 METRICS |= {m.name: m for m in COMMON}
-metric(
+register_metric(
     "completion_time",
     "s",
     "From when a job arrives to its last end, what it waits for its components included.",
     (),
     "lower",
 )
-metric(
+register_metric(
     "cost_per_million_tokens",
     "USD",
     "Prices of cost.items times the mean time of a token (1 / tokens_per_second), times a million.",
     (),
     "lower",
 )
-metric(
+register_metric(
     "cost_per_hour",
     "USD",
     "Prices of cost.items for all machines, an hour; no idle time.",
     (),
     "lower",
 )
-metric(
+register_metric(
     "cost",
     "USD",
     "Of one of several jobs: its share of all GPUs, times their prices, times its makespan.",
     (),
     "lower",
 )
-metric(
+register_metric(
     "gpu_time_per_million_tokens",
     "s",
     "GPUs times the mean time of a token (1 / tokens_per_second), times a million.",
     (),
     "lower",
 )
-metric(
+register_metric(
     "gpu.power",
     "W",
     "Board power of all GPUs at full load, as their catalog entry says it: a bound, not measured.",
     ("bound",),
     "lower",
 )
-metric(
+register_metric(
     "hil.*.error",
     "",
     "(predicted - measured) / measured, its size; of a component's ops, or of iteration_time.",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .schema import REQUIRED, Section, refusal
+from .schema import REQUIRED, Section, validation_error
 
 NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(\D.*?)?\s*")
 DIGITS = 6  # of a value that is drawn or spaced; what nobody would write has no meaning
@@ -37,7 +37,7 @@ class Amount:
     def of(self, number: Decimal) -> Scalar:
         """Another number, written like this one.
 
-        >>> amount("100 Gb/s").of(Decimal("250")), amount(8).of(Decimal(16))
+        >>> parse_amount("100 Gb/s").of(Decimal("250")), parse_amount(8).of(Decimal(16))
         ('250 Gb/s', 16)
         """
         whole = number == number.to_integral_value()
@@ -47,7 +47,7 @@ class Amount:
         return f"{shown} {self.unit}".rstrip()
 
 
-def amount(written: object) -> Amount:
+def parse_amount(written: object) -> Amount:
     """Read a number with or without its unit.
 
     Raises
@@ -111,7 +111,7 @@ class Range:
     def at(self, share: float) -> Scalar:
         """The value that lies at a share of the way, from 0 to 1.
 
-        >>> Range(amount("1 us"), amount("100 us"), log=True).at(0.5)
+        >>> Range(parse_amount("1 us"), parse_amount("100 us"), log=True).at(0.5)
         '10 us'
         """
         low, high = float(self.low.number), float(self.high.number)
@@ -126,7 +126,7 @@ def _shortest_decimal(number: float) -> Decimal:
     return Decimal(f"{number:.{DIGITS}g}")
 
 
-class Between(Section):
+class RangeSection(Section):
     """A range of values."""
 
     from_: Annotated[str | int | float, Field(alias="from")] = REQUIRED
@@ -151,14 +151,16 @@ def read_vary(data: Any, context: Any = None) -> Vary:
         return _read_list(data)
     if not isinstance(data, dict):
         message = f"'{data}' is no list of values; write it like [1, 2, 4] or {{from: 1, to: 4}}"
-        raise refusal("vary", message, value=data)
-    model = Between.model_validate(data, context=context)
+        raise validation_error("vary", message, value=data)
+    model = RangeSection.model_validate(data, context=context)
     low, high = _read_end("from", model.from_), _read_end("to", model.to)
     if low.unit != high.unit:
         message = f"'{model.to}' and '{model.from_}' have different units; write both in one"
-        raise refusal("vary", message, "to", model.to)
+        raise validation_error("vary", message, "to", model.to)
     if low.number >= high.number:
-        raise refusal("vary", f"'{model.to}' must be above '{model.from_}'", "to", model.to)
+        raise validation_error(
+            "vary", f"'{model.to}' must be above '{model.from_}'", "to", model.to
+        )
     if model.log is not None:
         return _values_by_factor(low, high, model)
     return Range(low, high) if model.step is None else _values_by_step(low, high, model)
@@ -166,17 +168,21 @@ def read_vary(data: Any, context: Any = None) -> Vary:
 
 def _read_list(data: Any) -> Values:
     if not data:
-        raise refusal("vary", "the list of values is empty; write one at least", value=data)
+        raise validation_error(
+            "vary", "the list of values is empty; write one at least", value=data
+        )
     if len({repr(v) for v in data}) < len(data):
         twice = next(v for i, v in enumerate(data) if v in data[:i])
-        raise refusal("vary", f"'{twice}' is in the list twice; keep one of them", value=data)
+        raise validation_error(
+            "vary", f"'{twice}' is in the list twice; keep one of them", value=data
+        )
     return Values(tuple(data), _is_ascending(data))
 
 
 def _is_ascending(values: Any) -> bool:
     """Whether values are ascending numbers."""
     try:
-        read = [amount(v) for v in values]
+        read = [parse_amount(v) for v in values]
     except ValueError:
         return False
     rising = all(a.number < b.number for a, b in pairwise(read))
@@ -185,33 +191,37 @@ def _is_ascending(values: Any) -> bool:
 
 def _read_end(key: str, written: object) -> Amount:
     try:
-        return amount(written)
+        return parse_amount(written)
     except ValueError as error:
-        raise refusal("vary", str(error), key, written) from error
+        raise validation_error("vary", str(error), key, written) from error
 
 
-def _values_by_step(low: Amount, high: Amount, model: Between) -> Values:
+def _values_by_step(low: Amount, high: Amount, model: RangeSection) -> Values:
     step = _read_end("step", model.step)
     if step.unit != low.unit or step.number <= 0:
         message = f"'{model.step}' is no step from '{model.from_}'; write one above 0 in its unit"
-        raise refusal("vary", message, "step", model.step)
+        raise validation_error("vary", message, "step", model.step)
     count = (high.number - low.number) / step.number
     if count != count.to_integral_value():
         last = low.of(low.number + int(count) * step.number)
         message = f"steps of '{model.step}' do not reach '{model.to}'; the last one is '{last}'"
-        raise refusal("vary", message, "step", model.step)
+        raise validation_error("vary", message, "step", model.step)
     if count >= MOST:
         message = f"{int(count) + 1} values; take at most {MOST}"
-        raise refusal("vary", message, "step", model.step)
+        raise validation_error("vary", message, "step", model.step)
     numbers = (low.number + i * step.number for i in range(int(count) + 1))
     return Values(tuple(low.of(n) for n in numbers), ordered=True)
 
 
-def _values_by_factor(low: Amount, high: Amount, model: Between) -> Vary:
+def _values_by_factor(low: Amount, high: Amount, model: RangeSection) -> Vary:
     if model.step is not None:
-        raise refusal("vary", "'step' and 'log' exclude each other; keep one", "log", model.log)
+        raise validation_error(
+            "vary", "'step' and 'log' exclude each other; keep one", "log", model.log
+        )
     if low.number <= 0:
-        raise refusal("vary", f"'{model.from_}' must be above 0 with 'log'", "from", model.from_)
+        raise validation_error(
+            "vary", f"'{model.from_}' must be above 0 with 'log'", "from", model.from_
+        )
     whole = Range(low, high, log=True)
     if model.log is True:
         return whole

@@ -14,8 +14,8 @@ from pydantic import Field, ValidationInfo, create_model
 
 from ...models.parts import PARTS
 from ...sim.units import Bytes, Watts
-from .schema import Section, refusal
-from .settings import known_backends, schema_of, settings_of
+from .schema import Section, validation_error
+from .settings import backend_settings_model, constructor_model, known_backends
 
 Whole = Annotated[int, Field(ge=0)]
 
@@ -118,7 +118,7 @@ class _Kinds(Mapping[str, PartKind]):
 def _registered_kind(name: str) -> PartKind:
     made = PARTS[name]
     told = (made.__doc__ or "").strip().partition("\n")[0]
-    return PartKind(schema_of(made, optional=True), help=told, priced_by=made.priced_by)
+    return PartKind(constructor_model(made, optional=True), help=told, priced_by=made.priced_by)
 
 
 KINDS: Mapping[str, PartKind] = _Kinds()
@@ -164,7 +164,7 @@ class Part:
         >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).of("nic")
         {'bandwidth': 25000000000.0}
         """
-        taken = settings_of(backend).model_fields
+        taken = backend_settings_model(backend).model_fields
         return {k: v for k, v in self.settings.items() if k in taken}
 
 
@@ -203,7 +203,7 @@ def _fields_of_model(model: type[Section]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Join:
+class PartLink:
     """What joins two kinds of parts inside a machine.
 
     Parameters
@@ -222,7 +222,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Override:
+class ComponentOverride:
     """How single components differ from the others.
 
     Parameters
@@ -249,7 +249,7 @@ class _Override(Section):
 
 
 @cache
-def join_model() -> type[Section]:
+def part_link_model() -> type[Section]:
     """The model of one of ``links`` as a file writes it."""
     own: dict[str, Any] = {
         "from_": (str, Field(alias="from", description=f"A part: {', '.join(node_parts())}.")),
@@ -260,32 +260,32 @@ def join_model() -> type[Section]:
         ),
     }
     rest = _fields_of_model(entry_model("link"))
-    return create_model("link", __base__=Section, __doc__=Join.__doc__, **own, **rest)
+    return create_model("link", __base__=Section, __doc__=PartLink.__doc__, **own, **rest)
 
 
-def override_model() -> type[Section]:
+def component_override_model() -> type[Section]:
     """The model of one override as a file writes it."""
     return _Override
 
 
-def read_join(data: Any, info: ValidationInfo) -> Join:
+def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
     """One of ``links``."""
     if not isinstance(data, dict):
         message = "a link has keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
-        raise refusal("mapping", message, value=data)
-    model: Any = join_model().model_validate(data, context=info.context)
+        raise validation_error("mapping", message, value=data)
+    model: Any = part_link_model().model_validate(data, context=info.context)
     given = {k: v for k, v in model if v is not None and k not in ("from_", "to", "via")}
-    return Join(model.from_, model.to, Part("link", model.via or "", 1, given))
+    return PartLink(model.from_, model.to, Part("link", model.via or "", 1, given))
 
 
-def read_override(data: Any, info: ValidationInfo) -> Override:
+def read_component_override(data: Any, info: ValidationInfo) -> ComponentOverride:
     """One of ``cluster.override``."""
-    return Override(**dict(_Override.model_validate(data, context=info.context)))
+    return ComponentOverride(**dict(_Override.model_validate(data, context=info.context)))
 
 
 def _backend_settings(backends: tuple[str, ...]) -> list[type[Section]]:
     known = known_backends()
-    return [settings_of(name, optional=True) for name in backends if name in known]
+    return [backend_settings_model(name, optional=True) for name in backends if name in known]
 
 
 def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
@@ -294,7 +294,7 @@ def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
         return Part(kind, data)
     if not isinstance(data, dict):
         message = f"a {kind} has keys; write it like {{model: NAME, count: 8}}"
-        raise refusal("mapping", message, value=data)
+        raise validation_error("mapping", message, value=data)
     model = part_model(kind).model_validate(data, context=info.context)
     given = {k: v for k, v in model if v is not None and k not in OWN}
     return Part(kind, model.model or "", model.count, given)  # type: ignore[attr-defined]

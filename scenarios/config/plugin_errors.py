@@ -25,11 +25,11 @@ def _bad_yield_message(error: BaseException) -> str:
     )
 
 
-def blamed(error: BaseException) -> str:
+def message_naming_plugin(error: BaseException) -> str:
     """A message that names the plug-in and line an unexpected error came from; "" for none."""
     told, step = _bad_yield_message(error), error.__traceback__
     if error.__cause__ is not None:  # SimPy raises the error of a process again
-        told = told or blamed(error.__cause__)
+        told = told or message_naming_plugin(error.__cause__)
     while step is not None and not told:
         name = step.tb_frame.f_globals.get("__name__", "")
         if name.startswith(PREFIX):
@@ -40,9 +40,11 @@ def blamed(error: BaseException) -> str:
     return told
 
 
-def inside(error: BaseException) -> TracebackType | None:
+def traceback_inside_plugin(error: BaseException) -> TracebackType | None:
     """The steps of an error from where it entered a plug-in; None where it did not."""
     step = error.__traceback__
     while step is not None and not step.tb_frame.f_globals.get("__name__", "").startswith(PREFIX):
         step = step.tb_next
-    return step or (inside(error.__cause__) if error.__cause__ is not None else None)
+    return step or (
+        traceback_inside_plugin(error.__cause__) if error.__cause__ is not None else None
+    )

@@ -24,14 +24,14 @@ from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
 from ...sim.process import PROCESSES
 from ...sim.workload import WORKLOADS, Workload
-from .part_specs import OURS, entry_model, join_model, part_model
+from .part_specs import OURS, entry_model, part_link_model, part_model
 from .plugin_errors import PREFIX
-from .problems import InvalidScenarioError, Problem, Spot
-from .schema import root
-from .settings import schema_of, settings_of
+from .problems import FilePosition, InvalidScenarioError, Problem
+from .schema import scenario_model
+from .settings import backend_settings_model, constructor_model
 
 
-def load_file(file: Path, spot: Spot) -> None:
+def load_plugin_file(file: Path, spot: FilePosition) -> None:
     """Run a plug-in once in a process.
 
     Parameters
@@ -58,7 +58,7 @@ def load_file(file: Path, spot: Spot) -> None:
         message = f"plug-in '{file.name}' is no Python file; give one that ends in .py"
         raise InvalidScenarioError([Problem("plug-in", message, spot)])
     module = importlib.util.module_from_spec(found)
-    _take_back(file)  # it was edited since
+    _unregister_plugin_file(file)  # it was edited since
     before = _registered_names()
     sys.modules[name] = module  # before it runs: what it defines can then be pickled
     try:
@@ -66,38 +66,38 @@ def load_file(file: Path, spot: Spot) -> None:
         _registered[file] = _registered_names() - before
         _check_plugin(file, spot)
     except InvalidScenarioError:
-        unload(file)
+        unload_plugin_file(file)
         raise
     except Exception as error:
         message = _failure_message(file.name, error)
         _registered[file] = _registered_names() - before
-        unload(file)
+        unload_plugin_file(file)
         raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
     finally:
-        _forget_models()
+        _clear_cached_models()
 
 
-def unload(file: Path) -> None:
+def unload_plugin_file(file: Path) -> None:
     """Take away what a file put into the tables, as if it had not been run; for tests, too.
 
     Sections, types of workload and metrics of its stay.
     """
-    _take_back(file)
+    _unregister_plugin_file(file)
     for name, module in list(sys.modules.items()):
         if name.startswith(PREFIX) and getattr(module, "__file__", None) == str(file):
             del sys.modules[name]
-    _forget_models()
+    _clear_cached_models()
 
 
-def _take_back(file: Path) -> None:
+def _unregister_plugin_file(file: Path) -> None:
     for table, name in _registered.pop(file, ()):
-        tables()[table].pop(name, None)
+        plugin_registries()[table].pop(name, None)
 
 
-def _check_plugin(file: Path, spot: Spot) -> None:
+def _check_plugin(file: Path, spot: FilePosition) -> None:
     """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
     for table, name in sorted(_registered[file]):
-        made = tables()[table][name]
+        made = plugin_registries()[table][name]
         if table == "section":
             continue
         try:
@@ -107,7 +107,7 @@ def _check_plugin(file: Path, spot: Spot) -> None:
             if made in PARTS.values() and name in OURS:
                 raise TypeError("there is such a kind of part already; take another name")
             _check_callables(table, made)
-            schema_of(made)
+            constructor_model(made)
         except (TypeError, NameError, ValueError) as error:
             message = f"plug-in '{file.name}': {table} '{name}': {error}"
             raise InvalidScenarioError([Problem("plug-in", message, spot)]) from error
@@ -160,7 +160,7 @@ UNWRITTEN = (
 )
 
 
-def tables() -> dict[str, dict[str, Any]]:
+def plugin_registries() -> dict[str, dict[str, Any]]:
     """Tables that plug-ins may add to, by the kind of thing they hold."""
     algorithms = {f"algorithm of {name}": table for name, table in ALGORITHMS.items()}
     return {
@@ -179,7 +179,7 @@ _registered: dict[Path, set[tuple[str, str]]] = {}
 
 
 def _registered_names() -> set[tuple[str, str]]:
-    return {(table, name) for table, names in tables().items() for name in names}
+    return {(table, name) for table, names in plugin_registries().items() for name in names}
 
 
 def _failure_message(name: str, error: BaseException) -> str:
@@ -192,7 +192,13 @@ def _failure_message(name: str, error: BaseException) -> str:
     return f"plug-in '{name}' fails{where}: {type(error).__name__}: {error}; mend it or take it out"
 
 
-def _forget_models() -> None:
+def _clear_cached_models() -> None:
     """Forget the models derived from names that were known before."""
-    for derived in (settings_of, entry_model, part_model, join_model, root):
+    for derived in (
+        backend_settings_model,
+        entry_model,
+        part_model,
+        part_link_model,
+        scenario_model,
+    ):
         derived.cache_clear()

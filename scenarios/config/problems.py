@@ -14,7 +14,7 @@ WIDEST = 100  # columns of an excerpt
 
 
 @dataclass(frozen=True)
-class Spot:
+class FilePosition:
     """A place in a file, with the line it stands on.
 
     Parameters
@@ -50,7 +50,7 @@ class Problem:
 
     Examples
     --------
-    >>> spot = Spot("s.yaml", 17, 3, 5, "  node:", "cluster.nodes")
+    >>> spot = FilePosition("s.yaml", 17, 3, 5, "  node:", "cluster.nodes")
     >>> print(Problem("missing", "'nodes' is missing", spot))
     error 'nodes' is missing
       s.yaml:17:3  cluster.nodes
@@ -60,7 +60,7 @@ class Problem:
 
     kind: str
     message: str
-    spot: Spot
+    spot: FilePosition
     severity: str = "error"
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Problem:
         }
 
 
-def _source_excerpt(spot: Spot) -> list[str]:
+def _source_excerpt(spot: FilePosition) -> list[str]:
     if not spot.width:
         return []
     text, start = _cut_line(spot.text.expandtabs(1), spot.column - 1)
@@ -109,25 +109,25 @@ class InvalidScenarioError(ScenarioError):
     """
 
     def __init__(self, problems: Iterable[Problem]):
-        found = in_order(problems)
+        found = distinct_in_file_order(problems)
         super().__init__(found)
         self.problems = found
 
     def __str__(self) -> str:
-        return rendered(self.problems)
+        return problems_text(self.problems)
 
     def facts(self) -> list[dict[str, str | int]]:
         """The problems shown, as ``--json`` prints them."""
         return [p.facts() for p in self.problems[:AT_MOST]]
 
 
-def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def distinct_in_file_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Problems without duplicates, in the order of the file."""
     unique = dict.fromkeys(problems)
     return tuple(sorted(unique, key=lambda p: (p.spot.file, p.spot.line, p.spot.column)))
 
 
-def rendered(problems: Sequence[Problem]) -> str:
+def problems_text(problems: Sequence[Problem]) -> str:
     """At most 20 problems as text, and how many more there are."""
     lines = [str(p) for p in problems[:AT_MOST]]
     rest = len(problems) - AT_MOST
@@ -136,14 +136,14 @@ def rendered(problems: Sequence[Problem]) -> str:
     return "\n".join(lines)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def did_you_mean_text(name: str, known: Iterable[str]) -> str:
     """``; did you mean 'x'?`` where something is near, else what there is.
 
-    >>> nearest("bandwith", ["bandwidth", "latency"])
+    >>> did_you_mean_text("bandwith", ["bandwidth", "latency"])
     "; did you mean 'bandwidth'?"
-    >>> nearest("h100", ["a100-sxm4-80g", "h100-sxm5-80g"])
+    >>> did_you_mean_text("h100", ["a100-sxm4-80g", "h100-sxm5-80g"])
     "; did you mean 'h100-sxm5-80g'?"
-    >>> nearest("colour", ["bandwidth", "latency"])
+    >>> did_you_mean_text("colour", ["bandwidth", "latency"])
     '; known here: bandwidth, latency'
     """
     names = list(known)

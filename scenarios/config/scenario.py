@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ScenarioError
 from ...sim.sampling import MAIN
-from .problems import Problem, Spot, nearest
-from .reading.files import bare, contents
-from .reading.tree import Plain, Source, from_value, merge, to_dict
+from .problems import FilePosition, Problem, did_you_mean_text
+from .reading.files import file_digests_by_setting, with_bare_file_names
+from .reading.tree import NumberSource, Plain, merge_layers, to_dict, tree_from_value
 
 if TYPE_CHECKING:
     from .binding import Binding
     from .schema import Section
     from .sections.cluster import ClusterSection
-    from .sections.cost import Cost
+    from .sections.cost import CostSection
     from .sections.expect import Expectation
     from .sections.jobs import JobSection
-    from .sections.placement import Placement
-    from .sections.processes import Steering
+    from .sections.placement import PlacementSection
+    from .sections.processes import ProcessBinding
     from .sections.report import ReportSection
     from .sections.run import RunSection
     from .sections.what_if import VariantSection
@@ -47,7 +47,7 @@ class Origin:
     text: str
     layer: str
     where: str = ""
-    source: Source | None = None
+    source: NumberSource | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,11 +94,11 @@ class Scenario:
     @property
     def jobs(self) -> Mapping[str, JobSection]:
         """Jobs by name: those of ``jobs``, or the one that ``workload`` is short for."""
-        from .sections.jobs import only
+        from .sections.jobs import single_job
 
         several: Mapping[str, JobSection] = self.section("jobs")
         top = (self.section(key) for key in ("workload", "placement", "processes", "ops"))
-        return several or {MAIN: only(*top)}
+        return several or {MAIN: single_job(*top)}
 
     @property
     def workload(self) -> WorkloadSection:
@@ -118,15 +118,15 @@ class Scenario:
         return backends
 
     @property
-    def processes(self) -> tuple[Steering, ...]:
+    def processes(self) -> tuple[ProcessBinding, ...]:
         """Processes that change the machine or the work during a run."""
-        processes: tuple[Steering, ...] = self.section("processes")
+        processes: tuple[ProcessBinding, ...] = self.section("processes")
         return processes
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> PlacementSection:
         """The placement of ranks and of their state."""
-        placement: Placement = self.section("placement")
+        placement: PlacementSection = self.section("placement")
         return placement
 
     @property
@@ -142,9 +142,9 @@ class Scenario:
         return expect
 
     @property
-    def cost(self) -> Cost | None:
+    def cost(self) -> CostSection | None:
         """Prices; None where the file has none."""
-        cost: Cost | None = self.section("cost")
+        cost: CostSection | None = self.section("cost")
         return cost
 
     @property
@@ -174,9 +174,9 @@ class Scenario:
         kept = tuple(o for o in self.others if o.variant == variant)
         if not kept:
             known = [o.variant for o in self.others]
-            raise ScenarioError(f"no variant named '{variant}'{nearest(variant, known)}")
+            raise ScenarioError(f"no variant named '{variant}'{did_you_mean_text(variant, known)}")
         told = self.resolved()
-        told["what_if"] = [flattened(told["what_if"], variant)]
+        told["what_if"] = [variant_with_uses_merged(told["what_if"], variant)]
         return replace(self, plain=told, others=kept)
 
     def place(self, path: str) -> str:
@@ -199,29 +199,35 @@ class Scenario:
             told.pop(key, None)
         for key in ("workers", "time_limit", "memory"):
             told.get("run", {}).pop(key, None)
-        whole = {"variant": self.variant, "files": contents(told), **bare(told)}
+        whole = {
+            "variant": self.variant,
+            "files": file_digests_by_setting(told),
+            **with_bare_file_names(told),
+        }
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
     def settings(self) -> dict[str, Any]:
         """Every checked value in SI, by dotted path; for tables."""
-        return flat(self.model)
+        return values_by_dotted_path(self.model)
 
 
-def flattened(entries: list[Plain], name: str) -> Plain:
+def variant_with_uses_merged(entries: list[Plain], name: str) -> Plain:
     """One entry of ``what_if`` with all that it uses written into it.
 
     >>> a, b = {"name": "a", "set": {"x": 1, "y": 1}}, {"name": "b", "use": ["a"], "set": {"x": 2}}
-    >>> flattened([a, b], "b")
+    >>> variant_with_uses_merged([a, b], "b")
     {'name': 'b', 'set': {'x': 2, 'y': 1}}
     """
     entry = next(e for e in entries if e["name"] == name)
-    own = from_value({k: v for k, v in entry.items() if k != "use"}, Spot(""), "")
+    own = tree_from_value({k: v for k, v in entry.items() if k != "use"}, FilePosition(""), "")
     for other in reversed(entry.get("use", ())):
-        own = merge(from_value(flattened(entries, other), Spot(""), ""), own)
+        own = merge_layers(
+            tree_from_value(variant_with_uses_merged(entries, other), FilePosition(""), ""), own
+        )
     return to_dict(own)
 
 
-def flat(value: Any, path: str = "") -> dict[str, Any]:
+def values_by_dotted_path(value: Any, path: str = "") -> dict[str, Any]:
     """Nested models, mappings and sequences as one mapping of dotted paths."""
     from pydantic import BaseModel
 
@@ -237,5 +243,5 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
         return {path: value}
     found: dict[str, Any] = {}
     for key, below in inner.items():
-        found |= flat(below, f"{path}.{key}".lstrip("."))
+        found |= values_by_dotted_path(below, f"{path}.{key}".lstrip("."))
     return found

@@ -102,7 +102,7 @@ class Section(BaseModel):
         return tuple(f.alias or name for name, f in cls.model_fields.items())
 
 
-def refusal(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
+def validation_error(kind: str, message: str, key: str = "", value: Any = None) -> ValidationError:
     """The error that a validator raises about one key below its value.
 
     Parameters
@@ -127,7 +127,7 @@ def _no_problems(tree: TreeNode, attempt: Attempt) -> Iterable[Problem]:
 
 
 @dataclass(frozen=True)
-class SectionEntry:
+class RegisteredSection:
     """A key at the top of a scenario.
 
     Parameters
@@ -148,7 +148,7 @@ class SectionEntry:
     broken: Broken
 
 
-SECTIONS: dict[str, SectionEntry] = {}
+SECTIONS: dict[str, RegisteredSection] = {}
 
 
 def register(
@@ -184,18 +184,18 @@ def register(
         raise ValueError(f"two sections are named {key!r}")
     told = help or (annotation.__doc__ or "").strip().split("\n")[0]
     named = files if callable(files) else lambda: files
-    SECTIONS[key] = SectionEntry(annotation, default, told, inherited, named, broken)
-    root.cache_clear()
+    SECTIONS[key] = RegisteredSection(annotation, default, told, inherited, named, broken)
+    scenario_model.cache_clear()
 
 
-def unregister(key: str) -> None:
+def unregister_section(key: str) -> None:
     """Take a key away again; for tests."""
     del SECTIONS[key]
-    root.cache_clear()
+    scenario_model.cache_clear()
 
 
 @cache
-def root() -> type[Section]:
+def scenario_model() -> type[Section]:
     """The model of a whole scenario, of the sections registered by now."""
     _import_sections()
     fields: dict[str, Any] = {}
@@ -224,7 +224,7 @@ def json_schema() -> dict[str, Any]:
     >>> sorted(json_schema()["required"])
     ['cluster', 'foretrace', 'name']
     """
-    return _json_schema(root())
+    return _json_schema(scenario_model())
 
 
 @lru_cache(maxsize=1)

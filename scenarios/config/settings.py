@@ -69,10 +69,10 @@ def known_workloads() -> Mapping[str, type[Workload]]:
     return WORKLOADS
 
 
-def workload_files() -> tuple[str, ...]:
+def workload_file_settings() -> tuple[str, ...]:
     """Settings of workloads that name files.
 
-    >>> workload_files()[:2]
+    >>> workload_file_settings()[:2]
     ('trace', 'starts')
     """
     known = known_workloads().values()
@@ -92,7 +92,7 @@ def _is_marked_file(hint: Any) -> bool:
 
 
 @cache
-def settings_of(name: str, *, optional: bool = False) -> type[Section]:
+def backend_settings_model(name: str, *, optional: bool = False) -> type[Section]:
     """The model of a backend's keyword arguments.
 
     Parameters
@@ -104,13 +104,13 @@ def settings_of(name: str, *, optional: bool = False) -> type[Section]:
 
     Examples
     --------
-    >>> settings_of("link").allowed()
+    >>> backend_settings_model("link").allowed()
     ('bandwidth', 'latency', 'efficiency', 'overhead')
     """
-    return schema_of(known_backends()[name], optional=optional)
+    return constructor_model(known_backends()[name], optional=optional)
 
 
-def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
+def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
     """The model of a constructor: ``__init__`` is read, the docstring gives the help texts.
 
     Parameters
@@ -124,7 +124,7 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
         An argument without an annotation.
     """
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
-    told = help_of(cls)
+    told = parameter_help_texts(cls)
     fields: dict[str, Any] = {}
     for key, parameter in inspect.signature(cls).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -134,7 +134,7 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
                 f"'{key}' of {cls.__name__}() has no annotation, so nobody knows its unit; write "
                 f"it like '{key}: ByteRate', with a type of foretrace.sim.units or a plain one"
             )
-        if hints[key] in GIVEN or _of_backends(hints[key]):
+        if hints[key] in GIVEN or _takes_backends(hints[key]):
             continue  # the run gives it, no file can
         annotation = _readable_annotation(hints[key])
         default = REQUIRED if parameter.default is parameter.empty else parameter.default
@@ -144,7 +144,7 @@ def schema_of(cls: type, *, optional: bool = False) -> type[Section]:
     return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
 
 
-def _of_backends(hint: Any) -> bool:
+def _takes_backends(hint: Any) -> bool:
     """Whether an argument is a backend, or several: one that is made of others."""
     return hint is Backend or Backend in get_args(hint)
 
@@ -165,32 +165,32 @@ def _readable_annotation(annotation: Any) -> Any:
     return annotation
 
 
-def unit_of(annotation: Any) -> Unit | None:
+def annotated_unit(annotation: Any) -> Unit | None:
     """The unit that a value of this annotation carries, if any.
 
     >>> from foretrace.sim.units import Seconds
-    >>> unit_of(Seconds | None).text
+    >>> annotated_unit(Seconds | None).text
     's'
     """
     if isinstance(annotation, Unit):
         return annotation
-    return next((u for a in get_args(annotation) if (u := unit_of(a))), None)
+    return next((u for a in get_args(annotation) if (u := annotated_unit(a))), None)
 
 
-def default_of(field: FieldInfo) -> str | int | float | None:
+def default_as_written(field: FieldInfo) -> str | int | float | None:
     """A default as a file would say it; None where a file could not."""
     value = field.default
     if not isinstance(value, str | int | float) or value == "":
         return None
-    units = (*field.metadata, unit_of(field.annotation))
+    units = (*field.metadata, annotated_unit(field.annotation))
     unit = next((u for u in units if isinstance(u, Unit)), None)
     return f"{value!r} {unit.text}" if unit and unit.text else value
 
 
-def help_of(cls: type) -> dict[str, str]:
+def parameter_help_texts(cls: type) -> dict[str, str]:
     """The help text of each parameter, from its numpydoc docstring and those it inherits from.
 
-    >>> help_of(known_backends()["link"])["latency"]
+    >>> parameter_help_texts(known_backends()["link"])["latency"]
     'To cross it once.'
     """
     found: dict[str, str] = {}

@@ -10,12 +10,12 @@ from typing import Any, Literal, Union
 from pydantic import Field, ValidationInfo, create_model
 
 from ...models.network.wiring import TOPOLOGIES, Topology
-from .schema import REQUIRED, Section, refusal
-from .settings import known_backends, schema_of
+from .schema import REQUIRED, Section, validation_error
+from .settings import constructor_model, known_backends
 
 
 @dataclass(frozen=True)
-class Joining:
+class TopologyChoice:
     """A topology by name, with its settings in SI.
 
     Parameters
@@ -42,11 +42,11 @@ def known_topologies() -> Mapping[str, type[Topology]]:
     return TOPOLOGIES
 
 
-def read_topology(data: Any, info: ValidationInfo) -> str | Joining:
+def read_topology(data: Any, info: ValidationInfo) -> str | TopologyChoice:
     """From what a file says."""
     name = data.get("use") if isinstance(data, dict) else data
     if isinstance(data, dict) and name is None:
-        raise refusal("missing-key", "'use' is missing; it names the topology", value=data)
+        raise validation_error("missing-key", "'use' is missing; it names the topology", value=data)
     known = known_topologies()
     where = "use" if isinstance(data, dict) else ""
     if not isinstance(name, str) or name not in known:
@@ -54,14 +54,14 @@ def read_topology(data: Any, info: ValidationInfo) -> str | Joining:
         near = difflib.get_close_matches(str(name), known, 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         message = f"'{written}' is not one of: {', '.join(known)}{hint}"
-        raise refusal("not-one-of", message, where, name)
+        raise validation_error("not-one-of", message, where, name)
     if not isinstance(data, dict):
         return name
     given = {k: v for k, v in data.items() if k != "use"}
-    model = schema_of(known[name], optional=True)
+    model = constructor_model(known[name], optional=True)
     if info.context is not None:
         info.context[id(data)] = ("use", *model.allowed())
-    return Joining(name, {k: v for k, v in model.model_validate(given) if v is not None})
+    return TopologyChoice(name, {k: v for k, v in model.model_validate(given) if v is not None})
 
 
 def topology_forms() -> Any:
@@ -73,7 +73,7 @@ def topology_forms() -> Any:
 
 
 def _topology_form(name: str, cls: type[Topology]) -> type[Section]:
-    model = schema_of(cls, optional=True)
+    model = constructor_model(cls, optional=True)
     own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This topology."))}
     rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
     told = (model.__doc__ or "").partition("\n")[0]

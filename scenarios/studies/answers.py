@@ -57,7 +57,7 @@ class StudyAnswer:
     @property
     def statistic(self) -> str:
         """Its statistic; "" of a single number."""
-        return statistic_in(self.metric)
+        return statistic_of_metric(self.metric)
 
     def of(self, samples: Mapping[str, Samples]) -> float:
         """Value in a run.
@@ -78,10 +78,10 @@ class StudyAnswer:
         return statistic_of(found, self.statistic)
 
 
-def statistic_in(metric: str) -> str:
+def statistic_of_metric(metric: str) -> str:
     """The statistic that a metric's full name ends in; "" for none.
 
-    >>> statistic_in("a.ttft.p99.9"), statistic_in("makespan")
+    >>> statistic_of_metric("a.ttft.p99.9"), statistic_of_metric("makespan")
     ('p99.9', '')
     """
     found = LAST.fullmatch(metric)
@@ -106,10 +106,10 @@ def answer_of(scenario: Scenario) -> StudyAnswer:
     return _study_answer(works, said.metric, "lower" if said.sign > 0 else "higher")
 
 
-def usual() -> StudyAnswer:
+def usual_trace_answer() -> StudyAnswer:
     """Answer of a trace.
 
-    >>> usual().metric
+    >>> usual_trace_answer().metric
     'iteration_time.p50'
     """
     from ..workloads.trace import TraceWorkload

@@ -39,11 +39,11 @@ def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> di
     asked: dict[str, list[tuple[Chain, Ops]]] = {}
     for graph in (g for g in graphs if g.template is None):
         for who, _, ops in questions_by_backend(graph, bound):
-            if (chain := _chain(who)) is not None and not chain.online:
-                for kind, own in _by_kind(ops):
+            if (chain := _chain_inside(who)) is not None and not chain.online:
+                for kind, own in _ops_by_component_kind(ops):
                     asked.setdefault(kind, []).append((chain, own))
     kinds = sorted(asked, key=lambda kind: (kind != "gpu", kind))
-    return {kind: _shares(asked[kind]) for kind in kinds}
+    return {kind: _link_shares(asked[kind]) for kind in kinds}
 
 
 def kernel_shares(graph: Graph, chain: Chain) -> Shares:
@@ -52,21 +52,21 @@ def kernel_shares(graph: Graph, chain: Chain) -> Shares:
     They are those of a run with this chain on its GPUs.
     """
     chain.open(System(()))
-    return _shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])
+    return _link_shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])
 
 
 def has_chain(backend: Backend) -> bool:
     """Whether a backend is a chain, also of a part that is slower than described."""
-    return _chain(backend) is not None
+    return _chain_inside(backend) is not None
 
 
-def _chain(backend: Backend) -> Chain | None:
+def _chain_inside(backend: Backend) -> Chain | None:
     if isinstance(backend, AlteredBackend):
-        return _chain(backend.inner)
+        return _chain_inside(backend.inner)
     return backend if isinstance(backend, Chain) else None
 
 
-def _by_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
+def _ops_by_component_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
     """Ops by the kind of component that is asked."""
     assert ops.at is not None  # noqa: S101  questions() places them
     kinds = np.array([c.kind for c in ops.at.system.components])[ops.at.component]
@@ -74,7 +74,7 @@ def _by_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
         yield kind, ops.part(np.flatnonzero(kinds == kind))
 
 
-def _name(text: str) -> str:
+def _op_kind_and_name(text: str) -> str:
     """Kind and name of an op of any shape; of one without a signature, its kind."""
     if ":" not in text:
         return text
@@ -82,7 +82,7 @@ def _name(text: str) -> str:
     return f"{parts.kind}:{parts.op or parts.name}"
 
 
-def _shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
+def _link_shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
     links: dict[tuple[str, str], dict[str, Any]] = {}
     alone: dict[str, dict[str, Any]] = {}
     for chain, ops in asked:
@@ -95,7 +95,7 @@ def _shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
             one["seconds"] += float(seconds[rows].sum())
             if isinstance(link, Recorded) and len(chain.links) > 1:
                 for op in largest_ops(ops, rows, seconds):
-                    found = alone.setdefault(_name(op.text), {"ops": 0, "seconds": 0.0})
+                    found = alone.setdefault(_op_kind_and_name(op.text), {"ops": 0, "seconds": 0.0})
                     found["ops"] += op.ops
                     found["seconds"] += op.seconds
     whole = sum(one["seconds"] for one in links.values()) or 1.0

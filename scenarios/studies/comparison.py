@@ -189,7 +189,7 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
 
 
 @dataclass(frozen=True)
-class _Run:
+class _ComparedRun:
     name: str
     answer: Mapping[str, str]
     points: Mapping[str, Any]
@@ -197,7 +197,7 @@ class _Run:
     folder: str = ""
 
 
-def _run_names(runs: Sequence[_Run]) -> list[str]:
+def _run_names(runs: Sequence[_ComparedRun]) -> list[str]:
     """Names of runs; those of one scenario have their folders added."""
     told = [one.name for one in runs]
     return [
@@ -206,27 +206,27 @@ def _run_names(runs: Sequence[_Run]) -> list[str]:
     ]
 
 
-def _read_run(run: Any, out: str) -> _Run:
+def _read_run(run: Any, out: str) -> _ComparedRun:
     """Summary and settings of a run."""
     from ..config.scenario import Scenario
     from .run import Study, study
 
     if isinstance(run, Study):
-        return _run_of_study(run)
+        return _compared_run_of_study(run)
     if isinstance(run, Scenario):
-        return _run_of_study(study(run))
+        return _compared_run_of_study(study(run))
     if not isinstance(run, str | os.PathLike):
         raise ScenarioError(
             f"compare: {type(run).__name__} is no run; give a study, a scenario or a saved run"
         )
     if (folder := _saved_run_path(os.fspath(run), out)) is not None:
-        return _run_of_folder(folder)
+        return _compared_run_of_folder(folder)
     from ..config.loader import load
 
-    return _run_of_study(study(load(run)))
+    return _compared_run_of_study(study(load(run)))
 
 
-def _run_of_study(done: Study) -> _Run:
+def _compared_run_of_study(done: Study) -> _ComparedRun:
     """A run that was made for this; one that could not end cannot be compared."""
     if left := done.summary.unfinished:
         raise SimulationError(
@@ -235,7 +235,7 @@ def _run_of_study(done: Study) -> _Run:
             "(run.time_limit) or less to do",
         )
     told = done.summary.to_dict()
-    return _Run(
+    return _ComparedRun(
         done.scenario.name, told["answer"], told["points"], _flat_settings(done.scenario.resolved())
     )
 
@@ -243,18 +243,18 @@ def _run_of_study(done: Study) -> _Run:
 def _saved_run_path(name: str, out: str) -> Path | None:
     """The folder of a saved run, or its summary; None where a scenario is meant."""
     from ..config.loader import LIBRARY
-    from .saved_runs import located
+    from .saved_runs import find_run_folder
 
     path = Path(name)
     if path.is_dir() or path.suffix == ".json":
         return path
     if path.exists() or path.suffix or name.startswith("foretrace:"):
         return None
-    return None if (LIBRARY / f"{name}.yaml").is_file() else located(name, Path(out))
+    return None if (LIBRARY / f"{name}.yaml").is_file() else find_run_folder(name, Path(out))
 
 
-def _run_of_folder(folder: Path) -> _Run:
-    from ..config.reading.document import read
+def _compared_run_of_folder(folder: Path) -> _ComparedRun:
+    from ..config.reading.document import read_yaml_file
     from ..config.reading.tree import to_dict
     from .run_folder import load_summary
 
@@ -262,15 +262,17 @@ def _run_of_folder(folder: Path) -> _Run:
     if summary.get("kind") == "sweep":
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
-    settings = _flat_settings(to_dict(read(kept, str(kept)))) if kept.is_file() else {}
-    return _Run(summary["name"], summary["answer"], summary["points"], settings, kept.parent.name)
+    settings = _flat_settings(to_dict(read_yaml_file(kept, str(kept)))) if kept.is_file() else {}
+    return _ComparedRun(
+        summary["name"], summary["answer"], summary["points"], settings, kept.parent.name
+    )
 
 
 def _flat_settings(told: dict[str, Any]) -> dict[str, str]:
-    from ..config.scenario import flat
+    from ..config.scenario import values_by_dotted_path
 
     kept = {k: v for k, v in told.items() if k not in APART}
-    return {setting: str(value) for setting, value in flat(kept).items()}
+    return {setting: str(value) for setting, value in values_by_dotted_path(kept).items()}
 
 
 def _differing_settings(base: Mapping[str, str], of: Mapping[str, str]) -> Told:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ..config.reading.files import content
+from ..config.reading.files import content_digest
 from ..config.scenario import Scenario
 from ..workloads.trace_files import paths
 from .building.jobs import workloads_of
@@ -14,7 +14,7 @@ from .building.jobs import workloads_of
 def trace_digest(scenario: Scenario) -> str:
     """SHA-256 of the files that the workload reads; "" where there are none."""
     names = [f for work in workloads_of(scenario).values() for f in work.needs.files]
-    contents = [content(str(path)) for name in names for path in paths(name)]
+    contents = [content_digest(str(path)) for name in names for path in paths(name)]
     return hashlib.sha256("".join(contents).encode()).hexdigest() if names else ""
 
 

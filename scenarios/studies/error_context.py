@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from ...sim.errors import SimulationError
 from ...sim.units import MAX_TICK, PICOSECOND
 from ..config.scenario import Scenario
-from .limits import TimeOver
+from .limits import TimeLimitExceeded
 
 TOLD = ("lost", "starvation")
 DAYS = MAX_TICK * PICOSECOND / 86400
@@ -26,13 +26,15 @@ def rewording_errors(scenario: Scenario, gpus: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except SimulationError as error:
-        told = reworded(error, scenario, gpus)
+        told = error_with_cure(error, scenario, gpus)
         if told is error:
             raise
         raise told from error
 
 
-def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) -> SimulationError:
+def error_with_cure(
+    error: SimulationError, scenario: Scenario, gpus: Sequence[str]
+) -> SimulationError:
     """The error with a cure in settings; as it is where no setting is to blame.
 
     Parameters
@@ -43,7 +45,7 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
     --------
     >>> from foretrace.scenarios.config.loader import load
     >>> said = "op 1 would end beyond the range of ticks; use a coarser tick"
-    >>> print(reworded(SimulationError("time overflow", said), load("first"), ()).message)
+    >>> print(error_with_cure(SimulationError("time overflow", said), load("first"), ()).message)
     op 1 would end beyond the 107 days that a run may last; a rate is too low, or a time too long
     """
     said = error.message.rpartition("; ")[0]
@@ -53,8 +55,8 @@ def reworded(error: SimulationError, scenario: Scenario, gpus: Sequence[str]) ->
     if error.kind == "memory":
         fewer = ", keep fewer rows (run.keep: ranks)" if "keep=" in error.message else ""
         return _with_message(error, f"{said}; let it end{fewer}, or allow more (run.memory)")
-    if isinstance(error, TimeOver) and error.submitted:
-        return TimeOver(error.limit, f" ({_busiest_process(error.submitted)})")
+    if isinstance(error, TimeLimitExceeded) and error.submitted:
+        return TimeLimitExceeded(error.limit, f" ({_busiest_process(error.submitted)})")
     found = [*_steering_cures(error, scenario, gpus), *_override_cures(error, scenario, gpus)]
     if error.kind not in TOLD or not found:
         return error
@@ -91,11 +93,11 @@ def _steering_cures(
         at = _component_named(error, [name for name in names if isinstance(name, str)])
         if at and steering.use != SPARE:
             where = _place_text(f"processes.{i}", scenario)
-            cure = _cure_text(steering.use, scenario, at in gpus)
+            cure = _cure_for_process(steering.use, scenario, at in gpus)
             yield f"{steering.use} has {at} ({where}): {cure}"
 
 
-def _cure_text(use: str, scenario: Scenario, gpu: bool) -> str:
+def _cure_for_process(use: str, scenario: Scenario, gpu: bool) -> str:
     if use == "degrade":
         return "say how long it 'lasts', or lower its 'slowdown'"
     if use == "fail":

@@ -18,7 +18,7 @@ Executor = Callable[["Variant"], MapFunction]
 
 
 @contextmanager
-def executor(threads: int | None = None) -> Iterator[Executor]:
+def point_map_function(threads: int | None = None) -> Iterator[Executor]:
     """Context with the map function of a point: a thread pool's where its runs are independent.
 
     Parameters
@@ -29,26 +29,26 @@ def executor(threads: int | None = None) -> Iterator[Executor]:
     --------
     >>> from ..config.loader import load
     >>> from .variants import variants
-    >>> with executor(2) as given:
+    >>> with point_map_function(2) as given:
     ...     each = given(variants(load("first"))[0])
     ...     list(each(abs, [-1, 2]))
     [1, 2]
     """
     most = len(os.sched_getaffinity(0)) if threads is None else threads
     with ThreadPoolExecutor(most) as pool:
-        yield lambda point: pool.map if most > 1 and apart(point, most) else map
+        yield lambda point: pool.map if most > 1 and runs_may_overlap(point, most) else map
 
 
 @contextmanager
-def engine_beside(engine: str) -> Iterator[None]:
+def load_engine_in_background(engine: str) -> Iterator[None]:
     """Context that loads the compiled engine meanwhile, which takes as long as reading a trace."""
     with ThreadPoolExecutor(1) as pool:
         if engine == "core":
-            pool.submit(_run_once)
+            pool.submit(_run_tiny_simulation)
         yield
 
 
-def _run_once() -> None:
+def _run_tiny_simulation() -> None:
     from ...sim.core.engine import CoreEngine
     from ...sim.engine_literal import LiteralOp, literal_components, literal_graph
 
@@ -57,7 +57,7 @@ def _run_once() -> None:
     engine.run()
 
 
-def apart(point: Variant, threads: int) -> bool:
+def runs_may_overlap(point: Variant, threads: int) -> bool:
     """True where runs of a point may go on at once: none asks a device, and memory suffices."""
     answered = point.coupled is None and not any(
         b.online for b in point.simulation.backends.values()

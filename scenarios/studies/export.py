@@ -28,13 +28,13 @@ def export_chakra(source: str, out: Path) -> list[Path]:
 def _named_graph(source: str) -> tuple[str, Graph]:
     from ...traces.formats import chakra
     from ..config.loader import LIBRARY, load
-    from ..workloads.trace_files import form_of, open_trace
+    from ..workloads.trace_files import open_trace, trace_format_of
     from .building.jobs import graph_of
 
     if Path(source).suffix in SCENARIOS or (LIBRARY / f"{source}.yaml").is_file():
         scenario = load(source)
         return scenario.name, graph_of(scenario)
-    if form_of(source) == "chakra":
+    if trace_format_of(source) == "chakra":
         return _common_prefix(source), chakra.read(source)
     return Path(source.removeprefix("foretrace:")).name.split(".")[0], open_trace(source).graph()
 

@@ -13,7 +13,7 @@ from ...sim.result import Result
 MOST = 64  # ranks that are listed: those that others wait for most
 
 
-def late_ranks(result: Result) -> dict[str, Any] | None:
+def waiting_by_rank(result: Result) -> dict[str, Any] | None:
     """Waiting by rank; None where nobody waits for a collective, or rows were not kept."""
     if result.written is None:
         return None

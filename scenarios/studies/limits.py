@@ -18,7 +18,7 @@ BYTES_PER_OP = 510.0  # at the peak of one simulation
 BYTES_PER_PROCESS = 245e6  # with nothing in it
 
 
-class TimeOver(SimulationError):  # noqa: N818  it is no fault
+class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
     """The wall time that a run was given is over."""
 
     def __init__(self, limit: Seconds, why: str = ""):
@@ -49,7 +49,7 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
         return
 
     def over(*_: object) -> None:
-        raise TimeOver(seconds)
+        raise TimeLimitExceeded(seconds)
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -60,7 +60,7 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def memory(ops: int) -> Bytes:
+def estimated_memory(ops: int) -> Bytes:
     """Memory that one process needs to simulate so many ops, about, B."""
     return BYTES_PER_PROCESS + BYTES_PER_OP * ops
 
@@ -89,7 +89,7 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     """
     from ...reports.numbers import format_quantity
 
-    there, most = allowed if allowed is not None else free_memory(), usable(allowed)
+    there, most = allowed if allowed is not None else free_memory(), usable_memory(allowed)
     if there is None or most is None or needed * processes <= most:
         return
     cure = "take fewer workers, " if processes > 1 else ""
@@ -101,7 +101,7 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     )
 
 
-def usable(allowed: Bytes | None) -> Bytes | None:
+def usable_memory(allowed: Bytes | None) -> Bytes | None:
     """Memory to plan with: the allowed amount, else most of the free one; None if unknown."""
     if allowed is not None:
         return allowed

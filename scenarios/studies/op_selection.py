@@ -16,7 +16,7 @@ FORWARD = (
 )
 
 
-def strides_of(signatures: Iterable[str]) -> dict[str, int]:
+def convolution_strides(signatures: Iterable[str]) -> dict[str, int]:
     """Strides of convolutions, which only the gradient beside them tells.
 
     Parameters
@@ -25,7 +25,7 @@ def strides_of(signatures: Iterable[str]) -> dict[str, int]:
 
     Examples
     --------
-    >>> strides_of([
+    >>> convolution_strides([
     ...     "compute:aten::convolution fp32[8x3x64x64] fp32[64x3x7x7]",
     ...     "compute:aten::convolution_backward fp32[8x64x32x32] fp32[8x3x64x64] fp32[64x3x7x7]",
     ... ])
@@ -42,7 +42,7 @@ def strides_of(signatures: Iterable[str]) -> dict[str, int]:
     return {str(s): stride for s, stride in known if stride}
 
 
-def signatures_of(file: str = "", trace: str = "") -> list[str]:
+def op_signatures(file: str = "", trace: str = "") -> list[str]:
     """Every distinct op of a scenario's workload, or of a trace.
 
     Parameters

@@ -70,7 +70,7 @@ def write_scenario(folder: Path, scenario: Scenario) -> str:
     return resolved
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Versions of ourselves, Python, and the packages whose version can change a number."""
     names = ("foretrace", "numpy", "scipy", "numba", "simpy", "pandas", "duckdb")
     return {"python": sys.version.split()[0], **{n: version(n) for n in names}}
@@ -78,19 +78,19 @@ def versions() -> dict[str, str]:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write JSON: keys in a fixed order, floats as their shortest text, null for not a number."""
-    path.write_text(json.dumps(finite(value), indent=1, sort_keys=False) + "\n")
+    path.write_text(json.dumps(with_null_for_nonfinite(value), indent=1, sort_keys=False) + "\n")
 
 
-def finite(value: Any) -> Any:
+def with_null_for_nonfinite(value: Any) -> Any:
     """The same value with null for what is not a finite number.
 
-    >>> finite({"a": (1.5, float("inf"))})
+    >>> with_null_for_nonfinite({"a": (1.5, float("inf"))})
     {'a': [1.5, None]}
     """
     if isinstance(value, Mapping):
-        return {str(k): finite(v) for k, v in value.items()}
+        return {str(k): with_null_for_nonfinite(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
+        return [with_null_for_nonfinite(v) for v in value]
     if isinstance(value, float) and not abs(value) < float("inf"):
         return None
     return value

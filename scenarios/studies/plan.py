@@ -16,14 +16,14 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
-from .building.answerers import may_chain
+from .building.answerers import may_use_chain
 from .building.jobs import graphs_of, workloads_of
-from .building.op_rules import changed
+from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
-from .limits import memory, require_memory, usable
-from .uncertainty import ErrorSources, error_sources, kind_of
+from .limits import estimated_memory, require_memory, usable_memory
+from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
 from .variant import Variant
-from .workers.workers import cores
+from .workers.workers import usable_cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
@@ -81,13 +81,13 @@ def plan(scenario: Scenario) -> Plan:
     ScenarioError, TraceError
         It cannot be run.
     """
-    sizes = {v.variant: size(v) for v in scenario.variants()}
+    sizes = {v.variant: known_size(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
     points = sweep.wanted + 1 if sweep else 0
-    processes = min(cores(), points) if sweep else 1
+    processes = min(usable_cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
-    held = memory(max(known.values())) if len(known) == len(sizes) else None
-    built = _built(scenario, held)
+    held = estimated_memory(max(known.values())) if len(known) == len(sizes) else None
+    built = _variants_that_ask_models(scenario, held)
     errors = error_sources(scenario.variants(), built)
     each = {v.variant: _count_simulations(v, errors) for v in scenario.variants()}
     made = Plan(
@@ -101,26 +101,30 @@ def plan(scenario: Scenario) -> Plan:
         op_runs=None,
         seconds=None,
         memory=None,
-        rules={v.variant: changed(graphs_of(v)) for v in scenario.variants() if _has_rules(v)},
+        rules={
+            v.variant: changed_ops_by_rule(graphs_of(v))
+            for v in scenario.variants()
+            if _has_rules(v)
+        },
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
     )
     if len(known) == len(sizes):
         made = _with_time_and_memory(made, scenario, known, each)
-    return replace(made, chains=_chains(built))
+    return replace(made, chains=_chain_shares_by_variant(built))
 
 
-def _built(scenario: Scenario, held: Bytes | None) -> list[Variant]:
+def _variants_that_ask_models(scenario: Scenario, held: Bytes | None) -> list[Variant]:
     """Variants of which a model is asked something before they run; of a sweep its first point.
 
     None where a run would not fit into memory, which is said by the plan's own numbers.
     """
-    from .variants import variants
+    from .variants import build_variants
 
-    allowed = usable(scenario.run.memory)
+    allowed = usable_memory(scenario.run.memory)
     if held is not None and allowed is not None and held > allowed:
         return []
-    return variants(scenario) if any(map(_asks_models, scenario.variants())) else []
+    return build_variants(scenario) if any(map(_asks_models, scenario.variants())) else []
 
 
 def _asks_models(scenario: Scenario) -> bool:
@@ -129,14 +133,14 @@ def _asks_models(scenario: Scenario) -> bool:
     gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
     fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
     silent = SILENT - {ROOFLINE} if fitted else SILENT
-    return may_chain(scenario) or bool(bound - silent)
+    return may_use_chain(scenario) or bool(bound - silent)
 
 
-def _chains(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:
+def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:
     """Shares of the chains of each variant."""
-    from .preflight import chains_of
+    from .preflight import chain_shares_of_point
 
-    return {p.name: told for p in built if (told := chains_of(p))}
+    return {p.name: told for p in built if (told := chain_shares_of_point(p))}
 
 
 def _with_time_and_memory(
@@ -153,11 +157,11 @@ def _with_time_and_memory(
         made,
         op_runs=float(work),
         seconds=took / made.processes,
-        memory=memory(max(ops.values())),
+        memory=estimated_memory(max(ops.values())),
     )
 
 
-def size(scenario: Scenario) -> Size | None:
+def known_size(scenario: Scenario) -> Size | None:
     """Size of a scenario's jobs; None with a process, whose ops are known only while it runs."""
     known = [workload.size() for workload in workloads_of(scenario).values()]
     if None in known:
@@ -175,16 +179,18 @@ def _graph_size(graph: Graph | None) -> Size | None:
     return Size(graph.ranks, len(graph), int(graph.ops.period.max(initial=0)) + 1)
 
 
-def ops_of(scenario: Scenario) -> int:
+def known_op_count(scenario: Scenario) -> int:
     """Number of ops as far as they are known before the run."""
-    found = size(scenario)
+    found = known_size(scenario)
     return found.ops if found else 0
 
 
 def _count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
     """Simulations of one variant: as recorded, its replicas, and those that explain it."""
     replicas = scenario.run.replicas
-    kinds = {kind_of(f"cluster.{path}.") for path in scenario.cluster.parts()} | ALWAYS
+    kinds = {
+        component_kind_of_setting(f"cluster.{path}.") for path in scenario.cluster.parts()
+    } | ALWAYS
     explain = SENSITIVITY * len(kinds) + ERRORS * errors.count
     return 1 + (replicas if replicas > 1 else 0) + explain
 
@@ -214,7 +220,7 @@ def _assumed_paths(scenario: Scenario) -> set[str]:
     }
 
 
-def guard(scenario: Scenario, processes: int, ops: int) -> None:
+def require_run_fits_memory(scenario: Scenario, processes: int, ops: int) -> None:
     """Refuse a run that would not fit into memory.
 
     Raises
@@ -223,4 +229,4 @@ def guard(scenario: Scenario, processes: int, ops: int) -> None:
         It would not.
     """
     what = f"{processes} points at once" if processes > 1 else f"{ops:,} ops"
-    require_memory(memory(ops), processes, scenario.run.memory, what)
+    require_memory(estimated_memory(ops), processes, scenario.run.memory, what)

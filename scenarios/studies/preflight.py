@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from ...sim.binding import backend_refusals
 from ...sim.graph import Graph
 from ...sim.place import place
-from ..config.binding import meant
-from ..config.hil_settings import coupled
-from ..config.problems import InvalidScenarioError, Problem, Spot
+from ..config.binding import entry_for_component
+from ..config.hil_settings import devices_drive_run
+from ..config.problems import FilePosition, InvalidScenarioError, Problem
 from ..config.scenario import Scenario
-from .building.jobs import first_of, pools_of
+from .building.jobs import first_possible_components, pools_of
 from .chain_shares import Shares, chain_shares, has_chain
 
 if TYPE_CHECKING:
@@ -41,42 +41,44 @@ def require_answers(points: Iterable[Variant]) -> None:
 
 def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
     scenario, simulation = point.scenario, point.simulation
-    if coupled(scenario):
+    if devices_drive_run(scenario):
         return  # devices answer in place of models
-    _open(point)
+    _open_backends(point)
     names = simulation.system.index
     globs = {glob: glob for glob in scenario.backends}
     alike: dict[tuple[str, str], list[str]] = {}
-    known = (g for g in _graphs(point) if g.template is None)  # not written out unless it must be
+    known = (
+        g for g in _known_placed_graphs(point) if g.template is None
+    )  # not written out unless it must be
     for _, asked, why in (r for graph in known for r in backend_refusals(graph, simulation.bound)):
-        glob = meant(globs, simulation.system.components[asked[0]], names)
+        glob = entry_for_component(globs, simulation.system.components[asked[0]], names)
         op, why = _split_message(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
-        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", _spot(scenario, path))
+        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", _setting_position(scenario, path))
 
 
-def chains_of(point: Variant) -> dict[str, Shares]:
+def chain_shares_of_point(point: Variant) -> dict[str, Shares]:
     """Shares of the links of a variant's chains, by kind of component; empty without chains."""
-    if coupled(point.scenario) or not any(map(has_chain, point.simulation.answerers)):
+    if devices_drive_run(point.scenario) or not any(map(has_chain, point.simulation.answerers)):
         return {}
-    _open(point)
-    return chain_shares(_graphs(point), point.simulation.bound)
+    _open_backends(point)
+    return chain_shares(_known_placed_graphs(point), point.simulation.bound)
 
 
 def known_graphs(point: Variant) -> list[Graph]:
     """Graphs of a point that are known before it runs, placed, its backends opened."""
-    _open(point)
-    return _graphs(point)
+    _open_backends(point)
+    return _known_placed_graphs(point)
 
 
-def _open(point: Variant) -> None:
+def _open_backends(point: Variant) -> None:
     for backend in point.simulation.answerers:
         if not backend.online:
             backend.open(point.simulation.system)
 
 
-def _graphs(point: Variant) -> list[Graph]:
+def _known_placed_graphs(point: Variant) -> list[Graph]:
     """Graphs that are known before the run, placed."""
     return [point.graph] if point.graph is not None else _placed_graphs(point)
 
@@ -87,7 +89,7 @@ def _placed_graphs(point: Variant) -> list[Graph]:
     pools = pools_of(point.scenario, system)
     for name, graph in point.built.graphs.items():
         needs = point.workloads[name].needs
-        on = next(iter(first_of(pools[name], needs, system).values()), None)
+        on = next(iter(first_possible_components(pools[name], needs, system).values()), None)
         ranks = point.scenario.jobs[name].placement.ranks or on
         if graph is not None:
             found.append(place(graph, system, ranks))
@@ -111,11 +113,11 @@ def _list_ops(ops: list[str]) -> str:
     return ", ".join(ops[:SHOWN]) + more
 
 
-def _spot(scenario: Scenario, path: str) -> Spot:
+def _setting_position(scenario: Scenario, path: str) -> FilePosition:
     """The place of a setting; the file alone where no value of it was written."""
     where = next((o.where for p, o in scenario.origins.items() if p.startswith(path)), "")
     parts = where.rsplit(":", 2)
     if len(parts) < 3:
-        return Spot(scenario.file, path=path)
+        return FilePosition(scenario.file, path=path)
     file, line, column = parts
-    return Spot(file, int(line), int(column), path=path)
+    return FilePosition(file, int(line), int(column), path=path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..config.hil_settings import section
+from ..config.hil_settings import hil_section
 from ..config.scenario import BASE, Scenario
-from .start_variation import jitter
+from .start_variation import check_jitter_interval
 
 if TYPE_CHECKING:
     from ..config.sections.jobs import JobSection
@@ -41,25 +41,25 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
         "replicas": scenario.run.replicas,
         "inputs": kinds,
         "values": listed,
-        "calibration": calibration(scenario),
-        "jitter": jitter(scenario),
+        "calibration": calibration_of_run(scenario),
+        "jitter": check_jitter_interval(scenario),
         "base": BASE,
     }
 
 
-def calibration(scenario: Scenario) -> str:
+def calibration_of_run(scenario: Scenario) -> str:
     """``blind``: nothing was taken from a measurement of what is predicted, end to end.
 
     A coupled run is no prediction of what its devices answered for.
     """
-    hil = section(scenario)
+    hil = hil_section(scenario)
     if hil is not None and hil.mode == "coupled":
         real = ", ".join(f"{s.component} ({s.driver})" for s in hil.swap)
         return f"driven by devices or their recordings: {real}; the rest is predicted"
-    return of_models(scenario)
+    return calibration_of_models(scenario)
 
 
-def replayed(scenario: Scenario, sources: Mapping[str, float]) -> bool:
+def is_pure_replay(scenario: Scenario, sources: Mapping[str, float]) -> bool:
     """Whether a run is only what was recorded, on the machine of the recording.
 
     Parameters
@@ -85,7 +85,7 @@ def _as_recorded(job: JobSection, model: str) -> bool:
     return hasattr(job.workload, "trace") and not changed and device in (None, model)
 
 
-def of_models(scenario: Scenario) -> str:
+def calibration_of_models(scenario: Scenario) -> str:
     """Calibration of the models of a scenario, whatever answers in their place."""
     fitted = [
         o for p, o in scenario.origins.items()

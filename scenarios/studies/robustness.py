@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ForetraceError
-from .accuracy.break_even import break_even
-from .samples import headline
-from .uncertainty import kind_of, predicted
-from .variant import Built, Variant
-from .variants import point
+from .accuracy.break_even import break_even_errors
+from .samples import headline_value
+from .uncertainty import component_kind_of_setting, predicted_components_by_kind
+from .variant import BuiltGraphs, Variant
+from .variants import build_variant
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -26,7 +26,7 @@ OFF = (1.1, 1 / 1.1)  # the second where the first is no value, as of an efficie
 AMOUNT = re.compile(r"(\d[\d.]*(?:[eE][+-]?\d+)?)(\s*\D.*)?")
 
 
-def defended(
+def values_with_effects(
     made: Sequence[Variant], values: Sequence[dict[str, Any]], each: MapFunction
 ) -> dict[str, Any]:
     """The values with their effects, and the break-even error of each kind of part.
@@ -39,15 +39,17 @@ def defended(
     """
     base = made[0]
     built = base.built
-    own = point(base.scenario, built)
-    was = headline(own, own.run())
+    own = build_variant(base.scenario, built)
+    was = headline_value(own, own.run())
     unsure = [v for v in values if v["kind"] in UNSURE]
     found = each(lambda v: _effect_of_value(base.scenario, built, v, was), unsure)
     effects = dict(zip((v["path"] for v in unsure), found, strict=True))
-    kinds = {kind: _components_of_kind(kind) for kind in predicted(base.simulation)}
+    kinds = {
+        kind: _components_of_kind(kind) for kind in predicted_components_by_kind(base.simulation)
+    }
     return {
         "values": [{**v, "effect": effects.get(v["path"])} for v in values],
-        "break_even": break_even(made, kinds),
+        "break_even": break_even_errors(made, kinds),
     }
 
 
@@ -59,26 +61,26 @@ def _components_of_kind(kind: str) -> Any:
 
 
 def _effect_of_value(
-    scenario: Scenario, built: Built, value: dict[str, Any], was: float
+    scenario: Scenario, built: BuiltGraphs, value: dict[str, Any], was: float
 ) -> float | None:
     """Effect of 10 % of a value on the answer."""
     from ..config.loader import with_overrides
 
     path = value["path"]
-    for text in off(value["value"]):
+    for text in values_ten_percent_off(value["value"]):
         try:
             other = with_overrides(scenario.resolved(), {path: text})
-            one = point(other, None if kind_of(path) == "gpu" else built)
-            return headline(one, one.run()) / was - 1
+            one = build_variant(other, None if component_kind_of_setting(path) == "gpu" else built)
+            return headline_value(one, one.run()) / was - 1
         except ForetraceError:
             continue  # no value of this setting
     return None
 
 
-def off(text: str) -> Iterator[str]:
+def values_ten_percent_off(text: str) -> Iterator[str]:
     """Texts of a value 10 % off; none for words and for zero.
 
-    >>> list(off("20 GB/s")), list(off("ring")), list(off("0 s"))
+    >>> tuple(list(values_ten_percent_off(text)) for text in ("20 GB/s", "ring", "0 s"))
     (['22 GB/s', '18.1818181818 GB/s'], [], [])
     """
     amount = AMOUNT.fullmatch(text)

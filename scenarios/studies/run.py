@@ -20,22 +20,30 @@ from ...sim.result import Result
 from ...sim.units import seconds
 from ...sim.workload import Samples
 from ..config.condition import Condition
-from ..config.hil_settings import coupled
+from ..config.hil_settings import devices_drive_run
 from ..config.scenario import BASE, Scenario
 from .answers import StudyAnswer, answer_of
-from .building.op_rules import changed
-from .executor import executor
-from .late_ranks import late_ranks
-from .limits import TimeOver, time_limit
+from .building.op_rules import changed_ops_by_rule
+from .executor import point_map_function
+from .late_ranks import waiting_by_rank
+from .limits import TimeLimitExceeded, time_limit
 from .map_function import MapFunction
-from .preflight import chains_of
-from .provenance import REPLAY, provenance, replayed
-from .samples import headline
-from .summary import FEWEST, Summary, Value, checked, values
-from .uncertainty import COST, ErrorSources, Tried, change, error_sources, groups, with_errors
+from .preflight import chain_shares_of_point
+from .provenance import REPLAY, is_pure_replay, provenance
+from .samples import headline_value
+from .summary import FEWEST, MetricValue, Summary, metric_values, values_with_conditions
+from .uncertainty import (
+    COST,
+    ErrorSources,
+    VariantWithErrors,
+    change_against_base,
+    components_by_kind,
+    error_sources,
+    run_with_model_errors,
+)
 from .variant import Variant
-from .variants import VariantResults, measured, variants
-from .window import window_of
+from .variants import VariantResults, build_variants, run_with_replicas
+from .window import blame_window
 
 if TYPE_CHECKING:
     from ...hil.coupling.journal import JournalEntry
@@ -110,66 +118,66 @@ def study(
 
         scenario = load(scenario)
     where = provenance(scenario)
-    under_way = _UnderWay()
+    under_way = _StudyInProgress()
     try:
-        with executor(threads) as given, time_limit(scenario.run.time_limit):
+        with point_map_function(threads) as given, time_limit(scenario.run.time_limit):
             with _devices_in_points(scenario) as drive:
-                points = variants(scenario)
+                points = build_variants(scenario)
                 errors = error_sources(scenario.variants(), points)
                 for one in map(drive, points):
-                    under_way.add(one, errors, given(one), progress)
+                    under_way.run_and_explain(one, errors, given(one), progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
-                from .robustness import defended
+                from .robustness import values_with_effects
 
                 progress("defending: each unmeasured value 10 % off, each kind of part wrong")
                 every = [m.point for m in under_way.results]
-                where |= defended(every, where["values"], given(every[0]))
-    except TimeOver:
+                where |= values_with_effects(every, where["values"], given(every[0]))
+    except TimeLimitExceeded:
         if not under_way.points:
             raise
     sources = under_way.points.get(BASE, {}).get("sources", {})
-    if where["calibration"].startswith("blind") and replayed(scenario, sources):
+    if where["calibration"].startswith("blind") and is_pure_replay(scenario, sources):
         where["calibration"] = REPLAY
-    if under_way.results and not varies(under_way.results):
+    if under_way.results and not replicas_may_differ(under_way.results):
         where["jitter"] = {"state": "unknown"}
-    left = under_way.left(scenario, where)
+    left = under_way.unfinished_variants(scenario, where)
     answer = answer_of(scenario)
     summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
     return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
 
 
 @dataclass
-class _UnderWay:
+class _StudyInProgress:
     """Study under way: a variant counts once it is measured and explained."""
 
     results: list[VariantResults] = field(default_factory=list)
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
-    base: Tried | None = None
+    base: VariantWithErrors | None = None
 
-    def add(
+    def run_and_explain(
         self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size_text(one)}")
-        self.results.append(measured(one, each))
+        self.results.append(run_with_replicas(one, each))
         progress(f"explaining {one.name}: blame, and runs with parts faster or wrong")
-        tried = with_errors(self.results[-1], errors, each)
+        tried = run_with_model_errors(self.results[-1], errors, each)
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 
-    def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
+    def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of variants that were not finished in time."""
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
         asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
-        return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
+        return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
 
 
-def varies(results: Sequence[VariantResults]) -> bool:
+def replicas_may_differ(results: Sequence[VariantResults]) -> bool:
     """Whether replicas differ, or too few were drawn to tell."""
-    return any(len(one.replicas) < FEWEST or _differ(one.replicas) for one in results)
+    return any(len(one.replicas) < FEWEST or _replicas_differ(one.replicas) for one in results)
 
 
-def _differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
+def _replicas_differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
     first = replicas[0]
     return any(
         not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
@@ -178,46 +186,48 @@ def _differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
 
 def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
     """Context of devices in points; what talks to them is imported only where there are any."""
-    if not coupled(scenario):
+    if not devices_drive_run(scenario):
         return nullcontext(lambda point: point)
-    from .accuracy.coupled_study import driven
+    from .accuracy.coupled_study import devices_driving_points
 
-    return driven(scenario)
+    return devices_driving_points(scenario)
 
 
-def _summarise_variant(tried: Tried, base: Tried, each: MapFunction) -> dict[str, Any]:
+def _summarise_variant(
+    tried: VariantWithErrors, base: VariantWithErrors, each: MapFunction
+) -> dict[str, Any]:
     """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
     of = tried.of
-    changes = what_if_faster(of, each=each)
-    metrics = checked(values(of), [e.that for e in of.point.scenario.expect])
+    changes = effect_of_faster_components(of, each=each)
+    metrics = values_with_conditions(metric_values(of), [e.that for e in of.point.scenario.expect])
     answer = of.point.answer
     if answer.metric in metrics:
-        metrics[answer.metric] = tried.widened(metrics[answer.metric])
+        metrics[answer.metric] = tried.with_model_error(metrics[answer.metric])
     if COST in metrics and answer.period:
-        metrics[COST] = tried.widened(metrics[COST], grows=True)
-    window = window_of(of.point, of.result)
+        metrics[COST] = tried.with_model_error(metrics[COST], grows=True)
+    window = blame_window(of.point, of.result)
     return {
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _judge_expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
-        **({"late": late} if (late := late_ranks(of.result)) else {}),
-        **({"rules": rules} if (rules := changed(of.point.built.graphs)) else {}),
+        **({"late": late} if (late := waiting_by_rank(of.result)) else {}),
+        **({"rules": rules} if (rules := changed_ops_by_rule(of.point.built.graphs)) else {}),
         **({"window": window.plain(of.result.tick)} if window else {}),
-        **by_job(of),
+        **blame_by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
-                     for box, t in per_period(of).items()},
+                     for box, t in activity_seconds_per_period(of).items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": of.result.sources,
-        **({"chains": chains} if (chains := chains_of(of.point)) else {}),
+        **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
             "gpus": len(of.point.simulation.system.gpus),
-            **left_out(of.result),
-            **{k: v for k, v in _workload_facts(of.point).items() if _is_plain(v)},
+            **reason_without_op_table(of.result),
+            **{k: v for k, v in _workload_facts(of.point).items() if _is_plain_value(v)},
         },
-        "settings": differences(base.of.point.scenario, of.point.scenario),
-        "change": change(base, tried),
+        "settings": setting_differences(base.of.point.scenario, of.point.scenario),
+        "change": change_against_base(base, tried),
     }  # fmt: skip
 
 
@@ -234,7 +244,7 @@ def _workload_facts(point: Variant) -> Mapping[str, object]:
     return {} if point.graph is None else point.graph.facts
 
 
-def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
+def activity_seconds_per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
     """Seconds of each rank by activity: of the mean period that counts, or of the whole run."""
     result = of.result if of.result.keep != "none" else of.result.detail
     (only, *others) = of.point.workloads.values()
@@ -244,7 +254,7 @@ def per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
     return {box: t.mean(axis=0) for box, t in activity_by_window(result, edges).items()}
 
 
-def by_job(of: VariantResults) -> dict[str, Any]:
+def blame_by_job(of: VariantResults) -> dict[str, Any]:
     """Blame of each of several jobs, and which others slowed it down."""
     if len(of.result.jobs) < 2:
         return {}
@@ -258,18 +268,20 @@ def by_job(of: VariantResults) -> dict[str, Any]:
     return {"jobs": jobs}
 
 
-def left_out(result: Result) -> dict[str, str]:
+def reason_without_op_table(result: Result) -> dict[str, str]:
     """Reason why a result has no table of ops, as an entry of its facts; {} where it has one."""
     if result.keep == "ops":
         return {}
     return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
 
 
-def _is_plain(value: object) -> bool:
+def _is_plain_value(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
 
 
-def _judge_expectations(of: VariantResults, metrics: Mapping[str, Value]) -> list[dict[str, Any]]:
+def _judge_expectations(
+    of: VariantResults, metrics: Mapping[str, MetricValue]
+) -> list[dict[str, Any]]:
     """Each condition with the value it is about; a metric that the run lacks is not met."""
     return [
         {
@@ -285,14 +297,16 @@ def _judge_expectations(of: VariantResults, metrics: Mapping[str, Value]) -> lis
     ]
 
 
-def _shortfall(that: Condition, metrics: Mapping[str, Value], answer: StudyAnswer) -> float | None:
+def _shortfall(
+    that: Condition, metrics: Mapping[str, MetricValue], answer: StudyAnswer
+) -> float | None:
     """The relative change of the answer that would meet a bar of it; None of another number."""
     if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None
     return that.limit / metrics[that.name].value - 1
 
 
-def what_if_faster(
+def effect_of_faster_components(
     of: VariantResults, factor: float = 1.1, each: MapFunction = map
 ) -> list[SpeedupEffect]:
     """Every kind of component 10 % faster, and free: by running again, unless devices drive it.
@@ -306,15 +320,15 @@ def what_if_faster(
     return faster(
         point.simulation,
         lambda s: point.on(s).run(),
-        groups(point.simulation),
+        components_by_kind(point.simulation),
         factor,
         each,
         of.result.makespan if periodic else point.answer.of(of.samples),
-        (lambda r: r.makespan) if periodic else (lambda r: headline(point, r)),
+        (lambda r: r.makespan) if periodic else (lambda r: headline_value(point, r)),
     )
 
 
-def differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
+def setting_differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
     """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
 
     The text is empty where a scenario lacks the setting; ``what_if`` is left out.

@@ -21,11 +21,18 @@ from ...reports.export.tables import write_ops
 from ...reports.run.run_page import write_report
 from ...sim.errors import ScenarioError
 from ...sim.lowering import scale_exponents_by_unit
-from ..config.hil_settings import journal_name
+from ..config.hil_settings import journal_file_name
 from ..config.scenario import Scenario
-from .answers import usual
+from .answers import usual_trace_answer
 from .digests import code_digest, trace_digest
-from .output_folder import ACCURACY, KEY, replaced_folder, versions, write_json, write_scenario
+from .output_folder import (
+    ACCURACY,
+    KEY,
+    package_versions,
+    replaced_folder,
+    write_json,
+    write_scenario,
+)
 
 if TYPE_CHECKING:
     from .run import Study
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 
 
-def key(scenario: Scenario) -> str:
+def run_key(scenario: Scenario) -> str:
     """Key of a run: a hash of all that can change its answer: scenario, trace, version, code."""
     told = {
         "scenario": scenario.digest(),
@@ -44,15 +51,15 @@ def key(scenario: Scenario) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY]
 
 
-def existing(out: Path, scenario: Scenario) -> Path | None:
+def existing_run(out: Path, scenario: Scenario) -> Path | None:
     """A run of the same key that was finished, if there is one."""
-    folder = out / scenario.name / key(scenario)
+    folder = out / scenario.name / run_key(scenario)
     if not (folder / "manifest.json").is_file():
         return None
     return None if "unfinished" in load_summary(folder) else folder
 
 
-def save(study: Study, out: Path, started: float, command: str) -> Path:
+def save_run(study: Study, out: Path, started: float, command: str) -> Path:
     """Write everything a run leaves; returns its folder.
 
     Raises
@@ -60,7 +67,7 @@ def save(study: Study, out: Path, started: float, command: str) -> Path:
     ScenarioError
         The folder cannot be written.
     """
-    name = key(study.scenario)
+    name = run_key(study.scenario)
     target = out / study.scenario.name / name
     with replaced_folder(target) as whole:
         _fill_folder(whole, study, name, started, command)
@@ -83,7 +90,7 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
         )
     _write_journals(folder, study)
     left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
-    write_json(folder / "manifest.json", manifest(study, name, started, command, left_out))
+    write_json(folder / "manifest.json", run_manifest(study, name, started, command, left_out))
 
 
 def _write_journals(folder: Path, study: Study) -> None:
@@ -91,7 +98,7 @@ def _write_journals(folder: Path, study: Study) -> None:
     for variant, entries in study.journals.items():
         from ...hil.coupling.journal import write
 
-        write(folder / journal_name(variant), entries)
+        write(folder / journal_file_name(variant), entries)
 
 
 def _write_tables(folder: Path, study: Study) -> list[str]:
@@ -105,7 +112,7 @@ def _write_tables(folder: Path, study: Study) -> list[str]:
     return left_out
 
 
-def manifest(
+def run_manifest(
     study: Study, name: str, started: float, command: str, left_out: list[str]
 ) -> dict[str, Any]:
     """Manifest: what the other files must not depend on (time, host), and what made them."""
@@ -120,16 +127,16 @@ def manifest(
         "engine": scenario.run.engine,
         "rate_scale": {v: scale_exponents_by_unit(r.system) for v, r in study.results.items()},
         "left_out": left_out,
-        "versions": versions(),
+        "versions": package_versions(),
         "host": platform.platform(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "wall_seconds": round(time.monotonic() - started, 3),
     }
 
 
-def with_answer(told: dict[str, Any]) -> dict[str, Any]:
+def summary_with_answer(told: dict[str, Any]) -> dict[str, Any]:
     """Summary with its answer; earlier versions knew only that of a trace."""
-    return {"answer": usual().to_dict(), **told}
+    return {"answer": usual_trace_answer().to_dict(), **told}
 
 
 def load_summary(run: Path) -> dict[str, Any]:
@@ -155,4 +162,4 @@ def load_summary(run: Path) -> dict[str, Any]:
         raise ScenarioError(
             f"{file}: has schema {told.get('schema')}, this version reads {SCHEMA}; run it again"
         )
-    return with_answer(told)
+    return summary_with_answer(told)

@@ -27,12 +27,12 @@ HOUR = 3600.0  # s
 WHOLE = ("makespan", "utilization", "occupancy")  # last words of what is of all jobs too
 
 
-def headline(point: Variant, result: Result) -> float:
+def headline_value(point: Variant, result: Result) -> float:
     """Value of the deciding metric in one run."""
-    return point.answer.of(decisive(point, result))
+    return point.answer.of(deciding_samples(point, result))
 
 
-def decisive(point: Variant, result: Result) -> Mapping[str, Samples]:
+def deciding_samples(point: Variant, result: Result) -> Mapping[str, Samples]:
     """Samples of the deciding metric (and those computed together with it), for replicas."""
     answer, several = point.answer, len(point.workloads) > 1
     workload = point.workloads.get(answer.job)

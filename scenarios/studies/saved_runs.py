@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.errors import ScenarioError
-from ..config.problems import nearest
+from ..config.problems import did_you_mean_text
 
 POINTS = ".points"
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedRun:
     """One run or sweep on disk.
 
     Parameters
@@ -34,7 +34,7 @@ class Saved:
         """Of the run; the folder above it is the scenario."""
         return self.folder.name
 
-    def begins(self, text: str) -> bool:
+    def name_begins_with(self, text: str) -> bool:
         """With a text: its name, or scenario/name, as ``ls`` prints it."""
         own = f"{self.folder.parent.name}/{self.name}" if "/" in text else self.name
         return own.startswith(text)
@@ -48,28 +48,28 @@ class Saved:
             "kind": told.get("kind", "run"),
             "date": told.get("date", ""),
             "seconds": told.get("wall_seconds"),
-            "bytes": size(self.folder),
+            "bytes": folder_size(self.folder),
             "folder": str(self.folder),
         }
 
 
-def saved(out: Path) -> list[Saved]:
+def saved_runs(out: Path) -> list[SavedRun]:
     """Every finished run and sweep below a folder, the newest first."""
     found = [s for file in out.glob(f"*/*/{MANIFEST}") if (s := _read_run(file)) is not None]
     found = [s for s in found if not s.name.startswith(".")]
     return sorted(found, key=lambda s: (s.manifest.get("date", ""), s.name), reverse=True)
 
 
-def _read_run(file: Path) -> Saved | None:
+def _read_run(file: Path) -> SavedRun | None:
     """A run folder; None for what is none."""
     try:
         told = json.loads(file.read_text())
     except (OSError, ValueError):
         return None
-    return Saved(file.parent, told) if isinstance(told, dict) else None
+    return SavedRun(file.parent, told) if isinstance(told, dict) else None
 
 
-def located(name: str, out: Path) -> Path:
+def find_run_folder(name: str, out: Path) -> Path:
     """The folder of a run: a path, or the beginning of its name.
 
     Parameters
@@ -85,20 +85,23 @@ def located(name: str, out: Path) -> Path:
     """
     if (Path(name) / MANIFEST).is_file():
         return Path(name)
-    known = saved(out)
+    known = saved_runs(out)
     if inside := [s.name for s in known if s.folder.parent.resolve() == Path(name).resolve()]:
         raise ScenarioError(f"{name}: holds runs and is none; give one of {', '.join(inside[:6])}")
-    fitting = [s for s in known if s.name == name] or [s for s in known if s.begins(name)]
+    fitting = [s for s in known if s.name == name] or [s for s in known if s.name_begins_with(name)]
     if len(fitting) == 1:
         return fitting[0].folder
     if fitting:
         names = ", ".join(f"{s.folder.parent.name}/{s.name}" for s in fitting[:6])
         raise ScenarioError(f"{name}: is the beginning of several runs: {names}; write more of it")
-    hint = nearest(name, [s.name for s in known]) or "; there is none, see: foretrace run --help"
+    hint = (
+        did_you_mean_text(name, [s.name for s in known])
+        or "; there is none, see: foretrace run --help"
+    )
     raise ScenarioError(f"{name}: no saved run in {out}{hint}")
 
 
-def remove(folder: Path) -> None:
+def remove_run(folder: Path) -> None:
     """Take a saved run away, and the folder of its scenario when nothing else is in it.
 
     Raises
@@ -117,22 +120,22 @@ def remove(folder: Path) -> None:
         raise ScenarioError(f"{folder}: cannot be removed ({error})") from error
 
 
-def caches(out: Path) -> Iterator[Path]:
+def sweep_cache_folders(out: Path) -> Iterator[Path]:
     """Folders in which sweeps keep the outcomes of their points, to resume."""
     yield from sorted(out.glob(f"*/{POINTS}"))
 
 
-def forget(out: Path) -> int:
+def remove_sweep_caches(out: Path) -> int:
     """Remove what sweeps keep to resume; returns how many bytes that were."""
     freed = 0
-    for folder in caches(out):
-        freed += size(folder)
+    for folder in sweep_cache_folders(out):
+        freed += folder_size(folder)
         shutil.rmtree(folder)
         if not any(folder.parent.iterdir()):
             folder.parent.rmdir()
     return freed
 
 
-def size(folder: Path) -> int:
+def folder_size(folder: Path) -> int:
     """Bytes of all files below a folder."""
     return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())

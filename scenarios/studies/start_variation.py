@@ -6,13 +6,13 @@ from typing import Any
 
 from ...models.compute.jitter import BAR, coverage, prediction_interval
 from ..config.scenario import Scenario
-from ..workloads.trace_files import open_starts
+from ..workloads.trace_files import open_process_starts
 from .summary import FEWEST
 
 UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below is not believed
 
 
-def jitter(scenario: Scenario) -> dict[str, Any]:
+def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
     """Check of the jitter's interval, as plain data.
 
     ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
@@ -22,7 +22,7 @@ def jitter(scenario: Scenario) -> dict[str, Any]:
     """
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}
-    starts = open_starts(getattr(scenario.workload, "starts", None))
+    starts = open_process_starts(getattr(scenario.workload, "starts", None))
     found = coverage(starts.steps) if starts else None
     if starts and len(starts.steps) > 1:
         low, _ = prediction_interval(starts.steps)

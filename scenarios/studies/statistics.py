@@ -14,10 +14,10 @@ def statistic_of(samples: Samples, statistic: str) -> float:
     >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
     (2.0, 4.0)
     """
-    return float(along(samples, statistic))
+    return float(statistic_along_last_axis(samples, statistic))
 
 
-def along(samples: Samples, statistic: str) -> Samples:
+def statistic_along_last_axis(samples: Samples, statistic: str) -> Samples:
     """A statistic along the last axis."""
     percentile = PERCENTILE.fullmatch(statistic)
     if percentile:

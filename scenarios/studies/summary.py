@@ -16,7 +16,7 @@ from ...sim.analysis.metrics import Samples
 from ..config.condition import Condition
 from ..config.metrics import Metric
 from .answers import StudyAnswer
-from .statistics import along, statistic_of
+from .statistics import statistic_along_last_axis, statistic_of
 from .variants import VariantResults
 
 SCHEMA = 1
@@ -25,7 +25,7 @@ FEWEST = 10  # replicas below which no interval is shown: of fewer, even the ran
 
 
 @dataclass(frozen=True)
-class Value:
+class MetricValue:
     """One number with what is known of its error.
 
     Parameters
@@ -44,21 +44,21 @@ class Value:
     met: bool | None = None
 
 
-def values(measured: VariantResults) -> dict[str, Value]:
+def metric_values(measured: VariantResults) -> dict[str, MetricValue]:
     """Every statistic of every metric of one point, by ``metric.statistic``.
 
     With enough replicas a value is their median, so that it lies within its interval; else it is
     that of the run with durations as recorded.
     """
-    by_name: dict[str, Value] = {}
+    by_name: dict[str, MetricValue] = {}
     for name, samples in measured.samples.items():
         metric = measured.metrics[name]
         replicas = [r[name] for r in measured.replicas if name in r]
         for statistic in _statistics_of(metric, name):
             key = f"{name}.{statistic}".rstrip(".")
             drawn = _statistic_of_each(replicas, statistic)
-            bounds = interval(drawn)
-            by_name[key] = Value(
+            bounds = replica_interval(drawn)
+            by_name[key] = MetricValue(
                 float(np.median(drawn))
                 if len(drawn) >= FEWEST
                 else statistic_of(samples, statistic),
@@ -79,20 +79,20 @@ def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[floa
     """Statistic of every replica; computed together where they have as many samples."""
     if len({len(samples) for samples in replicas}) != 1:
         return [statistic_of(samples, statistic) for samples in replicas]
-    numbers: list[float] = along(np.stack(replicas), statistic).tolist()
+    numbers: list[float] = statistic_along_last_axis(np.stack(replicas), statistic).tolist()
     return numbers
 
 
-def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
+def replica_interval(drawn: Sequence[float]) -> tuple[float, float] | None:
     """Bounds that hold 90 % of the replicas; None for too few of them, or where none differs.
 
     Replicas that are all equal show that no distribution is known, not that nothing varies.
 
     Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
 
-    >>> interval(range(1, 11)), interval(range(1, 10))
+    >>> replica_interval(range(1, 11)), replica_interval(range(1, 10))
     ((1.0, 10.0), None)
-    >>> interval([195.0] * 10) is None
+    >>> replica_interval([195.0] * 10) is None
     True
     """
     if len(drawn) < FEWEST or min(drawn) == max(drawn):
@@ -101,7 +101,9 @@ def interval(drawn: Sequence[float]) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def checked(known: Mapping[str, Value], conditions: Sequence[Condition]) -> dict[str, Value]:
+def values_with_conditions(
+    known: Mapping[str, MetricValue], conditions: Sequence[Condition]
+) -> dict[str, MetricValue]:
     """Values with the conditions on them."""
     out = dict(known)
     for condition in conditions:
@@ -144,7 +146,7 @@ class Summary:
             plain["answer"] = self.answer.to_dict()
         return plain if self.unfinished else {k: v for k, v in plain.items() if k != "unfinished"}
 
-    def value(self, variant: str, metric: str) -> Value:
+    def value(self, variant: str, metric: str) -> MetricValue:
         """One number of one variant.
 
         Raises
@@ -154,4 +156,4 @@ class Summary:
         """
         entry = self.points[variant]["metrics"][metric]
         bounds = entry["interval"]
-        return Value(**{**entry, "interval": tuple(bounds) if bounds else None})
+        return MetricValue(**{**entry, "interval": tuple(bounds) if bounds else None})

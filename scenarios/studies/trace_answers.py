@@ -10,13 +10,13 @@ from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
 from ..config.catalog import installed
 from ..config.part_specs import Part, entry_model
-from ..config.problems import nearest
+from ..config.problems import did_you_mean_text
 from ..config.reading.tree import to_dict
-from .building.answerers import gpu_chain
+from .building.answerers import chain_for_other_gpu
 from .chain_shares import Shares, kernel_shares
 
 
-def trace_answers(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:
+def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:
     """Shares of the links that answer for the kernels of a graph, by GPU; as a run tells them.
 
     Parameters
@@ -29,27 +29,28 @@ def trace_answers(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dic
     ScenarioError
         A name that the catalog lacks.
     """
-    here = part_of(recorded_on) if recorded_on else None
-    return {name: kernel_shares(graph, _chain(part_of(name), here)) for name in on}
+    here = catalog_gpu(recorded_on) if recorded_on else None
+    return {name: kernel_shares(graph, _chain_for_gpu(catalog_gpu(name), here)) for name in on}
 
 
-def _chain(there: Part, here: Part | None) -> Chain:
+def _chain_for_gpu(there: Part, here: Part | None) -> Chain:
     if here is not None and here.model == there.model:
         return Chain.of(Recorded())
-    return gpu_chain(there, here)
+    return chain_for_other_gpu(there, here)
 
 
-def part_of(gpu: str) -> Part:
+def catalog_gpu(gpu: str) -> Part:
     """A GPU of the catalog.
 
-    >>> part_of("a100-sxm4-80g").settings["peak_bf16"]
+    >>> catalog_gpu("a100-sxm4-80g").settings["peak_bf16"]
     312000000000000.0
     """
     catalog = installed()
     entry = catalog.entry("gpu", gpu)
     if entry is None:
         raise ScenarioError(
-            f"no gpu model named '{gpu}'{nearest(gpu, catalog.names('gpu'))}; see: foretrace "
+            f"no gpu model named '{gpu}'{did_you_mean_text(gpu, catalog.names('gpu'))}; "
+            "see: foretrace "
             "catalog gpu"
         )
     told = entry_model("gpu").model_validate(to_dict(entry))

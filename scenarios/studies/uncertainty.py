@@ -26,12 +26,18 @@ from ...sim.analysis.sensitivity import AlteredBackend, altered
 from ...sim.backend import Backend
 from ...sim.binding import bind
 from ...sim.simulation import Simulation
-from ..config.hil_settings import coupled
+from ..config.hil_settings import devices_drive_run
 from ..config.scenario import Scenario
 from .preflight import known_graphs
-from .samples import headline
-from .summary import FEWEST, Value, interval
-from .unmeasured import RATES, blind, blind_ends, blind_gpus, unmeasured
+from .samples import headline_value
+from .summary import FEWEST, MetricValue, replica_interval
+from .unmeasured import (
+    RATES,
+    has_unmeasured_gpu,
+    is_unfitted_roofline,
+    time_bounds_of_unmeasured,
+    unfitted_roofline_bounds,
+)
 from .variant import Variant
 from .variants import VariantResults
 
@@ -52,7 +58,7 @@ class ErrorSources:
     Parameters
     ----------
     parts : median relative errors by kind of part whose values say one
-    unmeasured : ends of the times of values that nobody measured: see ``unmeasured``
+    unmeasured : ends of the times of values that nobody measured: see ``time_bounds_of_unmeasured``
     families : groups of families of ops that are wrong together; one that is empty holds all
     blind : whether a GPU is of a datasheet alone
     """
@@ -71,12 +77,12 @@ class ErrorSources:
 def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ()) -> ErrorSources:
     """Sources of error of what was described, and of the doubts that backends of points have."""
     scenarios = list(scenarios)
-    parts = model_errors(scenarios)
+    parts = relative_error_by_kind(scenarios)
     return ErrorSources(
         parts,
-        unmeasured(scenarios, parts),
+        time_bounds_of_unmeasured(scenarios, parts),
         _families(points),
-        "gpu" not in parts and blind_gpus(scenarios),
+        "gpu" not in parts and has_unmeasured_gpu(scenarios),
     )
 
 
@@ -84,7 +90,9 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     """Families by the time of their ops in all points; all together where ops are not known."""
     whole: dict[str, float] = {}
     for point in points:
-        if coupled(point.scenario) or all(map(_undoubted, point.simulation.answerers)):
+        if devices_drive_run(point.scenario) or all(
+            map(_never_tells_doubts, point.simulation.answerers)
+        ):
             continue
         graphs = known_graphs(point)
         if len(graphs) < len(point.built.graphs) or any(g.template is not None for g in graphs):
@@ -96,7 +104,7 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     return (*((name,) for name in names[:ALONE]), *((rest,) if rest else ()))
 
 
-def _undoubted(backend: Backend) -> bool:
+def _never_tells_doubts(backend: Backend) -> bool:
     """Whether it never says a doubt: what lasts as recorded, or as fitted families of ops."""
     return isinstance(backend, Recorded | Families)
 
@@ -113,7 +121,7 @@ def tells_doubts(backend: Backend | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Tried:
+class VariantWithErrors:
     """Results of a variant, and its answers with each kind of part slower or faster by its error.
 
     Parameters
@@ -130,7 +138,7 @@ class Tried:
         """The number that decides, with durations as recorded."""
         return self.of.point.answer.of(self.of.samples)
 
-    def widened(self, value: Value, grows: bool = False) -> Value:
+    def with_model_error(self, value: MetricValue, grows: bool = False) -> MetricValue:
         """Value with its interval widened by the model errors of the parts.
 
         Parameters
@@ -142,13 +150,13 @@ class Tried:
         own = self.answer
         per = value.value / own if grows else 1.0
         moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
-        bounds = widened(value.value, value.interval, moved)
+        bounds = widen_interval(value.value, value.interval, moved)
         if value.interval is None and bounds[1] - bounds[0] < LEAST * abs(value.value):
             return value  # of parts that hardly matter: nothing is known of those that do
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
 
-def widened(
+def widen_interval(
     value: float, bounds: Sequence[float] | None, moved: Iterable[Sequence[float]]
 ) -> Bounds:
     """An interval and independent deviations, added as squares, each side for itself.
@@ -160,7 +168,7 @@ def widened(
 
     Examples
     --------
-    >>> widened(10.0, (7.0, 10.0), [(4.0, -4.0), (3.0, 1.0)])
+    >>> widen_interval(10.0, (7.0, 10.0), [(4.0, -4.0), (3.0, 1.0)])
     (5.0, 15.0)
     """
     a, b = bounds or (value, value)
@@ -170,46 +178,52 @@ def widened(
     return value - ((value - a) ** 2 + low) ** 0.5, value + ((b - value) ** 2 + high) ** 0.5
 
 
-def with_errors(of: VariantResults, errors: ErrorSources, each: MapFunction) -> Tried:
+def run_with_model_errors(
+    of: VariantResults, errors: ErrorSources, each: MapFunction
+) -> VariantWithErrors:
     """Run a point again with each source of error at both ends of what is known of it."""
     if of.point.coupled is not None:
-        return Tried(of)
+        return VariantWithErrors(of)
     simulation = of.point.simulation
     kinds = {
         kind: rows
-        for kind, rows in predicted(simulation).items()
+        for kind, rows in predicted_components_by_kind(simulation).items()
         if not all(tells_doubts(simulation.bound[i]) for i in rows)
     }
     ways: Ways = {
-        kind: _ends(simulation, {kind: rows}, {kind: from_median(errors.parts[kind])})
+        kind: _simulations_at_ends(
+            simulation, {kind: rows}, {kind: from_median(errors.parts[kind])}
+        )
         for kind, rows in kinds.items()
         if kind in errors.parts
     }
     for source, ends in errors.unmeasured.items():
         own = {kind: rows for kind, rows in kinds.items() if kind in ends}
         if own:
-            ways[source] = _ends(simulation, own, ends, rates_only=source == RATES)
-    if errors.blind and (rows := [i for i in kinds.get("gpu", ()) if blind(simulation.bound[i])]):
-        quick, slow = blind_ends()
+            ways[source] = _simulations_at_ends(simulation, own, ends, rates_only=source == RATES)
+    if errors.blind and (
+        rows := [i for i in kinds.get("gpu", ()) if is_unfitted_roofline(simulation.bound[i])]
+    ):
+        quick, slow = unfitted_roofline_bounds()
         ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
     for names in errors.families:
         slower, quicker = (
             simulation_with_doubts(simulation, names, p, unjudged()) for p in (END, 1 - END)
         )
-        ways[_name(names)] = slower, quicker
+        ways[_families_name(names)] = slower, quicker
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
     times = [*each(lambda s: _deciding_number(of.point.on(s)), runs)]
     pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
-    absent = {name for name in map(_name, errors.families) if len(set(pairs[name])) == 1}
-    return Tried(of, {name: pair for name, pair in pairs.items() if name not in absent})
+    absent = {name for name in map(_families_name, errors.families) if len(set(pairs[name])) == 1}
+    return VariantWithErrors(of, {name: pair for name, pair in pairs.items() if name not in absent})
 
 
-def _name(families: Sequence[str]) -> str:
+def _families_name(families: Sequence[str]) -> str:
     return f"family {', '.join(families)}"
 
 
-def _ends(
+def _simulations_at_ends(
     simulation: Simulation,
     kinds: Mapping[str, Sequence[int]],
     ends: Mapping[str, Ends],
@@ -224,7 +238,7 @@ def _ends(
 
 
 def _deciding_number(point: Variant) -> float:
-    return headline(point, point.run())
+    return headline_value(point, point.run())
 
 
 def _perturbed_simulations(simulation: Simulation) -> Ways:
@@ -246,7 +260,7 @@ def _perturbed_simulations(simulation: Simulation) -> Ways:
     return {name: (other(name, 0), other(name, 1)) for name in names}
 
 
-def change(base: Tried, of: Tried) -> dict[str, Any]:
+def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[str, Any]:
     """Change of a point against the base, with its interval.
 
     It holds jitter, over paired replicas, and the errors of the parts, the same in both.
@@ -258,18 +272,18 @@ def change(base: Tried, of: Tried) -> dict[str, Any]:
         return is_ / was - 1 if was else 0.0 if is_ == was else float("inf")
 
     drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
-    moved, held = _deviations_of_change(base, of), interval(drawn)
+    moved, held = _deviations_of_change(base, of), replica_interval(drawn)
     enough = len(drawn) >= FEWEST
     value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
     return {
         "of": answer.metric,
         "value": value,
-        "interval": widened(value, held, moved) if moved else held,
+        "interval": widen_interval(value, held, moved) if moved else held,
         "interval_of": ["jitter"] * (held is not None) + ["model"] * bool(moved),
     }
 
 
-def _deviations_of_change(base: Tried, of: Tried) -> list[Bounds]:
+def _deviations_of_change(base: VariantWithErrors, of: VariantWithErrors) -> list[Bounds]:
     """Deviations of the change by the error of each kind of part, one way and the other."""
     was, is_ = base.answer, of.answer
     pairs = [
@@ -280,7 +294,7 @@ def _deviations_of_change(base: Tried, of: Tried) -> list[Bounds]:
     return [(slow, quick) for slow, quick in found]
 
 
-def model_errors(scenarios: Iterable[Scenario]) -> dict[str, float]:
+def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
     """Relative error of each kind of part, where its values say one: the largest of all variants.
 
     What was merely written down from a datasheet, or assumed, has none.
@@ -290,17 +304,18 @@ def model_errors(scenarios: Iterable[Scenario]) -> dict[str, float]:
         error = origin.source.share if origin.source else None
         parts = path.split(".")
         if error is not None and parts[0] == "cluster" and len(parts) > 2:
-            kind = kind_of(path)
+            kind = component_kind_of_setting(path)
             found[kind] = max(found.get(kind, 0.0), error)
     return found
 
 
-def kind_of(path: str) -> str:
+def component_kind_of_setting(path: str) -> str:
     """The kind of component that a setting of the cluster is about; "" for none.
 
-    >>> kind_of("cluster.node.nic.bandwidth"), kind_of("cluster.fabric.library.step")
+    >>> settings = ("cluster.node.nic.bandwidth", "cluster.fabric.library.step")
+    >>> tuple(map(component_kind_of_setting, settings))
     ('nic', 'fabric')
-    >>> kind_of("cluster.kinds.trainer.nic.bandwidth")
+    >>> component_kind_of_setting("cluster.kinds.trainer.nic.bandwidth")
     'nic'
     """
     parts = path.split(".")
@@ -311,7 +326,7 @@ def kind_of(path: str) -> str:
     return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
 
 
-def groups(simulation: Simulation) -> dict[str, list[int]]:
+def components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
     """Components by kind, in the order in which the system lists them."""
     found: dict[str, list[int]] = {}
     for i, part in enumerate(simulation.system.components):
@@ -319,7 +334,7 @@ def groups(simulation: Simulation) -> dict[str, list[int]]:
     return found
 
 
-def predicted(simulation: Simulation) -> dict[str, list[int]]:
+def predicted_components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
     """Components by kind, but for those whose values predict nothing.
 
     Those last as recorded, or as families of ops that were fitted, which have errors of their own.
@@ -327,6 +342,6 @@ def predicted(simulation: Simulation) -> dict[str, list[int]]:
     bound = bind(simulation.system, simulation.backends)
     return {
         kind: rows
-        for kind, rows in groups(simulation).items()
+        for kind, rows in components_by_kind(simulation).items()
         if not all(isinstance(bound[i], Recorded | Families) for i in rows)
     }

@@ -25,7 +25,7 @@ OTHERS = "other"  # kernels of a GPU of which nothing was fitted
 Settings = Mapping[str, Origin]
 
 
-def unmeasured(
+def time_bounds_of_unmeasured(
     scenarios: Iterable[Scenario], known: Iterable[str] = ()
 ) -> dict[str, dict[str, Ends]]:
     """Ends of the times of each kind of component: for its unmeasured rates, and for its latencies.
@@ -38,49 +38,49 @@ def unmeasured(
     """
     found: dict[str, dict[str, Ends]] = {}
     for scenario in scenarios:
-        parts = _parts(scenario)
+        parts = _settings_by_part_path(scenario)
         library = parts.get("cluster.fabric.library", {})
         for path, settings in parts.items():
-            kind = _kind(path)
+            kind = _component_kind_of_part(path)
             if kind in (*known, "gpu"):
                 continue
-            if (ends := _rate(kind, settings, library)) is not None:
-                _widen(found.setdefault(RATES, {}), kind, ends)
-            if any(_unsure_time(name, origin) for name, origin in settings.items()):
+            if (ends := _unmeasured_rate_bounds(kind, settings, library)) is not None:
+                _widen_bounds(found.setdefault(RATES, {}), kind, ends)
+            if any(_is_unmeasured_time(name, origin) for name, origin in settings.items()):
                 found.setdefault(TIMES, {})[kind] = UNMEASURED_TIME
     return found
 
 
-def blind_gpus(scenarios: Iterable[Scenario]) -> bool:
+def has_unmeasured_gpu(scenarios: Iterable[Scenario]) -> bool:
     """Whether a GPU has peaks of a datasheet, and nobody measured what share of them is reached."""
     return any(
         "efficiency" not in settings or settings["efficiency"].source is None
         or settings["efficiency"].source.kind not in TRUSTED
         for scenario in scenarios
-        for path, settings in _parts(scenario).items()
-        if _kind(path) == "gpu" and any(
+        for path, settings in _settings_by_part_path(scenario).items()
+        if _component_kind_of_part(path) == "gpu" and any(
             o.source is not None and o.source.kind in UNSURE
             for name, o in settings.items() if name.startswith("peak_")
         )
     )  # fmt: skip
 
 
-def blind(backend: Backend | None) -> bool:
+def is_unfitted_roofline(backend: Backend | None) -> bool:
     """Whether a backend predicts kernels by a roofline that was fitted to nothing."""
     if isinstance(backend, AlteredBackend):
-        return blind(backend.inner)
+        return is_unfitted_roofline(backend.inner)
     if isinstance(backend, Chain):
-        return any(map(blind, backend.links))
+        return any(map(is_unfitted_roofline, backend.links))
     return isinstance(backend, Roofline) and not backend.families
 
 
-def blind_ends() -> tuple[float, float]:
+def unfitted_roofline_bounds() -> tuple[float, float]:
     """Factors on a blind roofline's times that hold 90 %, as rooflines of other GPUs err."""
     doubt = Doubt(ROOFLINE, "", tuple(load(OTHERS)[ROOFLINE].quantiles[""]))
     return doubt.factor(1 - END), doubt.factor(END)
 
 
-def _parts(scenario: Scenario) -> dict[str, dict[str, Origin]]:
+def _settings_by_part_path(scenario: Scenario) -> dict[str, dict[str, Origin]]:
     """Settings of each part of the cluster, by its path."""
     found: dict[str, dict[str, Origin]] = {}
     for path, origin in scenario.origins.items():
@@ -90,12 +90,13 @@ def _parts(scenario: Scenario) -> dict[str, dict[str, Origin]]:
     return found
 
 
-def _kind(path: str) -> str:
+def _component_kind_of_part(path: str) -> str:
     """Kind of component of a part.
 
-    >>> _kind("cluster.node.links.0"), _kind("cluster.kinds.store.nic"), _kind("cluster.node")
+    >>> parts = ("cluster.node.links.0", "cluster.kinds.store.nic", "cluster.node")
+    >>> tuple(map(_component_kind_of_part, parts))
     ('link', 'nic', '')
-    >>> _kind("cluster.fabric.library")
+    >>> _component_kind_of_part("cluster.fabric.library")
     'fabric'
     """
     parts = path.split(".")
@@ -103,7 +104,7 @@ def _kind(path: str) -> str:
     return {"links": "link", "library": "fabric"}.get(own[0], own[0]) if own else ""
 
 
-def _rate(kind: str, settings: Settings, library: Settings) -> Ends | None:
+def _unmeasured_rate_bounds(kind: str, settings: Settings, library: Settings) -> Ends | None:
     """Ends of the time that a part's bandwidth makes; None where it is known or the user's."""
     source = settings["bandwidth"].source if "bandwidth" in settings else None
     if source is None or source.kind not in UNSURE:
@@ -118,11 +119,11 @@ def _rate(kind: str, settings: Settings, library: Settings) -> Ends | None:
     return None if share.source.kind in TRUSTED else ASSUMED_RATE
 
 
-def _unsure_time(name: str, origin: Origin) -> bool:
+def _is_unmeasured_time(name: str, origin: Origin) -> bool:
     timed = name.partition("_")[0] in DURATIONS and not origin.text.startswith("0 ")
     return timed and origin.source is not None and origin.source.kind in UNSURE
 
 
-def _widen(found: dict[str, Ends], kind: str, ends: Ends) -> None:
+def _widen_bounds(found: dict[str, Ends], kind: str, ends: Ends) -> None:
     own = found.get(kind, ends)
     found[kind] = Ends(min(own.quick, ends.quick), max(own.slow, ends.slow))

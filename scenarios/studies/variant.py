@@ -29,14 +29,14 @@ from ...sim.system import System
 from ...sim.units import MoneyRate
 from ...sim.workload import Workload
 from ..config.scenario import Scenario
-from ..workloads.trace_files import open_starts
+from ..workloads.trace_files import open_process_starts
 from .answers import StudyAnswer
 from .building.jobs import graphs_of, pools_of, workloads_of
 from .building.op_rules import SubmissionRules
-from .building.price import price
-from .building.system import failures
+from .building.price import price_per_second
+from .building.system import components_down_at_start
 from .error_context import rewording_errors
-from .work import Dispatcher, PreparedWorkload, Waiting
+from .work import JobDispatcher, PreparedWorkload, WaitingJob
 
 if TYPE_CHECKING:
     from ..config.sections.workload import WorkloadSection
@@ -61,7 +61,7 @@ class StepVariation:
     @classmethod
     def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
         """Variation of a workload's graph and the process starts that it names."""
-        starts = open_starts(getattr(section, "starts", None))
+        starts = open_process_starts(getattr(section, "starts", None))
         return cls(graph.ops, tuple(starts.steps) if starts else ())
 
     def varied(self, graph: Graph) -> Graph:
@@ -80,7 +80,7 @@ class StepVariation:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltGraphs:
     """The graphs of a variant, as far as they are known before it runs, by job.
 
     Parameters
@@ -93,7 +93,7 @@ class Built:
     variations: Mapping[str, StepVariation]
 
     @classmethod
-    def of(cls, scenario: Scenario, on: System | None = None) -> Built:
+    def of(cls, scenario: Scenario, on: System | None = None) -> BuiltGraphs:
         """Graphs of a scenario."""
         graphs = graphs_of(scenario, on)
         sections = {name: job.workload for name, job in scenario.jobs.items()}
@@ -122,7 +122,7 @@ class Variant:
     scenario: Scenario
     graph: Graph | None
     simulation: Simulation
-    built: Built
+    built: BuiltGraphs
     answer: StudyAnswer
     coupled: CoupledDevices | None = None
 
@@ -139,18 +139,18 @@ class Variant:
     @property
     def processes(self) -> tuple[Process, ...]:
         """Processes of the run: parts that are down from the start, devices, and those named."""
-        down = failures(self.scenario, self.simulation.system)
+        down = components_down_at_start(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
         named = (
             steering.make(self.graph)
             for steering in (self.scenario.processes if self.graph is not None else ())
         )
-        return (*((Down(down),) if down else ()), *devices, *named)
+        return (*((ComponentsDown(down),) if down else ()), *devices, *named)
 
     @cached_property
     def price(self) -> MoneyRate | None:
         """USD a second for all machines; None where nothing says what things cost."""
-        return price(self.scenario)
+        return price_per_second(self.scenario)
 
     @property
     def known_graph(self) -> Graph:
@@ -210,12 +210,12 @@ class Variant:
             edit = rules.get(name)
             work = PreparedWorkload(self.workloads[name], graph, section.processes, edit)
             if any(isinstance(value, int) for value in pools[name].values()):
-                waiting.append(Waiting(Job(name, work, None, section.arrives), pools[name]))
+                waiting.append(WaitingJob(Job(name, work, None, section.arrives), pools[name]))
             else:
                 on: Any = pools[name]
                 jobs.append(Job(name, work, on or None, section.arrives))
         taken = frozenset(c for job in jobs for names in job.on.values() for c in names)
-        return jobs, [Dispatcher(waiting, taken)] if waiting else []
+        return jobs, [JobDispatcher(waiting, taken)] if waiting else []
 
     @cached_property
     def draw(self) -> Callable[[int], Result]:
@@ -246,7 +246,7 @@ class Variant:
     def _varying_backends(self) -> dict[str, Backend]:
         """Recorded durations that vary as the recordings do."""
         made = {
-            id(b): _with_variation(b, self._recorded_spread)
+            id(b): _backend_with_variation(b, self._recorded_spread)
             for b in self.simulation.backends.values()
         }
         return {n: made[id(b)] for n, b in self.simulation.backends.items()}
@@ -273,22 +273,22 @@ class Variant:
         return self.built.variations[varying[0]].spread if varying else None
 
 
-def _with_variation(backend: Backend, varies: Spread | None) -> Backend:
+def _backend_with_variation(backend: Backend, varies: Spread | None) -> Backend:
     """Recorded durations with their variation, also where a part is slower than recorded."""
     made = copy(backend)
     if isinstance(made, Recorded):
         made.spread = varies
     elif isinstance(made, AlteredBackend):
-        made.inner = _with_variation(made.inner, varies)
+        made.inner = _backend_with_variation(made.inner, varies)
     elif isinstance(made, Chain):
-        made.links = tuple(_with_variation(link, varies) for link in made.links)
+        made.links = tuple(_backend_with_variation(link, varies) for link in made.links)
     else:
         return backend
     return made
 
 
 @dataclass(frozen=True)
-class Down:
+class ComponentsDown:
     """Components that are out of order from the start."""
 
     names: tuple[str, ...]

@@ -15,12 +15,12 @@ from ...sim.units import Bytes
 from ...sim.workload import Samples
 from ..config.scenario import Scenario
 from .answers import answer_of
-from .building.price import price
-from .building.system import backends, system
-from .limits import memory, usable
+from .building.price import price_per_second
+from .building.system import build_backends, build_system
+from .limits import estimated_memory, usable_memory
 from .preflight import require_answers
 from .samples import metric_declarations, samples_of
-from .variant import Built, Variant
+from .variant import BuiltGraphs, Variant
 
 if TYPE_CHECKING:
     from .map_function import MapFunction
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def point(scenario: Scenario, built: Built | None = None) -> Variant:
+def build_variant(scenario: Scenario, built: BuiltGraphs | None = None) -> Variant:
     """Build one variant.
 
     Parameters
     ----------
     built : its graphs, where they were built before
     """
-    price(scenario)  # before anything runs: it may lack a size or a switch
-    made = system(scenario)
-    bound = backends(scenario, made)
-    built = Built.of(scenario, made) if built is None else built
+    price_per_second(scenario)  # before anything runs: it may lack a size or a switch
+    made = build_system(scenario)
+    bound = build_backends(scenario, made)
+    built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs
     only = not others and not scenario.section("jobs")
@@ -54,23 +54,23 @@ def point(scenario: Scenario, built: Built | None = None) -> Variant:
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 
-def _memory_left(scenario: Scenario, built: Built) -> Bytes | None:
+def _memory_left(scenario: Scenario, built: BuiltGraphs) -> Bytes | None:
     """Memory beside that of the run itself, for what processes submit."""
-    most = usable(scenario.run.memory)
+    most = usable_memory(scenario.run.memory)
     ops = sum(len(graph) for graph in built.graphs.values() if graph is not None)
-    return None if most is None else max(most - memory(ops), 0.0)
+    return None if most is None else max(most - estimated_memory(ops), 0.0)
 
 
-def variants(scenario: Scenario) -> list[Variant]:
+def build_variants(scenario: Scenario) -> list[Variant]:
     """Every variant, before any of them runs; those with the same workload share its graph."""
-    built: dict[str, Built] = {}
+    built: dict[str, BuiltGraphs] = {}
     found = []
     for variant in scenario.variants():
         jobs = [(name, job.workload, job.on, job.ops) for name, job in variant.jobs.items()]
         key = repr((jobs, variant.cluster.fabric.expand))
         if key not in built:
-            built[key] = Built.of(variant)
-        found.append(point(variant, built[key]))
+            built[key] = BuiltGraphs.of(variant)
+        found.append(build_variant(variant, built[key]))
     require_answers(found)
     return found
 
@@ -101,7 +101,7 @@ class VariantResults:
         return self.point.name
 
 
-def measured(point: Variant, each: MapFunction = map) -> VariantResults:
+def run_with_replicas(point: Variant, each: MapFunction = map) -> VariantResults:
     """Run a point, and its replicas.
 
     Parameters

@@ -20,7 +20,7 @@ SLOWEST = 1.0  # per cent of the samples of the answer
 
 
 @dataclass(frozen=True)
-class Window:
+class BlameWindow:
     """Disjoint spans of a run (ticks), ascending, to which blame and timeline are limited.
 
     Parameters
@@ -51,7 +51,7 @@ class Window:
         return {"first": first, "last": last, "samples": self.samples, "length": total}
 
 
-def window_of(point: Variant, result: Result) -> Window | None:
+def blame_window(point: Variant, result: Result) -> BlameWindow | None:
     """The window of a point's answer; None where its job has periods, or it was not emitted."""
     answer = point.answer
     if answer.period or answer.job not in result.jobs or len(result.jobs) > 1:
@@ -70,7 +70,7 @@ def window_of(point: Variant, result: Result) -> Window | None:
     spans = _join_spans([(max(b, first), min(t, last)) for t, b in ticks])
     at = ticks[int(np.argmax(late[chosen]))][0]
     worst = next((i for i, (a, b) in enumerate(spans) if a <= at <= b), 0)
-    return Window(spans, len(chosen), worst) if any(b > a for a, b in spans) else None
+    return BlameWindow(spans, len(chosen), worst) if any(b > a for a, b in spans) else None
 
 
 def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

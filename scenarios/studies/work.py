@@ -12,7 +12,7 @@ from ...sim.job import Job
 from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.workload import Needs, Samples, Workload
-from ..config.sections.processes import Steering
+from ..config.sections.processes import ProcessBinding
 from .building.jobs import Pools
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class PreparedWorkload(Workload):
         self,
         of: Workload,
         graph: Graph | None,
-        steering: Sequence[Steering] = (),
+        steering: Sequence[ProcessBinding] = (),
         edit: Callable[[Graph], Graph] | None = None,
     ):
         self.of, self.graph, self.steering, self.edit = of, graph, steering, edit
@@ -73,7 +73,7 @@ class PreparedWorkload(Workload):
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingJob:
     """A job that waits for a number of components.
 
     Parameters
@@ -87,7 +87,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Dispatcher:
+class JobDispatcher:
     """A process that starts jobs when what they wait for is free: first come, first served.
 
     Parameters
@@ -96,7 +96,7 @@ class Dispatcher:
     taken : components that other jobs have by name, which it does not hand out
     """
 
-    waiting: Sequence[Waiting]
+    waiting: Sequence[WaitingJob]
     taken: frozenset[str] = frozenset()
 
     def __call__(self, sim: Running) -> Steps:
@@ -109,7 +109,7 @@ class Dispatcher:
     def _pool_components(self, kind: str, system: System) -> list[str]:
         return [name for name in system.select(kind=kind) if name not in self.taken]
 
-    def _run_job(self, sim: Running, one: Waiting, stores: Mapping[str, Allocator]) -> Steps:
+    def _run_job(self, sim: Running, one: WaitingJob, stores: Mapping[str, Allocator]) -> Steps:
         yield sim.wait(one.job.arrives)
         on = {pool: v for pool, v in one.pools.items() if not isinstance(v, int)}
         held: list[tuple[Allocator, tuple[str, ...]]] = []
@@ -123,7 +123,7 @@ class Dispatcher:
             store.put(names)
 
 
-def _counted_pools(one: Waiting) -> list[tuple[str, str, int]]:
+def _counted_pools(one: WaitingJob) -> list[tuple[str, str, int]]:
     """Pools of which a number is asked: name, kind and number."""
     needs = one.job.workload.needs.pools
     return [(pool, needs[pool].kind, n) for pool, n in one.pools.items() if isinstance(n, int)]

@@ -11,7 +11,7 @@ from ..config.schema import Section
 from .iterations import Positive
 
 
-class Parallel(Section):
+class ParallelismDegrees(Section):
     """Degrees of parallelism of a model."""
 
     tensor: Positive = 1
@@ -36,14 +36,14 @@ class RecordedOn(Section):
     """Catalog name of the GPU or host that ran it."""
     nodes: Positive | None = None
     """Machines that took part."""
-    parallel: Parallel | None = None
+    parallel: ParallelismDegrees | None = None
     """How its ranks shared the model."""
 
 
-class Scale(Section):
+class ScaledParallelism(Section):
     """Parallelism that the trace is resized to."""
 
-    parallel: Parallel
+    parallel: ParallelismDegrees
     """Groups of the size wanted; collectives are re-sized to them."""
     bucket: Annotated[Chunk, Field(gt=0)] | None = None
     """Cap of DDP's gradient buckets (``bucket_cap_mb``), where one process was recorded; unsaid,

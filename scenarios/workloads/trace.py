@@ -16,8 +16,8 @@ from ...sim.workload import Needs, Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
-from .parallel import RecordedOn, Scale
-from .trace_files import bundled, form_of, open_starts, open_trace
+from .parallel import RecordedOn, ScaledParallelism
+from .trace_files import bundled_trace_folder, open_process_starts, open_trace, trace_format_of
 
 if TYPE_CHECKING:
     from ...sim.job import Job
@@ -74,7 +74,7 @@ class TraceWorkload(Periodic):
         format: Literal["native", "kineto", "chakra"] | None = None,
         recorded_on: RecordedOn | None = None,
         starts: FileName | None = None,
-        scale_to: Scale | None = None,
+        scale_to: ScaledParallelism | None = None,
         iterations: Iterations = ALL,
         missing_ranks: Literal["refuse", "like_recorded", "recorded_waits"] = "refuse",
         communication: tuple[str, ...] = (),
@@ -110,9 +110,9 @@ class TraceWorkload(Periodic):
         TraceError
             The trace cannot be used for what is asked.
         """
-        key = _graph_key(self)
+        key = _graph_cache_key(self)
         trace, graph = _ahead.pop(key) if key in _ahead else _open_trace(self)
-        starts, by = open_starts(self.starts), 1.0
+        starts, by = open_process_starts(self.starts), 1.0
         if starts is not None:
             from ...traces.step_times import stretch_factor, with_untraced_times
 
@@ -147,7 +147,7 @@ _sizes: dict[Key, Size] = {}
 
 def _recorded_size(workload: TraceWorkload) -> Size:
     """Size of the graph before it is resized; the graph is kept for the next start."""
-    key = _graph_key(workload)
+    key = _graph_cache_key(workload)
     if key not in _sizes:
         _ahead.clear()
         _, graph = _ahead[key] = _open_trace(workload)
@@ -156,17 +156,21 @@ def _recorded_size(workload: TraceWorkload) -> Size:
     return _sizes[key]
 
 
-def _graph_key(workload: TraceWorkload) -> Key:
+def _graph_cache_key(workload: TraceWorkload) -> Key:
     """Key of a graph: its settings, and when its files were last written."""
     name = workload.trace
-    files = [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+    files = (
+        [bundled_trace_folder(name)]
+        if name.startswith("foretrace:")
+        else sorted(map(Path, glob(name)))
+    )
     written = tuple((str(f), f.stat().st_mtime_ns) for f in files)
     settings = (workload.missing_ranks, workload.communication, workload.serialise)
     return (name, workload.format, *settings, written)
 
 
 def _open_trace(workload: TraceWorkload) -> Opened:
-    if form_of(workload.trace, workload.format) == "chakra":
+    if trace_format_of(workload.trace, workload.format) == "chakra":
         return None, _chakra_graph(workload)
     trace = open_trace(workload.trace, workload.format)
     return trace, trace.graph(
@@ -194,7 +198,11 @@ def _chakra_graph(workload: TraceWorkload) -> Graph:
 
 
 def _resize_graph(
-    trace: Trace | None, graph: Graph, workload: TraceWorkload, to: Scale, stretch: float
+    trace: Trace | None,
+    graph: Graph,
+    workload: TraceWorkload,
+    to: ScaledParallelism,
+    stretch: float,
 ) -> Graph:
     from ...traces.transform.scale import Layout, scale
 
@@ -222,7 +230,7 @@ def _resize_graph(
         graph = data_parallel(
             trace,
             graph,
-            copy_rate=_copy_rate(workload.gpu),
+            copy_rate=_gradient_copy_rate(workload.gpu),
             in_flight=2 if gloo else 1,
             bucket=to.bucket,
             threads=workload.gpu.get("core", False),
@@ -232,7 +240,7 @@ def _resize_graph(
     return scale(graph, was, wanted.data)
 
 
-def _copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
+def _gradient_copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
     """Rate at which a GPU of the cluster copies gradients, each byte read and written.
 
     Raises

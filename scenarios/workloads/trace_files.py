@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...sim.errors import ScenarioError
 from ...traces.formats.native import MANIFEST
-from ..config.problems import nearest
+from ..config.problems import did_you_mean_text
 
 if TYPE_CHECKING:
     from ...traces.step_times import StepTimes
@@ -44,10 +44,11 @@ def open_trace(name: str, form: str | None = None) -> Trace:
     return native.read(files[0]) if recognised == "native" else kineto.read(files)
 
 
-def form_of(name: str, form: str | None = None) -> str:
+def trace_format_of(name: str, form: str | None = None) -> str:
     """Format of files: the one that is named, or the one that they look like.
 
-    >>> form_of("runs/step.*.et"), form_of("x", "chakra"), form_of("rank*.json.gz")
+    >>> chakra = trace_format_of("runs/step.*.et"), trace_format_of("x", "chakra")
+    >>> *chakra, trace_format_of("rank*.json.gz")
     ('chakra', 'chakra', 'kineto')
     """
     files = sorted(map(Path, glob(name)))
@@ -60,7 +61,7 @@ def _recognise_format(file: Path) -> str:
     return "chakra" if ".et" in file.suffixes else "kineto"
 
 
-def open_starts(name: str | None) -> StepTimes | None:
+def open_process_starts(name: str | None) -> StepTimes | None:
     """Step times of the process starts that are named; None where none are.
 
     Raises
@@ -85,7 +86,11 @@ def open_starts(name: str | None) -> StepTimes | None:
 
 def paths(name: str) -> list[Path]:
     """Paths that a name or glob in a scenario means: a bundled trace, or files and folders."""
-    return [bundled(name)] if name.startswith("foretrace:") else sorted(map(Path, glob(name)))
+    return (
+        [bundled_trace_folder(name)]
+        if name.startswith("foretrace:")
+        else sorted(map(Path, glob(name)))
+    )
 
 
 DATA = Path(__file__).parents[2] / "traces" / "data"
@@ -96,7 +101,7 @@ def bundled_traces() -> tuple[str, ...]:
     return tuple(f"foretrace:{p.name}" for p in sorted(DATA.glob("*")) if (p / MANIFEST).is_file())
 
 
-def bundled(name: str) -> Path:
+def bundled_trace_folder(name: str) -> Path:
     """The folder of a bundled trace.
 
     Raises
@@ -106,6 +111,7 @@ def bundled(name: str) -> Path:
     """
     if name not in bundled_traces():
         raise ScenarioError(
-            f"workload.trace: no bundled trace '{name}'{nearest(name, list(bundled_traces()))}"
+            f"workload.trace: no bundled trace '{name}'"
+            f"{did_you_mean_text(name, list(bundled_traces()))}"
         )
     return DATA / name.removeprefix("foretrace:")

@@ -34,7 +34,7 @@ def _check_collective(text: str) -> str:
     return text
 
 
-class Transfer(Section):
+class TransferSection(Section):
     """Equal ops, from one rank or from several at once."""
 
     op: Annotated[str, AfterValidator(_check_collective)]
@@ -67,7 +67,7 @@ class TransferWorkload(Periodic):
     def __init__(
         self,
         *,
-        ops: Annotated[Many[Transfer], Field(min_length=1)],
+        ops: Annotated[Many[TransferSection], Field(min_length=1)],
         iterations: Iterations = ONE,
     ):
         self.ops, self.times = ops, iterations.warm_up + (iterations.measure or 1)
@@ -76,7 +76,7 @@ class TransferWorkload(Periodic):
     def size(self) -> Size:
         """Ranks up to the last one named, and every op of every iteration."""
         named = chain.from_iterable((*line.from_, line.to or 0) for line in self.ops)
-        each = sum(line.count * len(_starting_ranks(line)) for line in self.ops)
+        each = sum(line.count * len(_ranks_that_begin_op(line)) for line in self.ops)
         return Size(max(named) + 1, self.times * each, self.times)
 
     def start(self, job: Job) -> Graph:
@@ -95,21 +95,21 @@ class TransferWorkload(Periodic):
         return builder.graph()
 
 
-def _starting_ranks(line: Transfer) -> tuple[int, ...]:
+def _ranks_that_begin_op(line: TransferSection) -> tuple[int, ...]:
     """Ranks that begin an op each: a collective is one op of all its ranks."""
     return line.from_[:1] if line.op.startswith("collective:") else line.from_
 
 
 def _add_line(
-    builder: Builder, line: Transfer, iteration: int, before: tuple[int, ...]
+    builder: Builder, line: TransferSection, iteration: int, before: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The ops of one line; returns the last of each chain."""
     ends: list[int] = []
-    for rank in _starting_ranks(line):
+    for rank in _ranks_that_begin_op(line):
         if line.op.startswith("send:") and line.to in (None, rank):
             raise ScenarioError(f"workload.ops: {line.op} from {rank} to {line.to}; name its end")
         if line.op.startswith("collective:"):
-            _refuse_alone(line)
+            _refuse_impossible_members(line)
         width = min(line.at_once, line.count)
         chains: list[tuple[int, ...]] = [before] * width
         for k in range(line.count):
@@ -119,7 +119,7 @@ def _add_line(
     return tuple(ends)
 
 
-def _refuse_alone(line: Transfer) -> None:
+def _refuse_impossible_members(line: TransferSection) -> None:
     """Refuse a collective of one member, or one with a receiver."""
     if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
         raise ScenarioError(
@@ -129,7 +129,7 @@ def _refuse_alone(line: Transfer) -> None:
 
 
 def _add_op(
-    builder: Builder, line: Transfer, rank: int, iteration: int, after: tuple[int, ...]
+    builder: Builder, line: TransferSection, rank: int, iteration: int, after: tuple[int, ...]
 ) -> int:
     kind, _, name = line.op.partition(":")
     size = int(line.bytes)

@@ -23,7 +23,7 @@ from foretrace.models.compute.table import MeasuredTable as Times
 from foretrace.scenarios.cli import app as application
 from foretrace.scenarios.config.astra_sim import scenario_text
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.document import parse_yaml
 from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.sim.errors import ForetraceError
@@ -151,7 +151,7 @@ def steps(value: Any, folder: Path) -> None:
 def points(value: Any, folder: Path) -> None:
     """What a sweep keeps to resume."""
     put(folder / "a.jsonl", value)
-    OutcomeStore(folder).finished()
+    OutcomeStore(folder).finished_outcomes()
 
 
 def table(value: Any, folder: Path) -> None:
@@ -309,7 +309,7 @@ CSV = b"step,phase,start_ns,duration_ns,cpu_ns\n0,untraced,0,1000,0\n1,traced,0,
 
 def targets() -> dict[str, Target]:
     """All of them, by name."""
-    whole, tiny = to_dict(parse(WHOLE)), to_dict(parse(TINY))
+    whole, tiny = to_dict(parse_yaml(WHOLE)), to_dict(parse_yaml(TINY))
     parts = json.loads(json.dumps(YAML(typ="safe").load(PARTS), default=str))
     profiles = [_all(0), {"traceEvents": EVENTS}, {"traceEvents": GLOO}]
     texts = [json.dumps(p).encode() for p in profiles]

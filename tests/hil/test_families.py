@@ -10,15 +10,15 @@ from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
 from foretrace.models.calibration.held_out_errors import Judged
-from foretrace.scenarios.studies.fitting.caches import caches
-from foretrace.scenarios.studies.fitting.families import families
+from foretrace.scenarios.studies.fitting.caches import fit_cache_model
+from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
 
 FILES = [f"foretrace:torch-{name}-epyc" for name in ("gpt", "resnet50", "shapes", "rare")]
 
 
 def test_batch_norms_that_were_not_measured_are_told_better_than_by_interpolation():
-    found = families(measured_rows(FILES, "aten::native_batch_norm "), "shapes", draws=2)
+    found = fit_families(measured_rows(FILES, "aten::native_batch_norm "), "shapes", draws=2)
     norm = found["batch norm"].calibration
     assert norm.held.median < 0.10 < norm.interpolated.median
     assert "ragged_rate" in norm.values  # images of 2 x 2 fill no vector
@@ -27,7 +27,7 @@ def test_batch_norms_that_were_not_measured_are_told_better_than_by_interpolatio
 def test_memory_has_one_bend_and_held_out_sizes_lie_on_the_line():
     files = ["foretrace:host-epyc", "foretrace:host-sizes-epyc"]
     data = measured_rows(files, "^(copy:h2h|host:(read|fill)) ")
-    found = families(data, "shapes", draws=2)["memory"].calibration
+    found = fit_families(data, "shapes", draws=2)["memory"].calibration
     assert 8e6 < found.values["cache"] < 20e6
     low, high = found.judged.interval
     assert low < found.held.median < high < 0.10
@@ -38,7 +38,7 @@ def test_memory_has_one_bend_and_held_out_sizes_lie_on_the_line():
 @pytest.mark.parametrize(("name", "found"), [("gpt", (0.7, 1.2)), ("resnet50", (0.5, 1.0))])
 def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(name, found):
     """What ops one by one, warm, lack beside the whole step; nothing is fitted to it."""
-    costs = caches(["foretrace:torch-cold-epyc", "foretrace:host-epyc"])
+    costs = fit_cache_model(["foretrace:torch-cold-epyc", "foretrace:host-epyc"])
     recording = read(located(f"foretrace:torch-{name}-epyc"))
     seen = {k[0]: np.median(by_start(g)) for k, g in grouped(recording.samples).items()
             if k[1] == WARM}  # fmt: skip
@@ -51,7 +51,7 @@ def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(
 def test_thin_products_that_were_not_measured_are_told_within_the_bar():
     """Fitted on few pixels of other shapes; the interval of whole shapes drawn again is below."""
     data = measured_rows(["foretrace:torch-rare-epyc"], "slow_conv2d_forward")
-    found = families(data, "shapes", draws=2)["im2col convolution"].calibration
+    found = fit_families(data, "shapes", draws=2)["im2col convolution"].calibration
     assert "ragged_rate" in found.values
     low, high = found.judged.interval
     assert low < found.held.median < high < 0.15
@@ -59,7 +59,7 @@ def test_thin_products_that_were_not_measured_are_told_within_the_bar():
 
 @pytest.mark.nightly
 def test_all_families_of_a_training_step_together():
-    found = families(measured_rows(FILES), "shapes", draws=2)
+    found = fit_families(measured_rows(FILES), "shapes", draws=2)
     fits = [one.calibration for one in found.values() if not isinstance(one, str)]
     for parts in ([f.judged for f in fits], [f.once for f in fits]):
         assert Judged.together(parts).interval[1] < 0.15

@@ -6,9 +6,9 @@ import foretrace
 import pytest
 from foretrace.hil.lab.campaign_recording import KEPT
 from foretrace.reports.accuracy.accuracy_page import accuracy_page
-from foretrace.scenarios.config.hil_settings import swap_setting
+from foretrace.scenarios.config.hil_settings import parse_swap_options
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.accuracy.device_check import check_devices
 from foretrace.scenarios.studies.run import study
 
 DOCS = Path(foretrace.__file__).parent / "docs/lab"
@@ -42,7 +42,7 @@ def test_a_transfer_takes_what_the_real_driver_took():
 
 
 def test_the_model_of_the_transfer_is_compared_with_the_recording():
-    told = check(swapped("transfer", recording("icount-verbs"), "replay")).told
+    told = check_devices(swapped("transfer", recording("icount-verbs"), "replay")).told
     rows = {row["signature"]: row for row in told["components"]["node0.nic0"]["ops"]}
     assert rows[WRITE.format(4096)]["measured"] == pytest.approx(124e-6, rel=0.05)
     assert abs(told["whole"]["predicted"] / told["whole"]["measured"] - 1) < 0.03
@@ -75,10 +75,10 @@ def test_tiering_takes_what_the_kernel_took():
 def test_model_and_recording_are_one_setting_apart(name, swap):
     """And the real driver another: tests/hil/test_lab_scenarios_live.py."""
     model = study(load(DOCS / f"{name}.yaml", set=["hil.swap=[]"])).results["base"]
-    said = [*swap_setting([swap]), "hil.mode=coupled"]
+    said = [*parse_swap_options([swap]), "hil.mode=coupled"]
     kept = study(load(DOCS / f"{name}.yaml", set=said)).results["base"]
     assert 0 < abs(float(model.makespan) / float(kept.makespan) - 1) < 0.05
-    found = check(load(DOCS / f"{name}.yaml", set=swap_setting([swap])))
+    found = check_devices(load(DOCS / f"{name}.yaml", set=parse_swap_options([swap])))
     assert found.outcome == "pass"
     page = accuracy_page(found.told)
     assert "They do not tell" in page  # what an emulator's seconds are not

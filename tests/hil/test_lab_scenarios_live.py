@@ -9,8 +9,8 @@ import foretrace
 import pytest
 from foretrace.hil.lab import build_cache, qemu
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.accuracy.check_folder import save
-from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.accuracy.check_folder import save_check
+from foretrace.scenarios.studies.accuracy.device_check import check_devices
 from foretrace.scenarios.studies.run import study
 
 pytestmark = pytest.mark.hardware("lab")
@@ -63,11 +63,11 @@ def test_the_real_driver_drives_simulated_time(name, agents):
 @pytest.mark.parametrize("name", KEPT)
 def test_the_models_are_compared_with_the_real_driver(name, agents, tmp_path):
     scenario = lab(name, time_limit=ENOUGH[name])
-    found = check(scenario)
+    found = check_devices(scenario)
     (one,) = found.told["components"].values()
     assert one["errors"]
     assert one["left_out"]["ops"] == 0
     assert found.outcome in ("pass", "unresolved"), found.told["expect"]
-    folder = save(scenario, found, tmp_path, "a test")
+    folder = save_check(scenario, found, tmp_path, "a test")
     page = (folder / "accuracy.html").read_text()
     assert found.outcome != "pass" or "Yes: all 2 expectations hold" in page

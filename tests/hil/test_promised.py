@@ -9,10 +9,10 @@ import pytest
 from foretrace.hil.agent import declared_drivers
 from foretrace.hil.driver import DRIVERS
 from foretrace.scenarios.cli import app as application
-from foretrace.scenarios.config.hil_settings import undeclared_drivers
+from foretrace.scenarios.config.hil_settings import undeclared_driver_warnings
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.accuracy.device_check import check
+from foretrace.scenarios.studies.accuracy.device_check import check_devices
 from foretrace.scenarios.studies.run import study
 from foretrace.sim.errors import DriverFault, ScenarioError
 
@@ -64,7 +64,7 @@ def scenario(driver="odd", agent="mine", mode="replay"):
 
 @pytest.mark.parametrize("agent", ["mine", "other"])
 def test_a_driver_of_ones_own_is_known_by_reading_its_file_not_by_running_it(listed, agent):
-    assert list(undeclared_drivers(scenario(agent=agent))) == []
+    assert list(undeclared_driver_warnings(scenario(agent=agent))) == []
     assert "odd" not in DRIVERS
 
 
@@ -80,7 +80,7 @@ COPY = " and keep a copy here, at the same path: that agent is on another machin
 
 @pytest.mark.parametrize(("agent", "copy"), [("far", COPY), ("elsewhere", "")])
 def test_what_only_opening_tells_is_said_so(listed, agent, copy):
-    (problem,) = undeclared_drivers(scenario("sort", agent))
+    (problem,) = undeclared_driver_warnings(scenario("sort", agent))
     assert problem.severity == "warning"
     assert problem.message == (
         f"hil.swap node0.gpu0: whether agent '{agent}' has a driver 'sort' is known when it is "
@@ -96,7 +96,7 @@ def test_a_file_that_is_not_there_is_named_with_the_list_that_names_it(listed):
 
 
 def test_such_a_driver_is_measured_and_drives_time(listed):
-    found = check(scenario())
+    found = check_devices(scenario())
     assert found.told["components"]["node0.gpu0"]["n"] == 2
     result = study(scenario(mode="coupled")).results["base"]
     assert float(result.makespan) == pytest.approx(2 * 100e-9)
@@ -104,7 +104,7 @@ def test_such_a_driver_is_measured_and_drives_time(listed):
 
 def test_a_driver_that_is_elsewhere_only_says_what_this_side_needs(listed):
     with pytest.raises(DriverFault, match=r"must know what its samples cover; list its file.*copy"):
-        check(scenario(agent="far"))
+        check_devices(scenario(agent="far"))
 
 
 def test_a_driver_of_another_machine_is_known_by_a_copy_of_its_file(listed, monkeypatch):
@@ -112,7 +112,7 @@ def test_a_driver_of_another_machine_is_known_by_a_copy_of_its_file(listed, monk
     assert declared_drivers.knows("odd", "far") is None
     (listed / "drivers").mkdir()
     (listed / "drivers/odd.py").write_text(ODD.read_text())
-    assert list(undeclared_drivers(scenario(agent="far"))) == []
+    assert list(undeclared_driver_warnings(scenario(agent="far"))) == []
     declared_drivers.bring("odd", "far")
     assert "odd" in DRIVERS
     assert declared_drivers.knows("ood", "far") is None  # the machine itself may have more
@@ -124,7 +124,7 @@ def test_a_file_that_needs_what_this_python_lacks_says_where_to_import_it(listed
     (listed / "foretrace/agents.yaml").write_text(f"agents: {{mine: {{load: [{file}]}}}}")
     assert declared_drivers.knows("torchy", "mine") is True
     with pytest.raises(DriverFault, match="No module named 'nosuchtorch'; import it inside"):
-        check(scenario("torchy"))
+        check_devices(scenario("torchy"))
 
 
 def test_the_driver_that_the_page_shows_is_used_as_the_page_says(listed, capsys, monkeypatch):
@@ -136,7 +136,7 @@ def test_the_driver_that_the_page_shows_is_used_as_the_page_says(listed, capsys,
     agents = f"agents:\n  mine: {{load: [{listed}/sort.py]}}\n"
     (listed / "foretrace/agents.yaml").write_text(agents)
     made = loads(wanted, file="sorting.yaml")
-    assert list(undeclared_drivers(made)) == []
+    assert list(undeclared_driver_warnings(made)) == []
     assert "sort" not in DRIVERS
     times = [float(study(made).results["base"].makespan) for _ in range(4)]
     assert all(0 < t < 10 for t in times)

@@ -3,7 +3,7 @@
 import pytest
 from foretrace.reports.run.run_page import page
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.robustness import off
+from foretrace.scenarios.studies.robustness import values_ten_percent_off
 from foretrace.scenarios.studies.run import study
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
@@ -64,4 +64,4 @@ def test_the_page_shows_all_of_it(defended):
      ("98.8 Gflop/s", "108.68 Gflop/s")],
 )  # fmt: skip
 def test_a_value_keeps_its_unit(text, first):
-    assert next(off(text)) == first
+    assert next(values_ten_percent_off(text)) == first

@@ -11,7 +11,7 @@ from foretrace.reports.run.run_page import page
 from foretrace.reports.section import PAGES, SECTIONS, section, sections
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.studies.run import study
 
 EXAMPLE = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "rank_section.py"
@@ -30,7 +30,7 @@ def plugged(described, tmp_path_factory):
     SECTIONS.pop("run.ranks", None)
     for name in [n for n in sys.modules if n.startswith("foretrace_plugin_rank_section")]:
         del sys.modules[name]
-    root.cache_clear()
+    scenario_model.cache_clear()
 
 
 def test_a_section_of_a_plug_in_is_shown_where_it_is_named(plugged):

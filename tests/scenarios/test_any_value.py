@@ -6,7 +6,7 @@ from functools import cache
 
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.document import parse_yaml
 from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.sim.errors import ScenarioError
 from hypothesis import Phase, given, settings
@@ -31,7 +31,7 @@ QUIET = settings(phases=[Phase.generate])
 @cache
 def described(text):
     """A scenario as plain values, which nobody changes."""
-    return to_dict(parse(text))
+    return to_dict(parse_yaml(text))
 
 
 def places(value, path=()):

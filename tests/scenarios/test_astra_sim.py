@@ -5,7 +5,7 @@ import json
 import foretrace
 import pytest
 from foretrace.scenarios.cli.app import app
-from foretrace.scenarios.config.astra_sim import form_of, scenario_text
+from foretrace.scenarios.config.astra_sim import chakra_file_form, scenario_text
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
@@ -159,4 +159,4 @@ def test_files_that_are_not_there_are_told(inputs, tmp_path, files, told):
     for name in files:
         (tmp_path / name).touch()
     with pytest.raises(ScenarioError, match=told):
-        form_of(workload, network)
+        chakra_file_form(workload, network)

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.building.dry_run import unbuildable
+from foretrace.scenarios.studies.building.dry_run import unbuildable_variant_problems
 
 SMALL = ["what_if=[]", "cluster.nodes=4", "cluster.node.gpu.streams=1"]
 LINKS = "cluster.node.links=[{from: gpu, to: nic, via: test-pcie}]"
 
 
 def said(scenario):
-    return [p.message for p in unbuildable(scenario)]
+    return [p.message for p in unbuildable_variant_problems(scenario)]
 
 
 def test_a_machine_that_can_be_built_raises_nothing(scenario):

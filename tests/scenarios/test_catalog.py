@@ -5,7 +5,7 @@ from foretrace.scenarios.config.catalog import OURS, installed
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.part_specs import KINDS, entry_model
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.reading.tree import leaves, to_dict
+from foretrace.scenarios.config.reading.tree import leaf_nodes, to_dict
 
 VALUE = "{value: 1 TB/s, source: {kind: assumed, where: here}}"
 TINY = "{foretrace: 1, name: t, workload: {trace: t}, cluster: {nodes: 1, node: {gpu: {model: x}}}}"
@@ -29,7 +29,7 @@ def bundled():
 def test_every_bundled_part_fits_the_settings_of_its_kind(kind, name):
     entry = installed().entry(kind, name)
     entry_model(kind).model_validate(to_dict(entry))
-    assert all(leaf.source is not None for _, leaf in leaves(entry))
+    assert all(leaf.source is not None for _, leaf in leaf_nodes(entry))
 
 
 def test_every_bundled_file_is_read():

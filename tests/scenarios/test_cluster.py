@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.sweep.sweep_folder import save, store
-from foretrace.scenarios.studies.sweep.sweeping import Sweeping
-from foretrace.scenarios.studies.sweep.task import base, task
+from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
+from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
+from foretrace.scenarios.studies.sweep.task import make_task, shared_task_part
 from foretrace.scenarios.studies.workers import dask
-from foretrace.scenarios.studies.workers.workers import workers
+from foretrace.scenarios.studies.workers.workers import make_workers
 from foretrace.sim.errors import ScenarioError
 
 pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]
@@ -81,13 +81,13 @@ def swept(tmp_path, monkeypatch):
         (tmp_path / "tiny.yaml").write_text(SCENARIO.replace("METHOD", method))
         scenario = load("tiny.yaml", set=settings)
         out = Path(f"out{len(list(tmp_path.iterdir()))}")
-        kept, crew = store(out, scenario), workers(text)
+        kept, crew = outcome_store(out, scenario), make_workers(text)
         try:
             with kept:
-                done = Sweeping(scenario, kept, crew).all()
+                done = SweepInProgress(scenario, kept, crew).all()
         finally:
             crew.close()
-        folder = save(done, kept, out, {}, 0.0)
+        folder = save_sweep(done, kept, out, {}, 0.0)
         return (folder / "summary.json").read_bytes(), _table(folder / "points.parquet")
 
     return run
@@ -112,11 +112,11 @@ def test_all_workers_say_the_same(swept, scheduler, method):
 
 
 def test_workers_that_differ_are_refused(scheduler, monkeypatch):
-    here = dask.identity()
-    monkeypatch.setattr(dask, "identity", lambda: {**here, "code": "another"})
+    here = dask.code_identity()
+    monkeypatch.setattr(dask, "code_identity", lambda: {**here, "code": "another"})
     with pytest.raises(ScenarioError, match=r"has .*code .* there, another here; install the same"):
         # sent by reference: the workers answer with what they are
-        dask._same_everywhere(_Asks(here), "somewhere")
+        dask._refuse_other_versions(_Asks(here), "somewhere")
 
 
 class _Asks:
@@ -133,7 +133,7 @@ def test_nobody_at_an_address_is_named(monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(dask, "PATIENCE", 1)
     with pytest.raises(ScenarioError, match=r"no Dask scheduler answers at 127\.0\.0\.1:9 "):
-        workers("dask://127.0.0.1:9")
+        make_workers("dask://127.0.0.1:9")
 
 
 DEADLY = """\
@@ -150,9 +150,11 @@ def test_a_point_that_kills_workers_of_dask_is_poisonous(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     from deadly_of_dask import dies
 
-    crew = workers("dask://local:1")
+    crew = make_workers("dask://local:1")
     try:
-        (outcome,) = [found for _, found in crew.run(dies, [task(base(load("first")), {})])]
+        (outcome,) = [
+            found for _, found in crew.run(dies, [make_task(shared_task_part(load("first")), {})])
+        ]
     finally:
         crew.close(kill=True)
     assert outcome is None

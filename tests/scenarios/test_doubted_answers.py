@@ -9,9 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.summary import values
-from foretrace.scenarios.studies.uncertainty import change, error_sources, with_errors
-from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.studies.summary import metric_values
+from foretrace.scenarios.studies.uncertainty import (
+    change_against_base,
+    error_sources,
+    run_with_model_errors,
+)
+from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.coded import Coded
 from foretrace.sim.doubt import QUANTILES, Doubt
@@ -57,7 +61,7 @@ class Model(Backend):
 
 def machine(left, right, families=FAMILIES):
     """Point of two streams, each a chain of ops: (family, seconds)."""
-    made = point(loads(SCENARIO))
+    made = build_variant(loads(SCENARIO))
     build = Builder("two streams")
     for stream, chain in enumerate((left, right)):
         after = []
@@ -73,13 +77,13 @@ def machine(left, right, families=FAMILIES):
 
 
 def tried(made):
-    results = measured(made)
-    return with_errors(results, error_sources([made.scenario], [made]), map)
+    results = run_with_replicas(made)
+    return run_with_model_errors(results, error_sources([made.scenario], [made]), map)
 
 
 def interval(made):
     found = tried(made)
-    value = found.widened(values(found.of)["makespan"])
+    value = found.with_model_error(metric_values(found.of)["makespan"])
     return value, found
 
 
@@ -142,7 +146,7 @@ def test_what_two_variants_share_cancels_in_their_change():
     """All ops are of one family, so that whatever it misses, half of them take half."""
     (_, a), (_, b) = (interval(machine([("norm", 1.0)] * n, [])) for n in (4, 2))
     assert a.times != b.times
-    told = change(a, b)
+    told = change_against_base(a, b)
     assert told["value"] == -0.5
     assert told["interval"] == pytest.approx((-0.5, -0.5))
 

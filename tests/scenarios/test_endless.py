@@ -5,9 +5,9 @@ import re
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.error_context import reworded
-from foretrace.scenarios.studies.limits import TimeOver
-from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.studies.error_context import error_with_cure
+from foretrace.scenarios.studies.limits import TimeLimitExceeded
+from foretrace.scenarios.studies.variants import build_variant
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -53,7 +53,7 @@ def endless(tmp_path, monkeypatch):
     name = f"endless-of-a-test-{next(NUMBERS)}"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(POLICY.replace("NAME", name))
-    yield point(loads(TEXT.replace("NAME", name)))
+    yield build_variant(loads(TEXT.replace("NAME", name)))
     PROCESSES.pop(name, None)
 
 
@@ -71,21 +71,21 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_process_and_its_ops(e
 
 
 def test_who_is_ended_by_the_time_limit_is_named_with_its_ops(endless):
-    over = TimeOver(5.0)
+    over = TimeLimitExceeded(5.0)
     over.submitted = {"Forever": (1200, 12), "Rare": (3, 3)}
-    told = reworded(over, endless.scenario, ())
+    told = error_with_cure(over, endless.scenario, ())
     assert str(told) == (
         "time limit: 5 s of wall time are over (Forever submitted 1,200 ops in 12 graphs so far); "
         "what was finished is kept, give it longer (run.time_limit) or less to do"
     )
-    assert isinstance(told, TimeOver)
+    assert isinstance(told, TimeLimitExceeded)
 
 
 def test_time_that_is_over_inside_a_process_ends_the_run_as_anywhere_else(endless):
     def late(sim):
         yield sim.submit(pause()).done
-        raise TimeOver(5.0)  # as the timer does, wherever it finds the run
+        raise TimeLimitExceeded(5.0)  # as the timer does, wherever it finds the run
 
-    with pytest.raises(TimeOver) as told:
+    with pytest.raises(TimeLimitExceeded) as told:
         endless.simulation.run(None, late)
     assert told.value.submitted == {"late": (1, 1)}

@@ -7,7 +7,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.variants import variants
+from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.csr import Csr
 from foretrace.sim.flat_graph import Participants
 from foretrace.sim.graph import Graph
@@ -51,7 +51,7 @@ def test_every_bundled_scenario_is_found():
 @pytest.mark.parametrize("most", MOST)
 @pytest.mark.parametrize("file", FILES)
 def test_a_bundled_scenario_is_equal_on_both_engines(file, most):
-    for point in variants(load(LIBRARY / file)):
+    for point in build_variants(load(LIBRARY / file)):
         graph = first_iterations(point.graph, most)
         assert 0 < len(graph) <= 50_000
         core, reference = (

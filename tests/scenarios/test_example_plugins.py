@@ -11,11 +11,11 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.steps import check_algorithm
 from foretrace.models.network.switch import Switch, star
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.config.plugin_loading import tables, unload
+from foretrace.scenarios.config.plugin_loading import plugin_registries, unload_plugin_file
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.building.jobs import graph_of as build
-from foretrace.scenarios.studies.building.price import price
-from foretrace.scenarios.studies.building.system import backends, system
+from foretrace.scenarios.studies.building.price import price_per_second
+from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.sim.errors import GraphError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.place import place
@@ -31,7 +31,7 @@ def alone():
     """What these plug-ins add is nothing that other tests see."""
     yield
     for file in HERE.glob("*.py"):
-        unload(file)
+        unload_plugin_file(file)
 
 
 def example(name):
@@ -39,8 +39,8 @@ def example(name):
 
 
 def took(scenario, engine="reference"):
-    machine = system(scenario)
-    bound = backends(scenario, machine)
+    machine = build_system(scenario)
+    bound = build_backends(scenario, machine)
     graph = place(build(scenario), machine)
     return Simulation(machine, bound, engine=engine).run(graph).makespan
 
@@ -71,12 +71,12 @@ def test_a_kind_of_part_is_shared_bound_overridden_and_swept(engine):
 
 def test_a_kind_of_part_is_priced_by_its_size():
     base, two, _ = example("drive").variants()
-    assert price(base) * 3600 == pytest.approx(2 * 0.02)
-    assert price(two) * 3600 == pytest.approx(4 * 0.02)
+    assert price_per_second(base) * 3600 == pytest.approx(2 * 0.02)
+    assert price_per_second(two) * 3600 == pytest.approx(4 * 0.02)
 
 
 def test_a_kind_of_part_is_found_by_fact_and_by_role():
-    made = system(example("drive").only("two-drives").variants()[1])
+    made = build_system(example("drive").only("two-drives").variants()[1])
     assert made.select(kind="drive", node="node0") == ("node0.drive0", "node0.drive1")
     gpus = [made.part(g, "drive") for g in made.numbers]
     assert [made.components[d].name for d in gpus] == ["node0.drive0", "node0.drive1"]
@@ -121,14 +121,14 @@ def test_a_topology_spreads_data_over_its_routes(engine):
 
 def test_data_may_be_pinned_to_one_of_the_routes():
     _, two = example("two_planes").variants()
-    made = system(two)
+    made = build_system(two)
     a, b = made.numbers
     names = [[made.components[c].name for c in r.components] for r in made.routes(a, b)]
     assert names == [["node0.nic0.tx", f"plane{p}.node1.nic0", "node1.nic0.rx"] for p in range(2)]
     assert [r.weight for r in made.routes(a, b)] == [0.5, 0.5]
     pinned = made.pinned({made.gpus: 1})
     graph = place(build(two), pinned)
-    run = Simulation(pinned, backends(two, pinned), engine="core").run(graph)
+    run = Simulation(pinned, build_backends(two, pinned), engine="core").run(graph)
     assert run.makespan == pytest.approx(0.02 + 2e-6, rel=1e-6)
     with pytest.raises(GraphError, match=r"route 2 from node0\.gpu0 .* there are 2; take 0 to 1"):
         made.pinned({made.gpus: 2})
@@ -136,11 +136,11 @@ def test_data_may_be_pinned_to_one_of_the_routes():
 
 def test_a_topology_says_what_its_switches_cost_and_what_it_cannot_join():
     base, two = example("two_planes").variants()
-    assert [round(price(s) * 3600) for s in (base, two)] == [1, 2]
+    assert [round(price_per_second(s) * 3600) for s in (base, two)] == [1, 2]
     text = (HERE / "two_planes.yaml").read_text()
     text = text.replace("two_planes.py", str(HERE / "two_planes.py"))
     with pytest.raises(GraphError, match="2 NICs are on a plane of 1 ports; give it a larger"):
-        system(loads(text.replace("ports: 8", "ports: 1")))
+        build_system(loads(text.replace("ports: 8", "ports: 1")))
     with pytest.raises(InvalidScenarioError, match=r"unknown key 'plains'; did you mean 'planes'"):
         loads(text.replace("planes: 1", "plains: 1"))
 
@@ -226,10 +226,10 @@ def test_a_plug_in_that_could_not_be_used_is_refused_where_it_is_named(name, tmp
     (tmp_path / "s.yaml").write_text(
         (HERE / "two_planes.yaml").read_text().replace("two_planes.py", f"{name}.py")
     )
-    before = {what: set(table) for what, table in tables().items()}
+    before = {what: set(table) for what, table in plugin_registries().items()}
     with pytest.raises(InvalidScenarioError) as caught:
         load(tmp_path / "s.yaml")
-    assert {what: set(table) for what, table in tables().items()} == before
+    assert {what: set(table) for what, table in plugin_registries().items()} == before
     assert f"plug-in '{name}.py'" in str(caught.value)
     assert message in str(caught.value)
     assert "s.yaml:4:" in str(caught.value)

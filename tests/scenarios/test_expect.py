@@ -1,8 +1,8 @@
 """``metric.statistic op quantity``."""
 
 import pytest
-from foretrace.scenarios.config.condition import change_condition, condition
-from foretrace.scenarios.config.metrics import METRICS, metric
+from foretrace.scenarios.config.condition import read_change_condition, read_condition
+from foretrace.scenarios.config.metrics import METRICS, register_metric
 from foretrace.sim.units import UNITS
 
 
@@ -22,7 +22,7 @@ from foretrace.sim.units import UNITS
     ],
 )
 def test_a_condition_is_read(text, parts):
-    c = condition(text)
+    c = read_condition(text)
     assert (c.metric, c.statistic, c.op, c.limit, c.unit) == parts
     assert c.text == text
 
@@ -57,7 +57,7 @@ def test_a_condition_is_read(text, parts):
 )
 def test_what_is_no_condition_is_refused_with_the_cure(text, said):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  the text is compared
-        condition(text)
+        read_condition(text)
     assert said in str(caught.value)
 
 
@@ -72,19 +72,19 @@ def test_what_is_no_condition_is_refused_with_the_cure(text, said):
     ],
 )
 def test_a_condition_holds_or_not(op, below, equal, above):
-    c = condition(f"iteration_time.p50 {op} 2 s")
+    c = read_condition(f"iteration_time.p50 {op} 2 s")
     assert [c.holds(v) for v in (1.0, 2.0, 3.0)] == [below, equal, above]
     assert not c.holds(float("nan"))
 
 
 def test_a_change_is_a_ratio_whatever_the_metric():
-    c = change_condition("iteration_time.p50 > +3 %")
+    c = read_change_condition("iteration_time.p50 > +3 %")
     assert (c.name, c.op, c.limit, c.relative) == ("iteration_time.p50", ">", 0.03, True)
-    assert change_condition("iteration_time.p50 < -3 %").limit == -0.03
+    assert read_change_condition("iteration_time.p50 < -3 %").limit == -0.03
 
 
 def test_a_metric_has_one_definition():
     with pytest.raises(ValueError, match="two metrics are named 'makespan'"):
-        metric("makespan", "s", "Something else.")
+        register_metric("makespan", "s", "Something else.")
     assert all(m.unit in UNITS for m in METRICS.values())
     assert all(m.definition.endswith(".") for m in METRICS.values())

@@ -7,7 +7,7 @@ import sys
 import pytest
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.metrics import known_metrics
-from foretrace.scenarios.config.schema import json_schema, root
+from foretrace.scenarios.config.schema import json_schema, scenario_model
 from foretrace.scenarios.config.settings import known_backends
 from foretrace.sim.errors import ScenarioError
 
@@ -36,7 +36,7 @@ def test_a_name_is_explained(name, line):
 
 
 def test_lists_are_whole():
-    assert list(explain("scenario").below) == list(root().allowed())
+    assert list(explain("scenario").below) == list(scenario_model().allowed())
     assert list(explain("backends").below) == list(known_backends())
     assert len(explain("metrics").below) == len(known_metrics())
 

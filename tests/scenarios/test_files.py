@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.config.reading.files import content, named
-from foretrace.scenarios.config.reading.tree import dotted
-from foretrace.scenarios.studies.run_folder import key
-from foretrace.scenarios.studies.sweep.sweep_folder import store
-from foretrace.scenarios.studies.sweep.sweeping import Sweeping
-from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.config.reading.files import content_digest, named_files
+from foretrace.scenarios.config.reading.tree import dotted_path_text
+from foretrace.scenarios.studies.run_folder import run_key
+from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store
+from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
+from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 
 SCENARIO = """\
 foretrace: 1
@@ -50,7 +50,7 @@ def tabled(tmp_path, monkeypatch):
 
 
 def took(scenario):
-    return measured(point(scenario)).result.makespan
+    return run_with_replicas(build_variant(scenario)).result.makespan
 
 
 def test_a_table_is_read_from_the_folder_of_the_file_that_names_it(tabled):
@@ -58,10 +58,10 @@ def test_a_table_is_read_from_the_folder_of_the_file_that_names_it(tabled):
 
 
 def test_a_run_whose_table_was_written_anew_is_another_run(tabled):
-    one = key(tabled(0.25))
-    assert key(tabled(0.25)) == one
+    one = run_key(tabled(0.25))
+    assert run_key(tabled(0.25)) == one
     other = tabled(0.75)
-    assert key(other) != one
+    assert run_key(other) != one
     assert took(other) == 0.75
 
 
@@ -78,9 +78,9 @@ def test_a_file_of_a_variant_counts_too_and_has_a_place(tabled, more, tmp_path, 
         tabled(seconds, name="other")
         return tabled(0.25, more)
 
-    before = key(named_by(0.5))
+    before = run_key(named_by(0.5))
     one = named_by(0.9)
-    assert key(one) != before
+    assert run_key(one) != before
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "resolved.yaml").write_text(json.dumps(one.resolved()))
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -89,9 +89,9 @@ def test_a_file_of_a_variant_counts_too_and_has_a_place(tabled, more, tmp_path, 
 
 
 def swept(scenario):
-    kept = store(Path("out"), scenario)
+    kept = outcome_store(Path("out"), scenario)
     with kept:
-        return Sweeping(scenario, kept, Here()).all()
+        return SweepInProgress(scenario, kept, Here()).all()
 
 
 def test_points_of_another_table_are_run_again(tabled):
@@ -115,27 +115,27 @@ def test_a_file_can_vary_and_what_is_in_it_counts(tabled):
 
 
 def test_where_a_file_lies_is_no_matter(tabled, tmp_path, monkeypatch):
-    one = key(tabled(0.25))
+    one = run_key(tabled(0.25))
     (tmp_path / "study").rename(tmp_path / "moved")
-    assert key(load("moved/s.yaml")) == one
+    assert run_key(load("moved/s.yaml")) == one
 
 
 def test_a_folder_and_a_pattern_are_what_is_in_them(tmp_path):
-    assert content(str(tmp_path / "no")) == ""
+    assert content_digest(str(tmp_path / "no")) == ""
     (tmp_path / "a.txt").write_text("1")
-    one, folder = content(str(tmp_path / "*.txt")), content(str(tmp_path))
+    one, folder = content_digest(str(tmp_path / "*.txt")), content_digest(str(tmp_path))
     (tmp_path / "b.txt").write_text("2")
-    assert content(str(tmp_path / "*.txt")) != one
-    assert content(str(tmp_path)) != folder
+    assert content_digest(str(tmp_path / "*.txt")) != one
+    assert content_digest(str(tmp_path)) != folder
 
 
 def test_a_file_written_anew_within_its_size_is_another(tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("1")
-    one = content(str(file))
+    one = content_digest(str(file))
     file.write_text("2")
     os.utime(file, ns=(1, 1))
-    assert content(str(file)) != one
+    assert content_digest(str(file)) != one
 
 
 def test_every_place_that_names_a_file_is_known():
@@ -149,5 +149,7 @@ def test_every_place_that_names_a_file_is_known():
         "sweep": {"vary": {"workload.trace, cluster.nodes": [["j", 1]], "workload.starts": ["k"]}},
         "name": "l",
     }
-    assert sorted(text for _, text in named(told)) == list("abcdefghijk")
-    assert dotted(next(p for p, t in named(told) if t == "j")).startswith("sweep.vary.workload")
+    assert sorted(text for _, text in named_files(told)) == list("abcdefghijk")
+    assert dotted_path_text(next(p for p, t in named_files(told) if t == "j")).startswith(
+        "sweep.vary.workload"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.studies.variants import build_variant
 from foretrace.sim.errors import ForetraceError
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
@@ -35,7 +35,7 @@ def told(n, size, *, library="gloo-lab", backends="{}", count=1, ranks=None):
 
 
 def seconds(*args, **kw):
-    return point(loads(told(*args, **kw))).run().makespan
+    return build_variant(loads(told(*args, **kw))).run().makespan
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
@@ -52,7 +52,7 @@ def test_a_scenario_predicts_what_the_benchmark_does(ranks):
 
 
 def test_the_catalog_has_the_constant_that_two_ranks_tell():
-    made = point(loads(told(2, 1 << 20)))
+    made = build_variant(loads(told(2, 1 << 20)))
     assert made.simulation.backends["fabric"].message == pytest.approx(lab.message_of())
 
 
@@ -68,10 +68,10 @@ def test_two_at_once_share_their_links():
 def test_ranks_that_share_a_port_are_refused():
     text = told(2, 1 << 20, ranks=[0, 1, 2, 3]).replace("gpu: {count: 1,", "gpu: {count: 2,")
     with pytest.raises(ForetraceError, match="4 members share ports"):
-        point(loads(text)).run()
+        build_variant(loads(text)).run()
 
 
 @pytest.mark.parametrize("ranks", [[1], [1, 1]])
 def test_a_collective_of_one_is_refused(ranks):
     with pytest.raises(ForetraceError, match="name two or more different ranks"):
-        point(loads(told(2, 1 << 20, ranks=ranks)))
+        build_variant(loads(told(2, 1 << 20, ranks=ranks)))

@@ -12,8 +12,8 @@ import pytest
 from foretrace.models.compute.jitter import BAR, coverage, spread, typical
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.start_variation import jitter
-from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.studies.start_variation import check_jitter_interval
+from foretrace.scenarios.studies.variants import build_variant
 from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.ops import Kind
@@ -49,7 +49,7 @@ LONG = [pytest.param(name, marks=pytest.mark.nightly) for name in ("resnet50", "
 
 @pytest.mark.parametrize("name", ["gpt", "ddp-gpt", *LONG])
 def test_intervals_hold_steps_of_starts_that_were_held_out(name):
-    made = point(loads(SCENARIO.format(name=name, ranks=1 + name.startswith("ddp"))))
+    made = build_variant(loads(SCENARIO.format(name=name, ranks=1 + name.startswith("ddp"))))
     starts = read([DATA / name])
     held = []
     for k, steps in enumerate(starts.steps):
@@ -81,15 +81,17 @@ def test_without_what_starts_differ_by_the_intervals_hold_too_little(name):
 
 
 def test_the_report_says_how_its_jitter_was_checked():
-    told = jitter(load("first"))
+    told = check_jitter_interval(load("first"))
     assert (told["state"], told["starts"], told["steps"]) == ("held", 19, 570)
-    assert jitter(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
-    assert jitter(load("first", set=["workload.starts=null"]))["state"] == "unchecked"
+    assert check_jitter_interval(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
+    assert (
+        check_jitter_interval(load("first", set=["workload.starts=null"]))["state"] == "unchecked"
+    )
 
 
 def test_a_slower_part_varies_as_the_others_do():
     slow = "cluster.override={node3.gpu0: {slowdown: 1.3}}"
-    made = point(load("first", set=[slow, "what_if=[]"]))
+    made = build_variant(load("first", set=[slow, "what_if=[]"]))
     ops = made.graph.ops
     one = (ops.rank == 3) & (ops.kind == Kind.COMPUTE) & (ops.period == 0)
     took = [made.run(k) for k in range(2)]

@@ -7,7 +7,7 @@ from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import measured, point, variants
+from foretrace.scenarios.studies.variants import build_variant, build_variants, run_with_replicas
 from foretrace.sim.errors import ScenarioError
 
 HEAD = """\
@@ -74,7 +74,7 @@ jobs:
     )
     text = text.replace("from: [0], to: 1, count: 4}]}, on: {gpu: 1}",
                         "from: [0], to: 1}]}, on: {gpu: 2}")  # fmt: skip
-    found = measured(point(loads(text))).samples
+    found = run_with_replicas(build_variant(loads(text))).samples
     done = {job: found[f"{job}.completion_time"].item() for job in "abc"}
     own = {job: found[f"{job}.makespan"].item() for job in "abc"}
     assert done["a"] == own["a"]
@@ -97,16 +97,21 @@ answer: {minimize: b.makespan}
     code, out, err = cli("run", "two.yaml", "--set", "jobs.b.arrives=2 ms")
     assert code == 0, err
     assert "b makespan is" in out
-    one, more = variants(load("two.yaml"))
+    one, more = build_variants(load("two.yaml"))
     assert one.answer.metric == "b.makespan"
-    assert measured(more).result.of("a").count == 3 * measured(one).result.of("a").count
+    assert (
+        run_with_replicas(more).result.of("a").count
+        == 3 * run_with_replicas(one).result.of("a").count
+    )
     code, out, err = cli("sweep", "two.yaml", "--workers", "local:1")
     assert code == 0, err
     assert "b makespan" in out
 
 
 def test_a_job_is_paid_for_by_its_share_of_the_machine_and_its_time():
-    found = measured(point(loads(TWO + "cost: {items: [{what: gpu, each: 3600 USD/hour}]}\n")))
+    found = run_with_replicas(
+        build_variant(loads(TWO + "cost: {items: [{what: gpu, each: 3600 USD/hour}]}\n"))
+    )
     cost, time = (found.samples[f"a.{m}"].item() for m in ("cost", "makespan"))
     assert cost == pytest.approx(2 * 1.0 * time)  # two GPUs at a dollar a second
 
@@ -138,7 +143,7 @@ def test_what_is_wrong_with_jobs_is_told_when_they_are_read(text, said):
 )
 def test_places_that_are_not_there_are_named_with_a_cure(was, is_, said):
     with pytest.raises(ScenarioError, match=said.replace(".", r"\.")):
-        point(loads(TWO.replace(was, is_)))
+        build_variant(loads(TWO.replace(was, is_)))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +155,7 @@ def test_places_that_are_not_there_are_named_with_a_cure(was, is_, said):
 )
 def test_an_answer_that_no_job_has_is_refused(answer, said):
     with pytest.raises(ScenarioError, match=said.replace(".", r"\.")):
-        point(loads(TWO + f"answer: {answer}\n"))
+        build_variant(loads(TWO + f"answer: {answer}\n"))
 
 
 def test_the_schema_has_jobs_and_an_answer():
@@ -181,7 +186,7 @@ def test_ranks_of_several_jobs_are_apart_in_timelines_and_tables(tmp_path):
     from foretrace.reports.export.op_places import placed
     from foretrace.reports.export.tables import write_ops
 
-    result = point(loads(TWO)).run()
+    result = build_variant(loads(TWO)).run()
     assert sorted(set(placed(result).rank.tolist())) == [0, 2]  # who sends
     write_ops(tmp_path / "ops.parquet", result)
     rows = duckdb.sql(f"select job, count(*) from '{tmp_path}/ops.parquet' group by 1 order by 1")

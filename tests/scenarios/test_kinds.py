@@ -7,9 +7,9 @@ import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.building.jobs import graph_of as build
-from foretrace.scenarios.studies.building.price import price
-from foretrace.scenarios.studies.building.system import backends, system
-from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.studies.building.price import price_per_second
+from foretrace.scenarios.studies.building.system import build_backends, build_system
+from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import GraphError, ScenarioError
 from foretrace.sim.place import place
 from foretrace.sim.simulation import Simulation
@@ -41,8 +41,8 @@ def changed(old, new):
 
 
 def run(scenario, engine="reference"):
-    machine = system(scenario)
-    bound = backends(scenario, machine)
+    machine = build_system(scenario)
+    bound = build_backends(scenario, machine)
     return Simulation(machine, bound, engine=engine).run(place(build(scenario), machine)).makespan
 
 
@@ -53,24 +53,24 @@ def bare(component):
 def test_one_kind_is_what_nodes_and_node_say(scenario):
     """Two ways to write the same machine: the same parts, routes, prices and times."""
     one, other = scenario(ONE), scenario(OTHER)
-    a, b = system(one), system(other)
+    a, b = build_system(one), build_system(other)
     assert [bare(c) for c in a.components] == [bare(c) for c in b.components]
     assert {c.pool for c in a.components} == {""}
     assert {c.pool for c in b.components} == {"only", ""}
     assert (a.gpus, a.parts) == (b.gpus, b.parts)
     pairs = [(x, y) for x in a.numbers[::5] for y in a.numbers[::7]]
     assert [a.routes(*p) for p in pairs] == [b.routes(*p) for p in pairs]
-    assert price(one) == price(other)
+    assert price_per_second(one) == price_per_second(other)
     assert run(one) == run(other)
 
 
 def test_numbers_run_through_kind_after_kind():
-    made = system(load(KINDS))
+    made = build_system(load(KINDS))
     assert made.gpus == ("node0.gpu0", "node1.gpu0", "node2.gpu0")
     assert [made.node_of(g) for g in made.numbers] == ["node0", "node1", "node2"]
     assert [made.components[g].pool for g in made.numbers] == ["trainer", "trainer", "store"]
     more = load(KINDS).only("more").variants()[1]
-    assert system(more).select(kind="gpu", pool="store") == ("node3.gpu0",)
+    assert build_system(more).select(kind="gpu", pool="store") == ("node3.gpu0",)
 
 
 @pytest.mark.parametrize("engine", ["reference", "core"])
@@ -79,7 +79,7 @@ def test_a_kind_selects_in_backends_and_override(engine):
     base, slow, _ = load(KINDS).variants()
     assert run(base, engine) == pytest.approx(2e9 / 5e9 + 2e-6, rel=1e-5)
     assert run(slow, engine) == pytest.approx(2e9 / 2.5e9 + 2e-6, rel=1e-5)
-    made = system(slow)
+    made = build_system(slow)
     rates = {c.name: c.rate for c in made.components if c.kind == "nic"}
     assert rates["node0.nic0.tx"] == pytest.approx(20e9 * ROCE)
     assert rates["node2.nic0.rx"] == 2.5e9
@@ -89,21 +89,21 @@ def test_a_kind_selects_in_backends_and_override(engine):
 def test_a_kind_selects_what_is_paid_for():
     """Two trainers of 4, one NIC of a store of 1, three GPUs of 2 USD an hour."""
     base, _, more = load(KINDS).variants()
-    assert price(base) * 3600 == pytest.approx(2 * 4 + 1 + 3 * 2)
-    assert price(more) * 3600 == pytest.approx(3 * 4 + 1 + 4 * 2)
+    assert price_per_second(base) * 3600 == pytest.approx(2 * 4 + 1 + 3 * 2)
+    assert price_per_second(more) * 3600 == pytest.approx(3 * 4 + 1 + 4 * 2)
 
 
 def test_an_exact_name_wins_over_a_kind_and_the_last_of_two_globs():
     both = '{"kind:store.nic*": {slowdown: 2}, node2.nic0.rx: {slowdown: 4}}'
     text = changed('{"kind:store.nic*": {slowdown: 2}}', both)
-    made = system(loads(text).only("slow").variants()[1])
+    made = build_system(loads(text).only("slow").variants()[1])
     rates = [made["node2.nic0.tx"].rate, made["node2.nic0.rx"].rate]
     assert rates == [2.5e9, 1.25e9]
 
 
 def test_a_whole_kind_is_slowed_by_its_bare_name():
     text = changed('{"kind:store.nic*": {slowdown: 2}}', '{"kind:store": {slowdown: 2}}')
-    made = system(loads(text).only("slow").variants()[1])
+    made = build_system(loads(text).only("slow").variants()[1])
     assert made["node2.nic0.tx"].rate == 2.5e9
     assert made["node0.nic0.tx"].rate == pytest.approx(20e9 * ROCE)
 
@@ -113,12 +113,12 @@ def test_a_machine_needs_no_gpu_and_its_host_can_be_reached():
         "[0, 1], to: 2", "[0], to: 1"
     )
     text = text.replace("1 us}\n\nbackends", "1 us}\n      host: {cores: 1}\n\nbackends")
-    made = system(loads(text))
+    made = build_system(loads(text))
     assert made.gpus == ("node0.gpu0", "node1.gpu0")
     route = made.route(made.number("node0.gpu0"), made.number("node2.host"))
     assert [made.components[c].name for c in route] == ["node0.nic0.tx", "node2.nic0.rx"]
     graph = place(build(loads(text)), made, ["node0.gpu0", "node2.host"])
-    took = Simulation(made, backends(loads(text), made)).run(graph).makespan
+    took = Simulation(made, build_backends(loads(text), made)).run(graph).makespan
     assert took == pytest.approx(1e9 / 5e9 + 2e-6, rel=1e-5)
 
 
@@ -127,7 +127,7 @@ def test_leaves_fill_in_order_where_kinds_have_unlike_many_nics():
     text = KINDS.read_text().replace("count: 2\n", "count: 3\n")
     text = text.replace("nic: {bandwidth: 10 GB/s", "nic: {count: 2, bandwidth: 10 GB/s")
     switch = "\n  fabric: {switch: {bandwidth: 10 GB/s, latency: 1 us, ports: 4}}\n\nbackends"
-    made = system(loads(text.replace("\n\nbackends", switch)))
+    made = build_system(loads(text.replace("\n\nbackends", switch)))
     ports = [c.name for c in made.components if c.kind == "switch" and not c.role]
     assert ports == [
         "leaf0.node0.nic0",
@@ -140,9 +140,9 @@ def test_leaves_fill_in_order_where_kinds_have_unlike_many_nics():
 
 def test_every_kind_is_asked_for_the_power_of_its_gpus():
     text = changed("gpu: {streams: 1}\n", "gpu: {streams: 1, power: 700 W}\n")
-    found = measured(point(loads(text))).samples
+    found = run_with_replicas(build_variant(loads(text))).samples
     assert found["gpu.power.bound"].tolist() == [2 * 700 + 60]
-    assert "gpu.power.bound" not in measured(point(load(KINDS))).samples
+    assert "gpu.power.bound" not in run_with_replicas(build_variant(load(KINDS))).samples
 
 
 def test_settings_of_a_kind_are_swept_by_their_path():
@@ -200,7 +200,7 @@ def test_a_mistake_in_kinds_has_its_place_and_cure(old, new, message, place):
 def test_what_a_kind_lacks_is_named_with_its_path(old, new, message):
     s = loads(changed(old, new), file="k.yaml")
     with pytest.raises((ScenarioError, GraphError), match=message):
-        backends(s, system(s))
+        build_backends(s, build_system(s))
 
 
 def test_kinds_load_again_from_their_resolved_form():

@@ -5,7 +5,7 @@ import json
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.variants import variants
+from foretrace.scenarios.studies.variants import build_variants
 
 FIRST = """\
 foretrace: 1
@@ -21,7 +21,7 @@ expect: []
 
 def test_ops_of_unknown_flop_are_named_together_with_the_binding_of_the_variant():
     with pytest.raises(InvalidScenarioError) as told:
-        variants(loads(FIRST, file="s.yaml"))
+        build_variants(loads(FIRST, file="s.yaml"))
     unknown, *others = [p.message for p in told.value.problems if "flop" in p.message]
     assert others == []
     longest = "op 160 (compute:aten::_to_copy fp64[]), op 271 (compute:aten::cat), "
@@ -55,7 +55,7 @@ def test_what_can_be_answered_is_not_refused():
     fine = FIRST.replace(
         "use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s", "use: recorded"
     )
-    assert [p.name for p in variants(loads(fine))] == ["base", "guessed"]
+    assert [p.name for p in build_variants(loads(fine))] == ["base", "guessed"]
 
 
 def test_the_same_ops_are_answered_by_a_chain():
@@ -63,8 +63,8 @@ def test_the_same_ops_are_answered_by_a_chain():
     model = "{use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s}"
     assert model in FIRST
     chain = FIRST.replace(model, f"[{model}, recorded]")
-    base, guessed = variants(loads(chain))
+    base, guessed = build_variants(loads(chain))
     assert guessed.run().makespan < base.run().makespan
     alone = FIRST.replace(model, f"[{model}]")
     with pytest.raises(InvalidScenarioError, match=r"no link of the chain \(roofline\) knows it"):
-        variants(loads(alone))
+        build_variants(loads(alone))

@@ -11,12 +11,12 @@ from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.reports.accuracy.verdict import sentences
 from foretrace.scenarios.cli.app import app
-from foretrace.scenarios.config.hil_settings import swap_setting
+from foretrace.scenarios.config.hil_settings import parse_swap_options
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.accuracy.check_folder import save
-from foretrace.scenarios.studies.accuracy.device_check import check
-from foretrace.scenarios.studies.accuracy.score import Score, verdict
+from foretrace.scenarios.studies.accuracy.check_folder import save_check
+from foretrace.scenarios.studies.accuracy.device_check import check_devices
+from foretrace.scenarios.studies.accuracy.score import ErrorStatistic, accuracy_verdict
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.run_folder import load_summary
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
@@ -82,7 +82,7 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
   - that: hil.nic.time.error.max <= 50 %
   - that: hil.node0.nic0.bandwidth.error.p50 <= 1 %
   - that: hil.iteration_time.error.p50 <= 20 %"""
-    found = check(scenario(nic, expect=expect))
+    found = check_devices(scenario(nic, expect=expect))
     one = found.told["components"]["node0.nic0"]
     rows = {r["signature"]: r for r in one["ops"]}
     assert rows[SEND.format(MB)]["calls"] == 4
@@ -97,7 +97,7 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
     (share,) = found.told["whole"]["shares"]
     more = found.told["whole"]["measured"] - found.told["whole"]["predicted"]
     assert share["swap_in"] == share["leave_out"] == share["shapley"] == pytest.approx(more)
-    folder = save(scenario(nic, expect=expect), found, tmp_path / "runs", "a test")
+    folder = save_check(scenario(nic, expect=expect), found, tmp_path / "runs", "a test")
     page = (folder / "accuracy.html").read_text()
     assert "No: 2 of 3" not in page
     assert "No: 1 of 3 expectations failed" in page
@@ -116,7 +116,7 @@ def test_a_check_tells_errors_shares_and_outcomes(nic, tmp_path):
         found, recordings={**found.recordings, "node9/nic0": read(folder / "node0.nic0.rec.gz")}
     )
     with pytest.raises(ScenarioError, match="cannot be written"):  # in a folder that is not there
-        save(scenario(nic, expect=expect), cut, tmp_path / "runs", "another test")
+        save_check(scenario(nic, expect=expect), cut, tmp_path / "runs", "another test")
     assert {f.name: f.read_bytes() for f in folder.iterdir()} == before  # whole, or as it was
 
 
@@ -129,7 +129,7 @@ def test_a_device_is_compared_with_the_whole_chain(nic, tmp_path):
     both = f"node0.gpu0: {{use: [copy, {{use: table, file: {table}}}]}}"
     first = f"node0.gpu0: {{use: [{{use: table, file: {table}}}, copy]}}"
     predicted = [
-        check(loads(told.replace("node0.gpu0: {use: copy}", chain), file="s.yaml")).told[
+        check_devices(loads(told.replace("node0.gpu0: {use: copy}", chain), file="s.yaml")).told[
             "components"
         ]["node0.gpu0"]["ops"][0]["predicted"]
         for chain in ("node0.gpu0: {use: copy}", both, first)
@@ -138,9 +138,9 @@ def test_a_device_is_compared_with_the_whole_chain(nic, tmp_path):
 
 
 def test_the_bar_is_never_below_what_the_measurement_can_tell():
-    assert verdict(Score(0.02, (0.01, 0.03)), 0.01, 0.04) == ("pass", 0.06)
-    assert verdict(Score(0.02, (0.005, 0.03)), 0.01, 0.0)[0] == "unresolved"
-    assert verdict(Score(0.02, None), 0.01, float("nan"))[0] == "unresolved"
+    assert accuracy_verdict(ErrorStatistic(0.02, (0.01, 0.03)), 0.01, 0.04) == ("pass", 0.06)
+    assert accuracy_verdict(ErrorStatistic(0.02, (0.005, 0.03)), 0.01, 0.0)[0] == "unresolved"
+    assert accuracy_verdict(ErrorStatistic(0.02, None), 0.01, float("nan"))[0] == "unresolved"
 
 
 def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
@@ -148,9 +148,9 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
     first = one.results["base"]
     assert first.columns.end.max() > 0
     from foretrace.hil.coupling.journal import write
-    from foretrace.scenarios.config.hil_settings import journal_name
+    from foretrace.scenarios.config.hil_settings import journal_file_name
 
-    write(tmp_path / journal_name("base"), one.journals["base"])
+    write(tmp_path / journal_file_name("base"), one.journals["base"])
     for engine in ("core", "reference"):
         more = f"  journal: {tmp_path}\nrun: {{engine: {engine}}}"
         again = study(scenario(nic, "coupled", more))
@@ -192,11 +192,11 @@ def test_a_missing_device_is_an_error_unless_its_recording_may_answer(nic):
 def test_clocks_are_not_mixed_unless_it_is_a_demonstration(nic, tmp_path):
     gpu = recording(tmp_path / "gpu.rec.gz", {"copy:h2h uint8[1000000]": 2e5}, "icount")
     more = f"    - {{component: node0.gpu0, driver: recorded, recording: {gpu}}}"
-    for run in (check, study):
+    for run in (check_devices, study):
         mode = "coupled" if run is study else "replay"
         with pytest.raises(ScenarioError, match="icount"):
             run(scenario(nic, mode, more))
-    shown = check(scenario(nic, more=more + "\n  mixed_clocks: demonstration"))
+    shown = check_devices(scenario(nic, more=more + "\n  mixed_clocks: demonstration"))
     assert shown.told["whole"] is None
     assert set(shown.told["components"]) == {"node0.nic0", "node0.gpu0"}
 
@@ -209,13 +209,13 @@ def test_one_recording_has_one_clock(nic, tmp_path):
     path = tmp_path / "mixed.rec.gz"
     Recording("wire", "port0", "box", both.date, {}, mixed).write(path)
     with pytest.raises(ScenarioError, match=r"mixes clocks \(cpu, wall\)"):
-        check(scenario(path))
+        check_devices(scenario(path))
 
 
 def test_shares_of_two_components_and_their_interaction(nic, tmp_path):
     gpu = recording(tmp_path / "gpu.rec.gz", {"copy:h2h uint8[1000000]": 1e6})
     more = f"    - {{component: node0.gpu0, driver: recorded, recording: {gpu}}}"
-    told = check(scenario(nic, more=more)).told["whole"]
+    told = check_devices(scenario(nic, more=more)).told["whole"]
     by = {s["component"]: s for s in told["shares"]}
     total = told["measured"] - told["predicted"]
     assert sum(s["shapley"] for s in by.values()) == pytest.approx(total)
@@ -226,14 +226,14 @@ def test_shares_of_two_components_and_their_interaction(nic, tmp_path):
 def test_a_recording_that_has_not_seen_the_ops_says_so(tmp_path):
     other = recording(tmp_path / "o.rec.gz", {SEND.format(17): 1e3})
     with pytest.raises(ScenarioError, match=r"node0\.nic0: nothing to measure: its driver does"):
-        check(scenario(other))
+        check_devices(scenario(other))
     with pytest.raises(RecordingError, match="is not there"):
-        check(scenario(tmp_path / "nothing.rec.gz"))
+        check_devices(scenario(tmp_path / "nothing.rec.gz"))
 
 
 def test_what_was_not_measured_is_told(tmp_path):
     half = recording(tmp_path / "half.rec.gz", {SEND.format(MB): 1_250_000.0})
-    one = check(scenario(half)).told["components"]["node0.nic0"]
+    one = check_devices(scenario(half)).told["components"]["node0.nic0"]
     assert one["left_out"]["ops"] == 8
     assert one["left_out"]["some"] == [SEND.format(KB)]
     assert 0 < one["left_out"]["share"] < 0.1
@@ -246,7 +246,7 @@ def test_access_times_of_an_emulated_memory_are_not_judged(tmp_path):
         "component: node0.nic0", "component: node0.gpu0"
     )
     text = text.replace(", covers: [node1.nic0]", "")
-    one = check(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
+    one = check_devices(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
     assert one["emulated"]
     assert one["errors"] == {}
 
@@ -257,16 +257,16 @@ def test_what_the_kernel_of_an_emulated_machine_did_is_judged(tmp_path):
     text = SCENARIO.format(nic=tmp_path / "c.rec.gz", mode="replay", more="", expect="").replace(
         "component: node0.nic0", "component: node0.gpu0"
     )
-    one = check(loads(text.replace(", covers: [node1.nic0]", ""), file="s.yaml")).told
+    one = check_devices(loads(text.replace(", covers: [node1.nic0]", ""), file="s.yaml")).told
     assert one["components"]["node0.gpu0"]["errors"]
 
 
 def test_the_error_at_which_the_answer_would_flip(nic):
     expect = "expect: [{that: iteration_time.p50 <= 3 ms}]"
-    (one,) = check(scenario(nic, expect=expect)).told["break_even"]
+    (one,) = check_devices(scenario(nic, expect=expect)).told["break_even"]
     assert one["component"] == "node0.nic0"
     assert 0.1 < one["error"] < 0.35
-    assert check(scenario(nic)).told["break_even"] == [
+    assert check_devices(scenario(nic)).told["break_even"] == [
         {"component": "node0.nic0", "answer": False, "error": None}
     ]
 
@@ -276,7 +276,7 @@ def test_drift_against_an_older_recording(nic, tmp_path):
     kept.mkdir()
     times = {SEND.format(MB): 1_000_000.0, SEND.format(KB): 10_000.0}
     recording(kept / "node0.nic0.rec.gz", times)
-    found = check(scenario(nic, more=f"  keep_recording: {kept}"))
+    found = check_devices(scenario(nic, more=f"  keep_recording: {kept}"))
     drift = found.told["components"]["node0.nic0"]["drift"]
     assert drift["worst"]["op"] == SEND.format(MB)
     assert drift["worst"]["change"] == pytest.approx(0.25, abs=0.01)
@@ -291,11 +291,11 @@ def test_validate_opens_nothing_and_names_a_driver_that_is_none(nic):
 
 
 def test_the_short_form_of_a_swap():
-    assert swap_setting([]) == []
+    assert parse_swap_options([]) == []
     with pytest.raises(ScenarioError, match="names no driver"):
-        swap_setting(["node0.nic0"])
+        parse_swap_options(["node0.nic0"])
     said = SCENARIO.format(nic="x.rec.gz", mode="replay", more="", expect="")
-    made = loads(said, file="s.yaml", set=swap_setting(["fabric=recorded:y.rec.gz"]))
+    made = loads(said, file="s.yaml", set=parse_swap_options(["fabric=recorded:y.rec.gz"]))
     (swap,) = made.section("hil").swap
     assert (swap.component, swap.driver) == ("fabric", "recorded")
     assert Path(swap.recording).name == "y.rec.gz"
@@ -304,7 +304,7 @@ def test_the_short_form_of_a_swap():
 def test_a_component_that_no_op_uses_is_refused(nic, tmp_path):
     more = f"    - {{component: node1.host, driver: recorded, recording: {nic}}}"
     with pytest.raises(ScenarioError, match=r"node1\.host: nothing to measure: no op"):
-        check(scenario(nic, more=more))
+        check_devices(scenario(nic, more=more))
 
 
 def test_the_host_of_this_machine_in_replay(tmp_path, monkeypatch):
@@ -315,7 +315,7 @@ def test_the_host_of_this_machine_in_replay(tmp_path, monkeypatch):
         "{component: node0.gpu0, driver: host}",
     )
     text = text.replace("repeat: 1", f"repeat: 1\n  keep_recording: {tmp_path}")
-    one = check(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
+    one = check_devices(loads(text, file="s.yaml")).told["components"]["node0.gpu0"]
     assert (one["driver"], one["clock"], one["metric"]) == ("host", "cpu", "completion")
     assert one["ops"][0]["measured"] > 1e-6  # 1 MB
     assert read(tmp_path / "node0.gpu0.rec.gz").driver == "host"
@@ -325,7 +325,7 @@ def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
     text = SCENARIO.format(nic=nic, mode="replay", more="", expect="")
     fitted = text.replace("8 Gb/s, latency: 1 us", "6.4 Gb/s, latency: 3 us")
     better = loads(fitted, file="s.yaml")
-    told = check(scenario(nic), beside=better).told
+    told = check_devices(scenario(nic), beside=better).told
     one = told["components"]["node0.nic0"]
     assert one["beside"]["max"]["value"] < 0.15 < one["errors"]["max"]["value"]
     page = accuracy_page(told)
@@ -335,7 +335,7 @@ def test_two_catalogs_stand_side_by_side_on_the_same_measurements(nic):
 
 def test_the_real_job_tells_model_error_from_composition_error(nic):
     more = "  real: {iteration_time: 3 ms, low: 2.9 ms, high: 3.1 ms, source: a test}"
-    whole = check(scenario(nic, more=more)).told["whole"]
+    whole = check_devices(scenario(nic, more=more)).told["whole"]
     real = whole["real"]
     assert real["composition"] == pytest.approx(whole["measured"] / 3e-3 - 1)
     assert real["all"] == pytest.approx(whole["predicted"] / 3e-3 - 1)
@@ -344,7 +344,7 @@ def test_the_real_job_tells_model_error_from_composition_error(nic):
 
 def test_the_error_of_the_whole_is_that_of_the_answer(nic):
     expect = "expect: [{that: hil.makespan.error.p50 <= 20 %}]\nanswer: {minimize: makespan}"
-    told = check(scenario(nic, expect=expect)).told
+    told = check_devices(scenario(nic, expect=expect)).told
     assert told["answer"]["metric"] == "makespan"
     assert [e["component"] for e in told["expect"]] == ["makespan"]
     assert told["expect"][0]["value"] == pytest.approx(abs(told["whole"]["error"]))
@@ -354,13 +354,13 @@ def test_the_error_of_the_whole_is_that_of_the_answer(nic):
     assert "iteration" not in lead
     other = expect.replace("hil.makespan", "hil.iteration_time")
     with pytest.raises(ScenarioError, match=r"'hil.iteration_time.error' .* hil.makespan.error"):
-        check(scenario(nic, expect=other))
+        check_devices(scenario(nic, expect=other))
 
 
 def test_a_check_that_an_earlier_version_saved_is_shown_as_it_was(nic, tmp_path):
     more = "  real: {iteration_time: 3 ms, low: 2.9 ms, high: 3.1 ms, source: a test}"
     one = scenario(nic, more=more)
-    folder = save(one, check(one), tmp_path / "runs", "a test")
+    folder = save_check(one, check_devices(one), tmp_path / "runs", "a test")
     now = CliRunner().invoke(app, ["show", str(folder)]).output
     assert "The real job took 3 ms" in now
     saved = json.loads((folder / "accuracy.json").read_text())

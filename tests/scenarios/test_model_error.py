@@ -7,13 +7,13 @@ from foretrace.models.compute.families import FORM
 from foretrace.models.value_doubts import from_median
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.uncertainty import COST, model_errors, widened
+from foretrace.scenarios.studies.uncertainty import COST, relative_error_by_kind, widen_interval
 
 
 def test_the_library_of_the_fabric_has_an_error_like_any_part():
     scenario = load("first")
     source = scenario.origins["cluster.fabric.library.step"].source
-    assert source.error == f"{100 * model_errors([scenario])['fabric']:g} %"
+    assert source.error == f"{100 * relative_error_by_kind([scenario])['fabric']:g} %"
 
 
 def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_recorded():
@@ -22,7 +22,7 @@ def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_rec
     low, high = value.interval
     assert value.interval_of == ("model",)
     assert low < value.value < high
-    _, gpu = from_median(model_errors([scenario])["gpu"])  # which nobody predicts
+    _, gpu = from_median(relative_error_by_kind([scenario])["gpu"])  # which nobody predicts
     assert (high - low) / 2 / value.value < gpu / 2
 
 
@@ -49,9 +49,9 @@ def test_errors_that_move_both_alike_do_not_widen_a_change():
 
 
 def test_deviations_are_added_as_squares_each_side_for_itself():
-    assert widened(10.0, None, [(3.0, -4.0), (4.0, -3.0)]) == (5.0, 15.0)
-    assert widened(10.0, (9.0, 10.0), []) == (9.0, 10.0)
-    assert widened(10.0, None, [(1.0, 2.0)]) == (10.0, 12.0)
+    assert widen_interval(10.0, None, [(3.0, -4.0), (4.0, -3.0)]) == (5.0, 15.0)
+    assert widen_interval(10.0, (9.0, 10.0), []) == (9.0, 10.0)
+    assert widen_interval(10.0, None, [(1.0, 2.0)]) == (10.0, 12.0)
 
 
 FITTED = """

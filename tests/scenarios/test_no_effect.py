@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.config.scenario import flat
+from foretrace.scenarios.config.scenario import values_by_dotted_path
 from foretrace.scenarios.config.settings import known_backends, known_processes
 from foretrace.scenarios.studies.comparison import compare
-from foretrace.scenarios.studies.summary import values
-from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.studies.summary import metric_values
+from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import ForetraceError
 
 HEAD = "foretrace: 1\nname: all\n"
@@ -172,7 +172,10 @@ def laid(path, value):
 
 
 def numbers(scenario):
-    return {name: v.value for name, v in values(measured(point(scenario))).items()}
+    return {
+        name: v.value
+        for name, v in metric_values(run_with_replicas(build_variant(scenario))).items()
+    }
 
 
 class Tries:
@@ -201,7 +204,7 @@ class Tries:
                 return "changed"
         except ForetraceError:
             return "error"
-        before, after = (flat(s.resolved()) for s in (loads(text), changed))
+        before, after = (values_by_dotted_path(s.resolved()) for s in (loads(text), changed))
         path, _, value = option.partition("=")
         said = str(after.get(path)).lower()
         return "as it was" if before == after and said == value else "same"

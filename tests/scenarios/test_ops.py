@@ -8,10 +8,10 @@ from foretrace import sweep
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import measured, point, variants
+from foretrace.scenarios.studies.variants import build_variant, build_variants, run_with_replicas
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.workload import WORKLOADS
 from typer.testing import CliRunner
@@ -30,7 +30,7 @@ MM = "ops: [{where: {name: 'aten::mm'}, scale: 3}]\n"
 
 
 def seconds(text):
-    return measured(point(loads(text))).result.makespan
+    return run_with_replicas(build_variant(loads(text))).result.makespan
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,9 @@ what_if:
   - name: other
     set: {ops: [{where: {kind: collective}, time: 0 s}]}
 """
-    found = {v.name: v for v in variants(loads(FIRST.replace("what_if: []\n", "") + MM + more))}
+    found = {
+        v.name: v for v in build_variants(loads(FIRST.replace("what_if: []\n", "") + MM + more))
+    }
     rules = [len(one.scenario.jobs["main"].ops) for one in found.values()]
     assert rules == [1, 2, 1]
     base, quicker, other = (found[n].run().makespan for n in ("base", "quicker", "other"))
@@ -106,7 +108,7 @@ def test_a_rule_that_fits_nothing_or_cannot_be_is_an_error_with_its_place(tmp_pa
     file = tmp_path / "s.yaml"
     file.write_text(FIRST + f"ops:\n  - {rule}\n")
     with pytest.raises(ScenarioError, match=r"s\.yaml:9:\d+: " + message):
-        point(load(file))
+        build_variant(load(file))
 
 
 @pytest.mark.parametrize(
@@ -139,9 +141,9 @@ jobs:
   b: {workload: WORK, on: {gpu: node1.gpu0}}
 """
     jobs = jobs.replace("WORK", "{trace: foretrace:gpt, recorded_on: {device: epyc-zen4-core}}")
-    plain = measured(point(loads(jobs.replace("OPS", "")))).result
+    plain = run_with_replicas(build_variant(loads(jobs.replace("OPS", "")))).result
     rules = ", ops: [{where: {name: 'aten::mm'}, scale: 5}]"
-    slower = measured(point(loads(jobs.replace("OPS", rules)))).result
+    slower = run_with_replicas(build_variant(loads(jobs.replace("OPS", rules)))).result
     assert slower.of("a").makespan > plain.of("a").makespan
     assert slower.of("b").makespan == plain.of("b").makespan
     with pytest.raises(InvalidScenarioError, match="'ops' at the top is of one job"):
@@ -171,7 +173,7 @@ def name():
     """Name of a workload that is known during one test only."""
     yield (made := f"serving{next(NUMBERS)}")
     WORKLOADS.pop(made, None)
-    root.cache_clear()
+    scenario_model.cache_clear()
 
 
 def test_ops_that_a_process_submits_are_named_too(tmp_path, name):

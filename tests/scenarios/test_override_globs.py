@@ -2,7 +2,11 @@
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.building.system import backends, failures, system
+from foretrace.scenarios.studies.building.system import (
+    build_backends,
+    build_system,
+    components_down_at_start,
+)
 from foretrace.sim.analysis.sensitivity import AlteredBackend
 from foretrace.sim.errors import ScenarioError
 
@@ -27,12 +31,12 @@ def slowed(glob, what="slowdown: 2"):
     """Names of what is slower, or out of order."""
     text = TEXT.replace("GLOB", glob).replace("WHAT", what)
     scenario = loads(text)
-    plain = system(loads(text.replace("{" + what + "}", "{slowdown: 1}")))
-    made = system(scenario)
-    bound = backends(scenario, made)
+    plain = build_system(loads(text.replace("{" + what + "}", "{slowdown: 1}")))
+    made = build_system(scenario)
+    bound = build_backends(scenario, made)
     rates = {c.name for c in made.components if c.rate != plain[c.name].rate}
     slots = {name for name, backend in bound.items() if isinstance(backend, AlteredBackend)}
-    return rates | slots | set(failures(scenario, made))
+    return rates | slots | set(components_down_at_start(scenario, made))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 from foretrace.models.parts import PARTS
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.plugin_errors import PREFIX
-from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.samples import headline, samples_of
-from foretrace.scenarios.studies.variants import variants
+from foretrace.scenarios.studies.samples import headline_value, samples_of
+from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.process import PROCESSES
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.workload import WORKLOADS
@@ -38,7 +38,7 @@ def examples(tmp_path_factory):
         table.update(known)
     for name in [n for n in sys.modules if n.startswith(PREFIX)]:
         del sys.modules[name]
-    root.cache_clear()
+    scenario_model.cache_clear()
 
 
 @pytest.fixture(autouse=True)
@@ -87,13 +87,13 @@ def test_iteration_is_in_no_key_no_column_and_no_sentence_of_a_served_model(serv
 
 
 def test_half_the_cache_changes_the_time_to_the_first_token():
-    base, half = (headline(p, p.run()) for p in variants(load("serving.yaml")))
+    base, half = (headline_value(p, p.run()) for p in build_variants(load("serving.yaml")))
     assert half > 2 * base
 
 
 def test_a_served_model_takes_no_step_without_a_token():
     seldom = [f"workload.{setting}" for setting in ("requests=20", "rate=1")]
-    rows = variants(load("serving.yaml", set=seldom))[0].run().frame()
+    rows = build_variants(load("serving.yaml", set=seldom))[0].run().frame()
     reduced = rows[rows["kind"] == "collective"]
     took = (reduced["end_us"] - reduced["start_us"]).to_numpy()  # most make one token
     assert took.min() == pytest.approx(np.median(took), rel=1e-6)
@@ -155,7 +155,7 @@ def test_a_plan_counts_a_scenario_whose_backend_is_of_a_plug_in(cli):
 def test_an_answer_of_which_nothing_was_emitted_is_told_so():
     text = "answer: {minimize: tpot.p99}\n"
     Path("mine.yaml").write_text(Path("serving.yaml").read_text() + text)
-    one = variants(load("mine.yaml"))[0]
+    one = build_variants(load("mine.yaml"))[0]
     assert one.answer.metric == "tpot.p99"
     with pytest.raises(foretrace.ScenarioError, match="answer: the run has no 'tpot'"):
         one.answer.of({})
@@ -178,7 +178,7 @@ def test_a_sweep_of_a_fleet_finds_how_often_to_save(cli):
 
 
 def test_a_fleet_answers_when_each_of_its_jobs_is_done():
-    base, two = variants(load("fleet.yaml"))
+    base, two = build_variants(load("fleet.yaml"))
     found = samples_of(base, base.run())
     assert found["a.lost_steps"].max() >= 1  # node1 failed under it
     done = [found[f"{job}.makespan"].item() for job in "ab"]

@@ -8,9 +8,9 @@ import pytest
 from foretrace.__main__ import main
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.schema import root
+from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
-from foretrace.scenarios.studies.variants import measured, point
+from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.ops import Kind
@@ -30,7 +30,7 @@ NUMBERS = itertools.count()
 
 
 def seconds(text):
-    return measured(point(loads(text))).result.makespan
+    return run_with_replicas(build_variant(loads(text))).result.makespan
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +106,13 @@ def plugged(tmp_path, monkeypatch):
     for table, before in zip(tables, names, strict=True):
         for name in set(table) - before:
             del table[name]
-    root.cache_clear()
+    scenario_model.cache_clear()
 
 
 def test_a_policy_of_ones_own_runs_from_a_file_and_what_it_notes_is_in_the_result(plugged):
     name = plugged(POLICY)
     text = FIRST + f"plugins: [mine.py]\nprocesses: [{{use: {name}, period: 10 ms}}]\n"
-    found = measured(point(loads(text))).result.metrics
+    found = run_with_replicas(build_variant(loads(text))).result.metrics
     times = [at for metric, at, _ in found if metric == "busy"]
     assert len(times) > 5
     assert times[:3] == pytest.approx([0.01, 0.02, 0.03])
@@ -137,7 +137,7 @@ BOUND = (
 
 def test_a_link_model_of_ones_own_carries_what_the_nics_carried(plugged):
     name = plugged(LINK)
-    system = point(loads(FIRST + BOUND.replace("NAME", name))).simulation.system
+    system = build_variant(loads(FIRST + BOUND.replace("NAME", name))).simulation.system
     nics = [c for c in system.components if c.kind == "nic"]
     assert [(c.rate, c.latency) for c in nics] == [(0.125e9, 1e-6)] * 4
     assert seconds(FIRST + BOUND.replace("NAME", name)) > seconds(FIRST)
@@ -155,7 +155,7 @@ OWN = (
 def test_a_backend_that_nobody_would_ask_is_refused(plugged):
     name = plugged(OWN)
     with pytest.raises(ScenarioError, match=r"Mine.timing\(\) would be asked nothing"):
-        point(loads(FIRST + BOUND.replace("NAME", name)))
+        build_variant(loads(FIRST + BOUND.replace("NAME", name)))
 
 
 LOSSY = """\
@@ -164,18 +164,18 @@ backends: {"node*.nic*.tx": {use: lossy-link, loss: LOSS, round_trip: 1 ms, mtu:
 
 
 def test_losses_bound_each_sender_and_cost_rate(undisturbed):
-    few = point(loads(FIRST + LOSSY.replace("LOSS", "0.01 %")))
+    few = build_variant(loads(FIRST + LOSSY.replace("LOSS", "0.01 %")))
     sends = few.simulation.system["node0.nic0.tx"]
     assert sends.limit == pytest.approx(1460 / 1e-3 * (1.5 / 1e-4) ** 0.5)  # 179 MB/s
     assert few.simulation.system["node0.nic0.rx"].limit == float("inf")
     many = seconds(FIRST + LOSSY.replace("LOSS", "1 %"))
-    assert undisturbed < measured(few).result.makespan < many
+    assert undisturbed < run_with_replicas(few).result.makespan < many
 
 
 @pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
 def test_what_a_collective_may_send_is_what_its_losses_allow(fidelity):
     text = FIRST + LOSSY.replace("LOSS", "1 %") + "expect: []\n"
-    made = point(loads(text, set=[f"cluster.fabric.fidelity={fidelity}"]))
+    made = build_variant(loads(text, set=[f"cluster.fabric.fidelity={fidelity}"]))
     ops = made.graph.ops
     row = int(np.nanargmax(np.where(ops.kind == int(Kind.COLLECTIVE), ops.bytes, 0.0)))
     members = tuple(made.simulation.system.number(f"node{i}.gpu0") for i in range(2))
@@ -243,7 +243,7 @@ def test_a_workload_that_starts_nothing_is_told_so(plugged):
     with pytest.raises(
         ScenarioError, match="start returned a NoneType; return a Graph, or a process"
     ):
-        point(loads(text + "cluster: {nodes: 1, node: {gpu: epyc-zen4-core}}\n"))
+        build_variant(loads(text + "cluster: {nodes: 1, node: {gpu: epyc-zen4-core}}\n"))
 
 
 def test_a_policy_that_yields_a_number_is_told_what_to_wait_for(plugged, capsys, monkeypatch):
@@ -307,7 +307,9 @@ def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
     alone = three + SPARE.splitlines()[0] + "\n" + SPARE.splitlines()[1] + "\n"
     with pytest.raises(SimulationError, match=r"node0\.gpu0"):
         seconds(alone)
-    saved = measured(point(loads(three.replace("replicas: 1", "replicas: 2") + SPARE)))
+    saved = run_with_replicas(
+        build_variant(loads(three.replace("replicas: 1", "replicas: 2") + SPARE))
+    )
     assert undisturbed + 0.2 < saved.result.makespan < 2 * undisturbed + 0.4
     assert len(saved.replicas) == 2  # a spare each
 
@@ -361,7 +363,7 @@ def test_tokens_of_a_plug_in_workload_are_paid_for_like_those_of_a_trace(plugged
     text = f"foretrace: 1\nname: x\nplugins: [mine.py]\n{MACHINE}{PREDICTED}"
     text += f"workload: {{type: {name}, tokens_per_iteration: 100}}\n"
     text += "cost: {items: [{what: gpu, each: 3600 USD/hour}]}\n"
-    found = measured(point(loads(text))).samples
+    found = run_with_replicas(build_variant(loads(text))).samples
     time = found["iteration_time"].item() / 100
     assert found["gpu_time_per_million_tokens"].item() == pytest.approx(2 * time * 1e6)
     assert found["cost_per_million_tokens"].item() == pytest.approx(2 * time * 1e6)
@@ -371,7 +373,7 @@ def test_a_compiled_process_is_refused_by_its_name(plugged):
     name = plugged(WORK.replace("pass", "return type('CompiledProcess', (), {})()"))
     text = f"foretrace: 1\nname: x\nplugins: [mine.py]\nworkload: {{type: {name}}}\n"
     with pytest.raises(ScenarioError, match="a CompiledProcess, which is not built yet"):
-        point(loads(text + MACHINE))
+        build_variant(loads(text + MACHINE))
 
 
 def test_what_a_policy_emits_has_the_unit_that_it_says(plugged):
@@ -379,5 +381,5 @@ def test_what_a_policy_emits_has_the_unit_that_it_says(plugged):
                            'sim.emit("moved", 3.0, "B")')  # fmt: skip
     name = plugged(emits)
     text = FIRST + f"plugins: [mine.py]\nprocesses: [{{use: {name}, period: 10 ms}}]\n"
-    done = measured(point(loads(text)))
+    done = run_with_replicas(build_variant(loads(text)))
     assert done.metrics["moved"].unit == "B"

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.document import parse_yaml
 from foretrace.scenarios.config.reading.resolution import resolved_yaml
 from foretrace.scenarios.config.reading.tree import to_dict
 
@@ -91,7 +91,7 @@ def test_the_yaml_says_who_decided_each_value(scenario):
     assert "  nodes: 16  # scenario s.yaml:13:10" in lines
     assert "  replicas: 9 # --set --set:1:14" in lines
     assert "  engine: core # default" in lines
-    assert to_dict(parse("\n".join(lines)))["run"]["replicas"] == 9
+    assert to_dict(parse_yaml("\n".join(lines)))["run"]["replicas"] == 9
 
 
 def test_one_variant_alone_resolves_to_itself(scenario):

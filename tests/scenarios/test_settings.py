@@ -7,7 +7,7 @@ import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import json_schema
-from foretrace.scenarios.config.settings import known_backends, settings_of
+from foretrace.scenarios.config.settings import backend_settings_model, known_backends
 from foretrace.sim.backend import BACKENDS, Backend, backend
 from foretrace.sim.units import ByteRate, Seconds
 
@@ -54,12 +54,12 @@ def toy():
 
     yield Toy
     del BACKENDS["toy"]
-    settings_of.cache_clear()
+    backend_settings_model.cache_clear()
 
 
 def test_every_backend_can_be_written_in_a_file():
     for name in known_backends():
-        assert isinstance(settings_of(name).allowed(), tuple)
+        assert isinstance(backend_settings_model(name).allowed(), tuple)
 
 
 def test_names_units_and_defaults_come_from_the_signature(toy):
@@ -73,7 +73,7 @@ def test_names_units_and_defaults_come_from_the_signature(toy):
 
 
 def test_help_comes_from_the_docstring(toy):
-    fields = settings_of("toy").model_fields
+    fields = backend_settings_model("toy").model_fields
     assert fields["rate"].description == "How fast."
     assert fields["start"].description == fields["stop"].description == "At either end."
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import point
+from foretrace.scenarios.studies.variants import build_variant
 from foretrace.sim.errors import SimulationError
 
 TEXT = """\
@@ -26,7 +26,7 @@ workload: {scale_to: {parallel: {data: 2}}}
 
 def stuck(text: str) -> str:
     with pytest.raises(SimulationError) as told:
-        point(loads(text, file="s.yaml")).run()
+        build_variant(loads(text, file="s.yaml")).run()
     return str(told.value)
 
 

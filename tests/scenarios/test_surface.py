@@ -11,7 +11,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.scenarios.cli.init import templates
+from foretrace.scenarios.cli.init import scenario_templates
 from foretrace.scenarios.config import installed_plugins
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.limits import free_memory, require_memory, time_limit
@@ -52,7 +52,7 @@ def cli(cli, here):
 # init
 
 
-@pytest.mark.parametrize("template", sorted(templates()))
+@pytest.mark.parametrize("template", sorted(scenario_templates()))
 def test_what_init_makes_is_right_as_it_is(cli, here, template):
     assert cli("init", "new", "--template", template)[0] == 0
     code, out, err = cli("validate", "--strict", "new/scenarios/first.yaml")
@@ -88,7 +88,7 @@ def test_a_template_that_is_not_there_is_named(cli):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("template", sorted(templates()))
+@pytest.mark.parametrize("template", sorted(scenario_templates()))
 def test_what_init_makes_runs_at_once(cli, template, monkeypatch):
     """By the very words that it says come next."""
     _, said, _ = cli("init", "new", "--template", template)
@@ -140,9 +140,11 @@ def test_a_plan_of_a_sweep_counts_its_points(cli):
 
 
 def test_a_plan_of_more_ranks_counts_their_ops():
-    from foretrace.scenarios.studies.plan import size
+    from foretrace.scenarios.studies.plan import known_size
 
-    two, eight = (size(load("first", set=[f"workload.scale_to.parallel.data={n}"])) for n in (2, 8))
+    two, eight = (
+        known_size(load("first", set=[f"workload.scale_to.parallel.data={n}"])) for n in (2, 8)
+    )
     assert (two.ranks, eight.ranks) == (2, 8)
     assert eight.ops == 4 * two.ops
 
@@ -259,7 +261,7 @@ def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch)
         while True:
             pass
 
-    monkeypatch.setattr(run, "variants", endless)
+    monkeypatch.setattr(run, "build_variants", endless)
     code, _, err = cli("run", "tiny.yaml", "--set", "run.time_limit=50 ms")
     assert code == 3
     assert err.startswith("error time limit: 0.05 s of wall time are over")
@@ -273,8 +275,8 @@ def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch,
             signal.raise_signal(signal.SIGALRM)
         return measured(one, *rest)
 
-    measured = run.measured
-    monkeypatch.setattr(run, "measured", slow)
+    measured = run.run_with_replicas
+    monkeypatch.setattr(run, "run_with_replicas", slow)
     what_if = "what_if=[{name: soon, set: {run.seed: 2}}, {name: late, set: {run.seed: 3}}]"
     asked = "run", "tiny.yaml", "--set", what_if
     code, out, err = cli(*asked, "--set", "run.time_limit=600 s")
@@ -285,7 +287,7 @@ def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch,
     (summary,) = tmp_path.glob("runs/tiny/*/summary.json")
     assert list(json.loads(summary.read_text())["points"]) == ["base", "soon"]
     assert "Not finished in time: late." in (summary.parent / "report.html").read_text()
-    monkeypatch.setattr(run, "measured", measured)
+    monkeypatch.setattr(run, "run_with_replicas", measured)
     code, out, _ = cli(*asked)  # it is no finished run that could be found again
     assert code == 0
     assert "saved runs" in out
@@ -434,7 +436,10 @@ def test_an_installed_plug_in_that_fails_is_named_with_its_cure(monkeypatch):
     monkeypatch.setattr(installed_plugins, "entry_points", lambda group: [broken])
     with pytest.raises(ScenarioError, match="plug-in 'broken' of an installed package fails: Mod"):
         installed_plugins.load_installed("foretrace.backends")
-    assert "ModuleNotFoundError" in installed_plugins.installed("foretrace.backends")["broken"]
+    assert (
+        "ModuleNotFoundError"
+        in installed_plugins.installed_plugin_problems("foretrace.backends")["broken"]
+    )
 
 
 # The terminal

@@ -12,15 +12,21 @@ from pathlib import Path
 
 import pytest
 from foretrace.scenarios.config.loader import load, with_overrides
-from foretrace.scenarios.config.sections.run import check_workers
-from foretrace.scenarios.studies.sweep.method import method
+from foretrace.scenarios.config.sections.run import check_workers_text
+from foretrace.scenarios.studies.sweep.method import make_method
 from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
-from foretrace.scenarios.studies.sweep.sweep_folder import save, store
+from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
 from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
-from foretrace.scenarios.studies.sweep.sweeping import Shard, Sweeping
-from foretrace.scenarios.studies.sweep.task import base, evaluate, key, poison_outcome, task
-from foretrace.scenarios.studies.workers.pool import Pool
-from foretrace.scenarios.studies.workers.workers import chosen, workers
+from foretrace.scenarios.studies.sweep.sweeping import Shard, SweepInProgress
+from foretrace.scenarios.studies.sweep.task import (
+    evaluate_point,
+    make_task,
+    point_key,
+    poison_outcome,
+    shared_task_part,
+)
+from foretrace.scenarios.studies.workers.pool import ProcessPool
+from foretrace.scenarios.studies.workers.workers import make_workers, workers_option
 from foretrace.sim.errors import ScenarioError
 
 STEPS = 4
@@ -93,33 +99,37 @@ def _event(kind, name, at, took):
 
 
 def swept(scenario, crew=None, out="out", **options):
-    kept = store(Path(out), scenario)
+    kept = outcome_store(Path(out), scenario)
     with kept:
-        return Sweeping(scenario, kept, crew or Here(), **options).all()
+        return SweepInProgress(scenario, kept, crew or Here(), **options).all()
 
 
 def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
-    shared = base(scenario())
-    one, other = (task(shared, {"cluster.node.host.cores": n}) for n in (1, 2))
+    shared = shared_task_part(scenario())
+    one, other = (make_task(shared, {"cluster.node.host.cores": n}) for n in (1, 2))
     assert json.loads(json.dumps(one)) == one
-    assert key(one) == key(json.loads(json.dumps(one))) != key(other)
+    assert point_key(one) == point_key(json.loads(json.dumps(one))) != point_key(other)
 
 
 def test_what_a_point_says_is_what_its_scenario_says(scenario):
-    from foretrace.scenarios.studies.variants import measured, point
+    from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 
     changed = {SLOWDOWN: 2}
-    said = evaluate(task(base(scenario()), changed))
-    alone = measured(point(with_overrides(scenario().resolved(), changed)))
+    said = evaluate_point(make_task(shared_task_part(scenario()), changed))
+    alone = run_with_replicas(build_variant(with_overrides(scenario().resolved(), changed)))
     assert said["values"]["iteration_time.max"] == alone.samples["iteration_time"].max()
     assert said["set"] == changed
 
 
 def test_what_does_not_change_a_point_does_not_change_its_key(scenario):
-    one = base(scenario())
-    same = base(scenario("question=other", "run.workers=local:2", "sweep.points=100", "expect=[]"))
-    assert key(task(one, {})) == key(task(same, {}))
-    assert key(task(one, {})) != key(task(base(scenario("run.seed=4")), {}))
+    one = shared_task_part(scenario())
+    same = shared_task_part(
+        scenario("question=other", "run.workers=local:2", "sweep.points=100", "expect=[]")
+    )
+    assert point_key(make_task(one, {})) == point_key(make_task(same, {}))
+    assert point_key(make_task(one, {})) != point_key(
+        make_task(shared_task_part(scenario("run.seed=4")), {})
+    )
 
 
 def test_a_grid_tries_every_combination_and_finds_the_best(scenario):
@@ -182,7 +192,7 @@ def test_another_sweep_of_the_same_scenario_takes_the_points_that_it_knows(scena
 
 def test_a_line_that_was_torn_is_run_again(scenario):
     first = sweep_summary(swept(scenario()))
-    (file,) = store(Path("out"), scenario()).folder.glob("*.jsonl")
+    (file,) = outcome_store(Path("out"), scenario()).folder.glob("*.jsonl")
     file.write_bytes(file.read_bytes()[:-40])
     again = swept(scenario())
     assert sum(not t.cached for t in again.trials) == 1
@@ -219,7 +229,7 @@ def test_drawn_points_depend_on_the_seed_alone(scenario, name):
         f"sweep.method={name}", "sweep.points=20",
         vary=ANY,
     ).section("sweep")  # fmt: skip
-    one, same, other = (method(section, seed).ask() for seed in (1, 1, 2))
+    one, same, other = (make_method(section, seed).ask() for seed in (1, 1, 2))
     assert len(one) == 20
     assert one == same != other
     values = [next(iter(p.values())) for p in one]
@@ -228,7 +238,7 @@ def test_drawn_points_depend_on_the_seed_alone(scenario, name):
 
 def test_a_sobol_sequence_fills_every_eighth_of_a_range(scenario):
     section = scenario("sweep.method=sobol", "sweep.points=8", vary=ANY).section("sweep")
-    values = [next(iter(p.values())) for p in method(section, 5).ask()]
+    values = [next(iter(p.values())) for p in make_method(section, 5).ask()]
     assert sorted(int(v) for v in values) == list(range(1, 9))
 
 
@@ -287,21 +297,21 @@ def dies(tmp_path, monkeypatch):
 
 
 def in_process(scenario, work, count=2):
-    pool = Pool(count)
-    shared = base(scenario())
-    tasks = [task(shared, {SLOWDOWN: x}) for x in (1, 1.5, 2, 3)]
+    pool = ProcessPool(count)
+    shared = shared_task_part(scenario())
+    tasks = [make_task(shared, {SLOWDOWN: x}) for x in (1, 1.5, 2, 3)]
     try:
-        found = {key(t): outcome or poison_outcome(t) for t, outcome in pool.run(work, tasks)}
+        found = {point_key(t): outcome or poison_outcome(t) for t, outcome in pool.run(work, tasks)}
     finally:
         pool.close()
-    return [found[key(t)] for t in tasks]
+    return [found[point_key(t)] for t in tasks]
 
 
 def test_a_point_whose_worker_is_killed_is_tried_again_and_a_poisonous_one_is_told(scenario, dies):
     found = in_process(scenario, dies)
     assert ["error" in outcome for outcome in found] == [False, False, True, False]
     assert found[2]["error"]["kind"] == "Poisonous"
-    expected = evaluate(task(base(scenario()), {SLOWDOWN: 1.5}))
+    expected = evaluate_point(make_task(shared_task_part(scenario()), {SLOWDOWN: 1.5}))
     assert found[1]["values"] == expected["values"]
 
 
@@ -318,13 +328,13 @@ def test_a_point_that_killed_its_workers_is_a_trial_with_an_error(scenario):
 
 
 def test_processes_say_what_one_process_says(scenario):
-    pool = Pool(2)
+    pool = ProcessPool(2)
     try:
         done = swept(scenario(), pool, out="processes")
     finally:
         pool.close()
     folders = [
-        save(d, store(Path(out), scenario()), Path(out), {}, 0.0)
+        save_sweep(d, outcome_store(Path(out), scenario()), Path(out), {}, 0.0)
         for d, out in ((done, "processes"), (swept(scenario(), out="here"), "here"))
     ]
     one, other = ((f / "summary.json").read_bytes() for f in folders)
@@ -336,7 +346,9 @@ def test_both_engines_say_the_same(scenario):
     told = []
     for engine in ("core", "reference"):
         s = scenario(f"run.engine={engine}", "run.replicas=5")
-        folder = save(swept(s, out=engine), store(Path(engine), s), Path(engine), {}, 0.0)
+        folder = save_sweep(
+            swept(s, out=engine), outcome_store(Path(engine), s), Path(engine), {}, 0.0
+        )
         told.append(((folder / "summary.json").read_bytes(), table(folder)))
     assert told[0] == told[1]
 
@@ -358,22 +370,22 @@ def table(folder):
 )
 def test_what_is_no_description_of_workers_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
-        check_workers(text)
+        check_workers_text(text)
 
 
 def test_the_option_wins_over_the_environment_and_that_over_the_scenario(monkeypatch):
-    assert chosen(None, "local:3") == "local:3"
+    assert workers_option(None, "local:3") == "local:3"
     monkeypatch.setenv("FORETRACE_WORKERS", "local:4")
-    assert chosen(None, "local:3") == "local:4"
-    assert chosen("local:5", "local:3") == "local:5"
+    assert workers_option(None, "local:3") == "local:4"
+    assert workers_option("local:5", "local:3") == "local:5"
     with pytest.raises(ScenarioError, match="--workers: no workers 'none'"):
-        chosen("none", "local")
+        workers_option("none", "local")
 
 
 def test_workers_of_dask_without_dask_say_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ScenarioError, match=r"pip install 'foretrace\[dask\]'"):
-        workers("dask://local:1")
+        make_workers("dask://local:1")
 
 
 # The command.
@@ -414,7 +426,7 @@ def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, cli):
     assert cli(*SWEEP, "whole")[0] == 0
     words = [sys.executable, "-c", KILLED, *SWEEP, "killed"]
     assert subprocess.run(words, stdout=subprocess.PIPE, text=True).stdout == "-9 -9\n"
-    kept = list(store(Path("killed"), s).outcomes())
+    kept = list(outcome_store(Path("killed"), s).outcomes())
     assert len(kept) == len({o["key"] for o in kept}) == 2 + 3  # nothing was run again
     assert outcomes("killed", s).items() <= outcomes("whole", s).items()
     assert cli(*SWEEP, "killed")[0] == 0
@@ -423,7 +435,7 @@ def test_a_sweep_that_is_killed_loses_nothing_that_was_reported(scenario, cli):
 
 def test_a_sweep_says_that_points_of_another_state_are_run_again(scenario, cli):
     """Of another release, say: its sources are part of what an outcome depends on."""
-    kept = store(Path("runs"), scenario()).folder
+    kept = outcome_store(Path("runs"), scenario()).folder
     kept.parent.mkdir(parents=True)
     other = kept.parent / "0123456789ab"
     other.mkdir()
@@ -462,7 +474,7 @@ def test_a_sweep_that_is_killed_at_any_time_loses_nothing_that_was_reported(scen
 
 def outcomes(out, scenario):
     """Every outcome that is kept, by the key of its point, but for how long it took."""
-    kept = store(Path(out), scenario).outcomes()
+    kept = outcome_store(Path(out), scenario).outcomes()
     return {o["key"]: json.dumps({k: v for k, v in o.items() if k != "seconds"}) for o in kept}
 
 
@@ -495,7 +507,7 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
     assert "the same command goes on from there" in said
     (first,) = outcomes("interrupted", s)
     assert cli(*SWEEP, "interrupted")[0] == 0
-    kept = [o["key"] for o in store(Path("interrupted"), s).outcomes()]
+    kept = [o["key"] for o in outcome_store(Path("interrupted"), s).outcomes()]
     assert kept.count(first) == 1
     assert len(kept) == len(set(kept)) == 9  # the base and eight points
 
@@ -505,7 +517,7 @@ def test_an_interrupt_from_outside_ends_every_process_of_a_sweep(scenario):
     s = scenario(vary=LONG)
     words = [word for word in COMMAND if word != "-q"]
     with subprocess.Popen([*words, "interrupted"], stderr=subprocess.PIPE, text=True) as process:
-        kept = store(Path("interrupted"), s)
+        kept = outcome_store(Path("interrupted"), s)
         while process.poll() is None and not any(True for _ in kept.outcomes()):
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)

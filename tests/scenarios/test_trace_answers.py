@@ -7,9 +7,9 @@ import pytest
 from foretrace.reports.links import chained, short_name
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.preflight import chains_of
-from foretrace.scenarios.studies.trace_answers import trace_answers
-from foretrace.scenarios.studies.variants import variants
+from foretrace.scenarios.studies.preflight import chain_shares_of_point
+from foretrace.scenarios.studies.trace_answers import link_shares_by_gpu
+from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ScenarioError
 from foretrace.traces.formats import kineto
 
@@ -54,10 +54,10 @@ def test_there_are_recorded_traces():
 @pytest.mark.parametrize("trace", recorded())
 def test_a_run_answers_as_trace_info_says(trace):
     _, graph = kineto.read(trace).described()
-    told = trace_answers(graph, OTHERS, "a100-sxm4-80g")
+    told = link_shares_by_gpu(graph, OTHERS, "a100-sxm4-80g")
     for gpu in OTHERS:
-        (point,) = variants(of(trace, gpu))
-        found = chains_of(point)["gpu"]
+        (point,) = build_variants(of(trace, gpu))
+        found = chain_shares_of_point(point)["gpu"]
         assert chained({"gpu": found}) == chained({"gpu": told[gpu]})
         assert [one["ops"] for one in found["links"]] == [one["ops"] for one in told[gpu]["links"]]
 
@@ -65,25 +65,27 @@ def test_a_run_answers_as_trace_info_says(trace):
 @pytest.mark.parametrize("trace", recorded())
 def test_every_trace_runs_with_a_chain(trace):
     for gpu in ("a100-sxm4-80g", *OTHERS):
-        (point,) = variants(of(trace, gpu, backends=CHAIN))
+        (point,) = build_variants(of(trace, gpu, backends=CHAIN))
         assert point.run().makespan > 0
 
 
 def test_what_nobody_binds_is_a_chain_on_another_gpu_and_said(script, tmp_path):
     trace = with_shapes(script, tmp_path)
     scenario = of(trace)
-    (point,) = variants(scenario)
-    shares = chains_of(point)
+    (point,) = build_variants(scenario)
+    shares = chain_shares_of_point(point)
     assert [one["link"] for one in shares["gpu"]["links"]] == ["carried", "roofline", "recorded"]
     assert [one["ops"] for one in shares["gpu"]["links"]] == [1, 1, 1]
     assert [one["op"] for one in shares["gpu"]["only_recorded"]] == ["compute:my::op"]
     assert plan(scenario).chains == {"base": shares}
-    assert chains_of(variants(of(trace, "a100-sxm4-80g"))[0]) == {}  # all as recorded
+    assert (
+        chain_shares_of_point(build_variants(of(trace, "a100-sxm4-80g"))[0]) == {}
+    )  # all as recorded
 
 
 def test_nothing_is_carried_to_the_gpu_that_recorded_it(script, tmp_path):
-    (point,) = variants(of(with_shapes(script, tmp_path), "a100-sxm4-80g", backends=CHAIN))
-    shares = chains_of(point)["gpu"]
+    (point,) = build_variants(of(with_shapes(script, tmp_path), "a100-sxm4-80g", backends=CHAIN))
+    shares = chain_shares_of_point(point)["gpu"]
     assert [(one["link"], one["ops"]) for one in shares["links"]][:2] == [
         ("recorded", 3), ("roofline", 0),
     ]  # fmt: skip
@@ -92,7 +94,7 @@ def test_nothing_is_carried_to_the_gpu_that_recorded_it(script, tmp_path):
 def test_a_gpu_that_no_catalog_has_is_refused_by_trace_info(script, tmp_path):
     _, graph = kineto.read([with_shapes(script, tmp_path)]).described()
     with pytest.raises(ScenarioError, match="no gpu model named 'h100'; did you mean 'h100-sxm"):
-        trace_answers(graph, ["h100"])
+        link_shares_by_gpu(graph, ["h100"])
 
 
 @pytest.mark.parametrize(

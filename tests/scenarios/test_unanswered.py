@@ -4,7 +4,7 @@ import pytest
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.later import LATER
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.building.system import backends, system
+from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.sim.errors import ScenarioError
 
 
@@ -58,4 +58,4 @@ def test_a_name_that_means_no_component_is_refused(scenario, setting, said):
     links = "cluster.node.links=[{from: gpu, to: nic, via: test-pcie}]"
     s = scenario(set=[*small, setting, links])
     with pytest.raises(ScenarioError, match=said):
-        backends(s, system(s))
+        build_backends(s, build_system(s))

@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.reading.document import parse
+from foretrace.scenarios.config.reading.document import parse_yaml
 from foretrace.scenarios.config.reading.tree import to_dict
 
 OWN = """
@@ -32,7 +32,7 @@ def mappings(value, path=()):
 
 def described(text):
     """A scenario as plain values, sources included."""
-    found = to_dict(parse(text))
+    found = to_dict(parse_yaml(text))
     own = {"value": "1 TB/s", "source": {"kind": "assumed", "where": "here"}}
     found["catalog"] = {"gpu": {"mine": {"bandwidth": own}}}
     found["report"] = {"title": "Ours", "sections": ["answer"]}
@@ -86,4 +86,4 @@ def test_the_scenario_that_the_test_breaks_is_right(whole, catalog):
     tree = described(whole)
     assert loads(json.dumps(tree), catalogs=[catalog]).report.title == "Ours"
     assert len(list(mappings(tree))) > 40
-    assert len(list(mappings(to_dict(parse(OWN))))) == 4
+    assert len(list(mappings(to_dict(parse_yaml(OWN))))) == 4

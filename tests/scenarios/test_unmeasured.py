@@ -5,8 +5,8 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.uncertainty import error_sources
-from foretrace.scenarios.studies.unmeasured import RATES, TIMES, unmeasured
-from foretrace.scenarios.studies.variants import variants
+from foretrace.scenarios.studies.unmeasured import RATES, TIMES, time_bounds_of_unmeasured
+from foretrace.scenarios.studies.variants import build_variants
 
 SCENARIO = """
 foretrace: 1
@@ -27,24 +27,26 @@ def scenario(more="", **parts):
 
 
 def test_a_datasheet_rate_is_not_what_is_reached():
-    found = unmeasured([scenario(nic="connectx-7")])
+    found = time_bounds_of_unmeasured([scenario(nic="connectx-7")])
     assert found == {RATES: {"nic": DATASHEET_RATE}, TIMES: {"nic": UNMEASURED_TIME}}
 
 
 def test_a_share_that_is_assumed_is_as_wrong_as_that_of_another_part():
-    found = unmeasured([scenario(nic="connectx-7", library="nccl-nvlink4")], ["fabric"])
+    found = time_bounds_of_unmeasured(
+        [scenario(nic="connectx-7", library="nccl-nvlink4")], ["fabric"]
+    )
     assert found[RATES] == {"nic": ASSUMED_RATE}
 
 
 def test_what_the_user_states_has_no_doubt():
     mine = "{bandwidth: 10 GB/s, latency: 1 us, overhead: 1 us}"
-    assert unmeasured([scenario(nic=mine)]) == {}
+    assert time_bounds_of_unmeasured([scenario(nic=mine)]) == {}
 
 
 def test_what_is_inside_a_fitted_value_is_not_counted_again():
     told = scenario(switch="lab-port")
-    assert "fabric" not in unmeasured([told], ["fabric"]).get(TIMES, {})
-    assert unmeasured([scenario()]) == {}
+    assert "fabric" not in time_bounds_of_unmeasured([told], ["fabric"]).get(TIMES, {})
+    assert time_bounds_of_unmeasured([scenario()]) == {}
 
 
 def width(told):
@@ -72,7 +74,7 @@ def test_a_gpu_of_a_datasheet_alone_is_as_wrong_as_rooflines_of_other_gpus():
 
 def test_a_plan_counts_the_runs_that_doubts_take():
     told = scenario(gpu="b200-sxm-180g")
-    sources = error_sources([told], variants(told))
+    sources = error_sources([told], build_variants(told))
     names = [name for group in sources.families for name in group]
     assert "product" in names
     bound = 'backends: {"node*.gpu*": recorded}'

@@ -4,7 +4,7 @@ import pytest
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.reading import document
-from foretrace.scenarios.config.reading.document import parse, read
+from foretrace.scenarios.config.reading.document import parse_yaml, read_yaml_file
 from foretrace.scenarios.config.reading.tree import to_dict
 
 BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
@@ -74,7 +74,7 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED, ids=lambda t: t[:20])
 def test_a_trap_is_an_error_with_a_name(text):
     with pytest.raises(InvalidScenarioError) as caught:
-        parse(text, "s.yaml")
+        parse_yaml(text, "s.yaml")
     kind, place, message = REFUSED[text]
     problem = caught.value.problems[0]
     assert (problem.kind, problem.message) == (kind, message)
@@ -100,7 +100,7 @@ def test_a_trap_is_an_error_with_a_name(text):
     ],
 )
 def test_scalars_are_read_as_yaml_1_2_has_them(written, value):
-    found = parse(f"a: {written}")["a"].value
+    found = parse_yaml(f"a: {written}")["a"].value
     assert found == value
     assert type(found) is type(value)
 
@@ -116,7 +116,7 @@ def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path):
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_bytes(b"\xef\xbb\xbfname: a\n")
-    assert to_dict(read(file)) == {"name": "a"}
+    assert to_dict(read_yaml_file(file)) == {"name": "a"}
 
 
 def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
@@ -124,7 +124,7 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
     file.write_text("a: 1\n" * 10)
     monkeypatch.setattr(document, "LARGEST", 40)
     with pytest.raises(InvalidScenarioError, match="has 50 bytes, a scenario at most 40"):
-        read(file)
+        read_yaml_file(file)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ def test_a_file_that_cannot_be_read_is_named(files, name, said):
 
 
 def test_an_alias_that_stays_small_is_followed():
-    assert to_dict(parse("a: &x {b: 1}\nc: *x")) == {"a": {"b": 1}, "c": {"b": 1}}
+    assert to_dict(parse_yaml("a: &x {b: 1}\nc: *x")) == {"a": {"b": 1}, "c": {"b": 1}}
 
 
 def test_every_key_and_value_knows_where_it_stands():
-    tree = parse("a:\n  b: [1, {c: 200 Gb/s}]\n", "s.yaml")
+    tree = parse_yaml("a:\n  b: [1, {c: 200 Gb/s}]\n", "s.yaml")
     node = tree["a"]["b"][1]["c"]
     assert (str(node.spot), node.spot.width, node.spot.path) == ("s.yaml:2:14", 8, "a.b.1.c")
     assert (str(node.label), node.label.width) == ("s.yaml:2:11", 11)

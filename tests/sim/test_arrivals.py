@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.reports.run.last_arriver import cause
-from foretrace.scenarios.studies.late_ranks import late_ranks
+from foretrace.scenarios.studies.late_ranks import waiting_by_rank
 from foretrace.sim.analysis.arrivals import lateness
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.graph import Builder, Member
@@ -53,7 +53,7 @@ def test_several_that_arrive_last_share_the_time():
 
 
 def test_the_answer_names_the_rank_that_is_the_cause():
-    told = late_ranks(run(*SLOW))
+    told = waiting_by_rank(run(*SLOW))
     assert cause({"late": told}) == (
         "Rank 3 arrives last in 2 of 3 collectives; the others wait 9 s for it in all."
     )
@@ -63,9 +63,9 @@ def test_the_answer_names_the_rank_that_is_the_cause():
 
 
 def test_where_nobody_waits_nothing_is_said():
-    assert late_ranks(run([1, 1, 1, 1])) is None
+    assert waiting_by_rank(run([1, 1, 1, 1])) is None
     assert cause({}) == ""
 
 
 def test_a_run_without_rows_says_nothing():
-    assert late_ranks(run(*SLOW, keep="none")) is None
+    assert waiting_by_rank(run(*SLOW, keep="none")) is None

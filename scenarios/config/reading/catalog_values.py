@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from ..catalog import Catalog
 from ..part_specs import node_parts
-from ..problems import Problem, nearest
-from .machines import machines
-from .tree import Path, TreeNode, find, merge, put
+from ..problems import Problem, did_you_mean_text
+from .machines import machine_descriptions
+from .tree import Path, TreeNode, find_node, merge_layers, with_merged_at
 
 FABRIC: tuple[tuple[Path, str], ...] = tuple(
     (("cluster", "fabric", kind), kind) for kind in ("switch", "library")
@@ -17,92 +17,102 @@ FABRIC: tuple[tuple[Path, str], ...] = tuple(
 Used = dict[tuple[str, str], TreeNode]
 
 
-def expanded(tree: TreeNode) -> TreeNode:
+def with_short_forms_written_out(tree: TreeNode) -> TreeNode:
     """Short forms written out: a part or a backend that is only a name, a chain that is a list."""
-    parts = [(*path, key) for path, node in machines(tree) for key in node.mapping]
+    parts = [(*path, key) for path, node in machine_descriptions(tree) for key in node.mapping]
     for path in (*parts, *(path for path, _ in FABRIC)):
         if path[-1] not in ("links", "count"):
-            tree = _written_out(tree, path, "model")
-    backends = find(tree, ("backends",))
+            tree = _name_as_mapping(tree, path, "model")
+    backends = find_node(tree, ("backends",))
     for glob in backends.mapping if backends else ():
-        tree = _written_out(tree, ("backends", glob), "use", many=True)
-        links = find(tree, ("backends", glob, "use"))
+        tree = _name_as_mapping(tree, ("backends", glob), "use", many=True)
+        links = find_node(tree, ("backends", glob, "use"))
         for i in range(len(links.items) if links else 0):
-            tree = _written_out(tree, ("backends", glob, "use", i), "use")
+            tree = _name_as_mapping(tree, ("backends", glob, "use", i), "use")
     return tree
 
 
-def _written_out(tree: TreeNode, path: Path, key: str, *, many: bool = False) -> TreeNode:
+def _name_as_mapping(tree: TreeNode, path: Path, key: str, *, many: bool = False) -> TreeNode:
     """The tree with a name (or, where there may be ``many``, a list) as a mapping of one key."""
-    node = find(tree, path)
+    node = find_node(tree, path)
     if node is None or not isinstance(node.value, str | tuple if many else str):
         return tree
-    return _replaced(tree, path, replace(node, value={key: node}, text=""))
+    return _with_node_replaced(tree, path, replace(node, value={key: node}, text=""))
 
 
-def _replaced(tree: TreeNode, path: Path, node: TreeNode) -> TreeNode:
+def _with_node_replaced(tree: TreeNode, path: Path, node: TreeNode) -> TreeNode:
     if not path:
         return node
     head, rest = path[0], path[1:]
     if isinstance(tree.value, tuple):
-        items = [_replaced(n, rest, node) if i == head else n for i, n in enumerate(tree.value)]
+        items = [
+            _with_node_replaced(n, rest, node) if i == head else n for i, n in enumerate(tree.value)
+        ]
         return replace(tree, value=tuple(items))
-    return replace(tree, value={**tree.mapping, str(head): _replaced(tree[head], rest, node)})
+    return replace(
+        tree, value={**tree.mapping, str(head): _with_node_replaced(tree[head], rest, node)}
+    )
 
 
-def filled(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Problem]]:
+def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Used, list[Problem]]:
     """The tree with all that the catalog knows beneath it, the entries used, and unknown names."""
     used: Used = {}
     problems = []
     for path, kind, key in _catalog_references(tree):
-        part = find(tree, path)
+        part = find_node(tree, path)
         name = part.mapping.get(key) if part else None
         if part is None or name is None or not isinstance(name.value, str):
             continue
         entry = catalog.entry(kind, name.value)
         if entry is None:
-            problems.append(_unknown_entry(kind, name, catalog))
+            problems.append(_unknown_entry_problem(kind, name, catalog))
             continue
         used[kind, name.value] = entry
-        tree = _replaced(tree, path, merge(entry, part))
-    links = list(_links_of(tree))
-    for name in [*_recorded_on(tree), *links]:
-        entry = catalog.entry("gpu", name.word)
+        tree = _with_node_replaced(tree, path, merge_layers(entry, part))
+    links = list(_backend_recording_gpu_names(tree))
+    for name in [*_recording_gpu_names(tree), *links]:
+        entry = catalog.entry("gpu", name.text_value)
         if entry is not None:
-            used["gpu", name.word] = entry
-            tree = put(tree, ("catalog", "gpu", name.word), entry)
+            used["gpu", name.text_value] = entry
+            tree = with_merged_at(tree, ("catalog", "gpu", name.text_value), entry)
         elif name in links:
-            problems.append(_unknown_entry("gpu", name, catalog))
+            problems.append(_unknown_entry_problem("gpu", name, catalog))
     return tree, used, problems
 
 
-def _recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
+def _recording_gpu_names(tree: TreeNode) -> Iterator[TreeNode]:
     """Names of GPUs that recorded a trace, and that a machine has others than: times are carried.
 
     The catalog says of them what their model needs.
     """
-    there = {find(node, ("gpu", "model")) for _, node in machines(tree) if node.has("gpu")}
-    models = {name.word for name in there if name is not None}
-    jobs = find(tree, ("jobs",))
-    works = [find(job, ("workload",)) for job in (tree, *(jobs.mapping.values() if jobs else ()))]
-    told = [find(work, ("recorded_on", "device")) for work in works if work is not None]
+    there = {
+        find_node(node, ("gpu", "model"))
+        for _, node in machine_descriptions(tree)
+        if node.has("gpu")
+    }
+    models = {name.text_value for name in there if name is not None}
+    jobs = find_node(tree, ("jobs",))
+    works = [
+        find_node(job, ("workload",)) for job in (tree, *(jobs.mapping.values() if jobs else ()))
+    ]
+    told = [find_node(work, ("recorded_on", "device")) for work in works if work is not None]
     for name in told:
-        if name is not None and name.word and models - {name.word}:
+        if name is not None and name.text_value and models - {name.text_value}:
             yield name
 
 
-def _links_of(tree: TreeNode) -> Iterator[TreeNode]:
+def _backend_recording_gpu_names(tree: TreeNode) -> Iterator[TreeNode]:
     """Names of GPUs whose times a backend is told to carry."""
-    backends = find(tree, ("backends",))
+    backends = find_node(tree, ("backends",))
     for backend in backends.mapping.values() if backends else ():
         for one in (backend, *(backend["use"].items if backend.has("use") else ())):
-            name = find(one, ("recorded_on",))
-            if name is not None and name.word:
+            name = find_node(one, ("recorded_on",))
+            if name is not None and name.text_value:
                 yield name
 
 
 def _catalog_references(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
-    for path, node in machines(tree):
+    for path, node in machine_descriptions(tree):
         for kind in node_parts():
             yield (*path, kind), kind, "model"
         for i in range(len(node["links"].items) if node.has("links") else 0):
@@ -111,7 +121,7 @@ def _catalog_references(tree: TreeNode) -> Iterator[tuple[Path, str, str]]:
         yield place, kind, "model"
 
 
-def _unknown_entry(kind: str, name: TreeNode, catalog: Catalog) -> Problem:
-    hint = nearest(str(name.value), catalog.names(kind))
+def _unknown_entry_problem(kind: str, name: TreeNode, catalog: Catalog) -> Problem:
+    hint = did_you_mean_text(str(name.value), catalog.names(kind))
     message = f"no {kind} model named '{name.value}'{hint}; see: foretrace catalog {kind}"
     return Problem("unknown-model", message, name.spot)

@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
-from ..problems import InvalidScenarioError, Problem, Spot, nearest
-from .tree import KINDS, SHARE, Path, Source, TreeNode, Value, dotted
+from ..problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
+from .tree import KINDS, SHARE, NumberSource, Path, TreeNode, Value, dotted_path_text
 
 LARGEST = 1_000_000  # bytes of a file
 MOST_NODES = 20_000  # after aliases are followed
 PLAIN = "tag:yaml.org,2002:"
 
 
-def read(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
+def read_yaml_file(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
     """The tree of a YAML file.
 
     Parameters
@@ -34,19 +34,19 @@ def read(file: File, shown: str = "", layer: str = "scenario") -> TreeNode:
         Not there, not text, not YAML, or YAML with traps.
     """
     name = shown or str(file)
-    return parse(text_of(file, name), name, layer)
+    return parse_yaml(read_text_file(file, name), name, layer)
 
 
-def parse(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
+def parse_yaml(text: str, file: str = "<text>", layer: str = "scenario") -> TreeNode:
     """The tree of YAML text.
 
     Examples
     --------
-    >>> node = parse("cluster: {nodes: 2}", "s.yaml")["cluster"]["nodes"]
+    >>> node = parse_yaml("cluster: {nodes: 2}", "s.yaml")["cluster"]["nodes"]
     >>> node.value, str(node.spot), node.spot.path
     (2, 's.yaml:1:18', 'cluster.nodes')
     """
-    reader = _Reader(text, file, layer)
+    reader = _YamlTreeReader(text, file, layer)
     tree = reader.tree()
     if reader.problems:
         raise InvalidScenarioError(reader.problems)
@@ -60,10 +60,10 @@ def _missing_path_cure(file: File) -> str:
         there = sorted(f.name for f in folder.iterdir() if f.suffix in (".yaml", ".yml"))
     except OSError:
         return "; correct the path"
-    return nearest(file.name, there) or "; correct the path"
+    return did_you_mean_text(file.name, there) or "; correct the path"
 
 
-def text_of(file: File, name: str) -> str:
+def read_text_file(file: File, name: str) -> str:
     """The text of a file.
 
     Raises
@@ -75,9 +75,9 @@ def text_of(file: File, name: str) -> str:
         raw = file.read_bytes()
     except OSError as error:
         message = f"cannot read '{name}': {error.strerror}{_missing_path_cure(file)}"
-        raise _refusal("unreadable", message, name) from error
+        raise _unreadable_file_error("unreadable", message, name) from error
     if len(raw) > LARGEST:
-        raise _refusal(
+        raise _unreadable_file_error(
             "too-large",
             f"the file has {len(raw)} bytes, a scenario at most {LARGEST}; is this a trace?",
             name,
@@ -87,14 +87,16 @@ def text_of(file: File, name: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         message = f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8; save it as UTF-8"
-        raise _refusal("encoding", message, name, line) from error
+        raise _unreadable_file_error("encoding", message, name, line) from error
 
 
-def _refusal(kind: str, message: str, file: str, line: int = 1) -> InvalidScenarioError:
-    return InvalidScenarioError([Problem(kind, message, Spot(file, line))])
+def _unreadable_file_error(
+    kind: str, message: str, file: str, line: int = 1
+) -> InvalidScenarioError:
+    return InvalidScenarioError([Problem(kind, message, FilePosition(file, line))])
 
 
-class _Reader:
+class _YamlTreeReader:
     """One document: composed by ruamel, walked by us."""
 
     def __init__(self, text: str, file: str, layer: str):
@@ -108,11 +110,13 @@ class _Reader:
         empty = root is None or root.tag == PLAIN + "null"
         if empty or root.tag != PLAIN + "map":
             what = "the file is empty" if empty else "this is not a mapping of keys to values"
-            raise _refusal("no-mapping", f"{what}; begin with 'foretrace: 1'", self.file)
+            raise _unreadable_file_error(
+                "no-mapping", f"{what}; begin with 'foretrace: 1'", self.file
+            )
         try:
             return self._read_node(root, (), None, ())
         except RecursionError:
-            raise _refusal("too-deep", "nested too deeply", self.file) from None
+            raise _unreadable_file_error("too-deep", "nested too deeply", self.file) from None
 
     def _compose_yaml(self) -> Any:
         from ruamel.yaml import YAML
@@ -125,23 +129,23 @@ class _Reader:
         except MarkedYAMLError as error:
             raise InvalidScenarioError([self._syntax_problem(error)]) from error
         except RecursionError:
-            raise _refusal("too-deep", "nested too deeply", self.file) from None
+            raise _unreadable_file_error("too-deep", "nested too deeply", self.file) from None
         except (YAMLError, ValueError) as error:
             what = str(error).splitlines()[0]
-            raise _refusal("syntax", f"not YAML: {what}", self.file) from error
+            raise _unreadable_file_error("syntax", f"not YAML: {what}", self.file) from error
 
     def _syntax_problem(self, error: Any) -> Problem:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line, mark.column) if mark else (0, 0)
         text = self.lines[min(line, len(self.lines) - 1)]
-        spot = Spot(self.file, line + 1, column + 1, 1, text)
+        spot = FilePosition(self.file, line + 1, column + 1, 1, text)
         if "\t" in text[: column + 1]:
             return Problem("tab", "a tab stands here; YAML wants spaces", spot)
         what = ", ".join(p for p in (error.context, error.problem) if p)
-        return Problem("syntax", f"not YAML: {what}{_cure_of(what)}", spot)
+        return Problem("syntax", f"not YAML: {what}{_syntax_error_cure(what)}", spot)
 
     def _read_node(
-        self, node: Any, path: Path, key: Spot | None, above: tuple[int, ...]
+        self, node: Any, path: Path, key: FilePosition | None, above: tuple[int, ...]
     ) -> TreeNode:
         """One node and all below; ``above`` are the ids it is inside of."""
         spot = self._spot_of(node.start_mark, node.end_mark, path)
@@ -168,7 +172,7 @@ class _Reader:
             name = self._read_key(key, spot)
             if name is None:
                 continue
-            spot = replace(spot, path=dotted((*path, name)))
+            spot = replace(spot, path=dotted_path_text((*path, name)))
             if name in found:
                 first = found[name].label.line
                 message = f"'{name}' is given twice, first in line {first}; keep one of them"
@@ -176,7 +180,7 @@ class _Reader:
             found[name] = self._read_node(value, (*path, name), spot, above)
         return found
 
-    def _read_key(self, key: Any, spot: Spot) -> str | None:
+    def _read_key(self, key: Any, spot: FilePosition) -> str | None:
         kind = str(key.tag).removeprefix(PLAIN)
         if kind == "str" and isinstance(key.value, str):
             return key.value
@@ -189,7 +193,7 @@ class _Reader:
         self.problems.append(Problem("key-not-text", message, spot))
         return None
 
-    def _read_scalar(self, kind: str, node: Any, spot: Spot) -> Value:
+    def _read_scalar(self, kind: str, node: Any, spot: FilePosition) -> Value:
         text = str(node.value)
         if getattr(node.ctag, "handle", None) or kind not in READ:
             message = f"the tag '{kind}' is not supported; write plain values"
@@ -202,12 +206,14 @@ class _Reader:
             self.problems.append(Problem("number", message, spot))
             return None
 
-    def _spot_of(self, start: Any, end: Any, path: Path) -> Spot:
+    def _spot_of(self, start: Any, end: Any, path: Path) -> FilePosition:
         """Place in the file from one YAML mark to another, of the setting at ``path``."""
         text = self.lines[start.line] if start.line < len(self.lines) else ""
         last = end.column if end.line == start.line else len(text.rstrip())
         width = max(0, last - start.column)
-        return Spot(self.file, start.line + 1, start.column + 1, width, text, dotted(path))
+        return FilePosition(
+            self.file, start.line + 1, start.column + 1, width, text, dotted_path_text(path)
+        )
 
     def _unwrap_source(self, node: TreeNode) -> TreeNode:
         """``{value, source}`` is the value, with its source beside it."""
@@ -217,7 +223,7 @@ class _Reader:
         source = self._read_source(node["source"])
         return replace(value, key=node.key, source=source)
 
-    def _read_source(self, node: TreeNode) -> Source | None:
+    def _read_source(self, node: TreeNode) -> NumberSource | None:
         known = ("kind", "where", "date", "error", "note")
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")
@@ -230,7 +236,7 @@ class _Reader:
         else:
             told = {k: n.text for k, n in node.mapping.items() if n.value is not None}
             if "error" not in told or SHARE.fullmatch(told["error"]):
-                return Source(**told)
+                return NumberSource(**told)
             message = f"'{told['error']}' is no error; write a share like '4 %', words under 'note'"
             self.problems.append(Problem("source", message, node["error"].spot))
         return None
@@ -260,7 +266,7 @@ READ: dict[str, Callable[[str], Value]] = {
 }
 
 
-def _cure_of(problem: str) -> str:
+def _syntax_error_cure(problem: str) -> str:
     cures: Iterable[tuple[str, str]] = (
         ("mapping values are not allowed", "; put text with ': ' in quotes"),
         ("cannot start any token", "; put text that begins with this character in quotes"),

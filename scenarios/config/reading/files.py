@@ -16,7 +16,7 @@ from pathlib import Path as File
 from typing import Any
 
 from ..schema import SECTIONS
-from .tree import Path, Plain, dotted
+from .tree import Path, Plain, dotted_path_text
 
 BUNDLED = "foretrace:"
 WRITTEN = ("hil.keep_recording",)  # a run fills it, and reads nothing there
@@ -25,7 +25,7 @@ SETTING = "file"  # of a backend or process: what is named so is one
 LINKS = (("use", "*", SETTING), ("*", SETTING))  # of a chain, below its components
 
 
-def named(told: Plain) -> Iterator[tuple[Path, str]]:
+def named_files(told: Plain) -> Iterator[tuple[Path, str]]:
     """Every value that names a file, with its place.
 
     Parameters
@@ -35,7 +35,8 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
     Examples
     --------
     >>> gpus = {"node*.gpu*": {"use": "table", "file": "t.csv"}}
-    >>> [(dotted(p), f) for p, f in named({"workload": {"trace": "r.json"}, "backends": gpus})]
+    >>> told = {"workload": {"trace": "r.json"}, "backends": gpus}
+    >>> [(dotted_path_text(p), f) for p, f in named_files(told)]
     [('workload.trace', 'r.json'), ('backends.node*.gpu*.file', 't.csv')]
     """
     if not isinstance(told, Mapping):
@@ -47,17 +48,18 @@ def named(told: Plain) -> Iterator[tuple[Path, str]]:
         yield from _texts_at(told, (key, "*", SETTING))
     for path in LINKS:
         yield from _texts_at(told, ("backends", "*", *path))
-    for i, variant in enumerate(_items_of(told.get("what_if"))):
+    for i, variant in enumerate(_keyed_items(told.get("what_if"))):
         yield from _files_of_variant(variant, ("what_if", i))
     yield from _files_of_sweep(told.get("sweep"))
 
 
-def is_file(setting: str) -> bool:
+def setting_names_file(setting: str) -> bool:
     """Whether a setting names a file.
 
-    >>> is_file("workload.trace"), is_file("backends.node*.gpu*.file"), is_file("cluster.nodes")
+    >>> settings = ("workload.trace", "backends.node*.gpu*.file", "cluster.nodes")
+    >>> tuple(map(setting_names_file, settings))
     (True, True, False)
-    >>> is_file("jobs.a.workload.trace"), is_file("jobs.a.workload.starts.x")
+    >>> setting_names_file("jobs.a.workload.trace"), setting_names_file("jobs.a.workload.starts.x")
     (True, False)
     """
     head, _, below = setting.partition(".")
@@ -89,7 +91,7 @@ def _texts_at(told: Plain, path: Path, done: Path = ()) -> Iterator[tuple[Path, 
         yield from _texts_at(value, rest, (*done, key))
 
 
-def _items_of(told: Plain) -> Iterable[Any]:
+def _keyed_items(told: Plain) -> Iterable[Any]:
     return told if isinstance(told, list | tuple) else ()
 
 
@@ -102,10 +104,10 @@ def _files_of_variant(variant: Plain, at: Path) -> Iterator[tuple[Path, str]]:
             yield (*at, *path), value
     settings = variant.get("set")
     for setting, value in settings.items() if isinstance(settings, Mapping) else ():
-        if isinstance(value, str) and is_file(str(setting)):
+        if isinstance(value, str) and setting_names_file(str(setting)):
             yield (*at, "set", setting), value
         else:
-            whole = named({str(setting): value})  # a section or backend set as a whole
+            whole = named_files({str(setting): value})  # a section or backend set as a whole
             yield from (((*at, "set", *path), text) for path, text in whole)
 
 
@@ -113,23 +115,23 @@ def _files_of_sweep(sweep: Plain) -> Iterator[tuple[Path, str]]:
     """Values that a sweep tries: one for all settings of a key, or each its own."""
     vary = sweep.get("vary") if isinstance(sweep, Mapping) else None
     for paths, values in vary.items() if isinstance(vary, Mapping) else ():
-        names = [is_file(p.strip()) for p in str(paths).split(",")]
-        for i, value in enumerate(_items_of(values)):
+        names = [setting_names_file(p.strip()) for p in str(paths).split(",")]
+        for i, value in enumerate(_keyed_items(values)):
             at: Path = ("sweep", "vary", paths, i)
             if isinstance(value, str) and any(names):
                 yield at, value
-            for j, one in enumerate(_items_of(value)):
+            for j, one in enumerate(_keyed_items(value)):
                 if j < len(names) and names[j] and isinstance(one, str):
                     yield (*at, j), one
 
 
-def bare(told: Plain) -> Plain:
+def with_bare_file_names(told: Plain) -> Plain:
     """A scenario with the bare name of each file: its folder changes no answer.
 
-    >>> bare({"workload": {"trace": "/some/where/r.json"}})
+    >>> with_bare_file_names({"workload": {"trace": "/some/where/r.json"}})
     {'workload': {'trace': 'r.json'}}
     """
-    found = dict(named(told))
+    found = dict(named_files(told))
 
     def short(value: Plain, at: Path) -> Plain:
         if at in found:
@@ -143,18 +145,18 @@ def bare(told: Plain) -> Plain:
     return short(told, ())
 
 
-def contents(told: Plain) -> dict[str, str]:
+def file_digests_by_setting(told: Plain) -> dict[str, str]:
     """SHA-256 of what is in each file that is read, by the setting; and of plug-ins' code.
 
     What is bundled goes with the version; what cannot be read is "".
     """
-    found = {dotted(path): content(name) for path, name in named(told)}
+    found = {dotted_path_text(path): content_digest(name) for path, name in named_files(told)}
     return {k: v for k, v in found.items() if v is not None and k not in WRITTEN} | _code_digests(
         told
     )
 
 
-def content(name: str) -> str:
+def content_digest(name: str) -> str:
     """SHA-256 of a file, of those that a pattern fits, or of all in a folder; "" for none."""
     if name.startswith(BUNDLED):
         return BUNDLED
@@ -190,20 +192,20 @@ def _code_digests(told: Plain) -> dict[str, str]:
     jobs = told.get("jobs") or {}
     known = {**known_workloads(), **known_backends(), **known_processes()}
     steering = [told.get("processes"), *(j.get("processes") for j in jobs.values())]
-    used = {name for chosen in (told.get("backends"), *steering) for name in _used_names(chosen)}
+    used = {name for chosen in (told.get("backends"), *steering) for name in _names_in_use(chosen)}
     used |= {str(w.get("type")) for j in (told, *jobs.values()) if (w := j.get("workload"))}
     files = {name: _source_file(known[name]) for name in sorted(used & known.keys())}
-    return {f"code of {name}": content(file) for name, file in files.items() if file}
+    return {f"code of {name}": content_digest(file) for name, file in files.items() if file}
 
 
-def _used_names(chosen: Plain) -> Iterator[str]:
-    every = chosen.values() if isinstance(chosen, Mapping) else _items_of(chosen)
+def _names_in_use(chosen: Plain) -> Iterator[str]:
+    every = chosen.values() if isinstance(chosen, Mapping) else _keyed_items(chosen)
     for one in every:
         name = one.get("use") if isinstance(one, Mapping) else one
         if isinstance(name, str):
             yield name
         elif isinstance(name, list | tuple):
-            yield from _used_names(name)
+            yield from _names_in_use(name)
 
 
 def _source_file(cls: type) -> str:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from ....sim.units import quantity
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
-from ..problems import Problem, in_order
-from .machines import machines
-from .overrides import path_of
-from .spine import absent
-from .tree import TreeNode, find, leaves
+from ..problems import Problem, distinct_in_file_order
+from .machines import machine_descriptions
+from .overrides import existing_path
+from .spine import missing_spine_doubt
+from .tree import TreeNode, find_node, leaf_nodes
 
 SLOW_NIC = 10e9 / 8  # B/s
 LONG = 1e-3  # s, of a latency
@@ -21,24 +21,24 @@ LONG = 1e-3  # s, of a latency
 
 def lint(draft: Draft) -> Iterator[Problem]:
     """Warnings of a scenario and of its variants, each once, in the order of the file."""
-    every = (warning for variant in draft.variants for warning in warnings_of(variant))
-    return iter(in_order([*every, *_settings_without_effect(draft.tree)]))
+    every = (warning for variant in draft.variants for warning in variant_warnings(variant))
+    return iter(distinct_in_file_order([*every, *_settings_without_effect(draft.tree)]))
 
 
-def warnings_of(variant: VariantDraft) -> Iterator[Problem]:
+def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
     """Warnings of the base or of one variant; none where the schema is not met."""
     if variant.model is None:
         return
-    yield from _value_doubts(variant.tree)
-    yield from absent(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
+    yield from _doubts_about_written_values(variant.tree)
+    yield from missing_spine_doubt(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
 
 
-def _value_doubts(tree: TreeNode) -> Iterator[Problem]:
+def _doubts_about_written_values(tree: TreeNode) -> Iterator[Problem]:
     """Doubts about values that the user wrote, not those of the catalog."""
-    yield from _bit_doubts(tree)
+    yield from _bits_for_bytes_doubts(tree)
     yield from _unused_prices(tree)
-    described = [path for path, _ in machines(tree)]
-    for path, leaf in leaves(tree):
+    described = [path for path, _ in machine_descriptions(tree)]
+    for path, leaf in leaf_nodes(tree):
         if leaf.layer in ("catalog", "default"):
             continue
         if path[:1] == ("cluster",) and path[-1] == "latency":
@@ -49,8 +49,8 @@ def _value_doubts(tree: TreeNode) -> Iterator[Problem]:
 
 def _settings_without_effect(tree: TreeNode) -> Iterator[Problem]:
     """Settings of ``what_if`` that are what the scenario is already."""
-    for number, variant in enumerate(_what_if(tree)):
-        yield from _no_change(tree, variant, number)
+    for number, variant in enumerate(_what_if_entries(tree)):
+        yield from _settings_that_change_nothing(tree, variant, number)
 
 
 def _value_in_unit(leaf: TreeNode, unit: str) -> float | None:
@@ -74,9 +74,11 @@ def _nic_doubts(leaf: TreeNode) -> Iterator[Problem]:
         yield _warning_at(f"'{leaf.text}' is slow for a NIC{hint}", leaf)
 
 
-def _bit_doubts(tree: TreeNode) -> Iterator[Problem]:
+def _bits_for_bytes_doubts(tree: TreeNode) -> Iterator[Problem]:
     sizes = (("gpu", "memory"), ("cxl", "size"))
-    for leaf in [find(tree, (*path, *size)) for path, _ in machines(tree) for size in sizes]:
+    for leaf in [
+        find_node(tree, (*path, *size)) for path, _ in machine_descriptions(tree) for size in sizes
+    ]:
         if (
             leaf
             and leaf.layer != "catalog"
@@ -88,26 +90,33 @@ def _bit_doubts(tree: TreeNode) -> Iterator[Problem]:
 
 def _unused_prices(tree: TreeNode) -> Iterator[Problem]:
     """Prices of parts that no machine has; a variant or a point may still fit them."""
-    nodes, items = [node for _, node in machines(tree)], find(tree, ("cost", "items"))
-    later = [n.text for part in ("what_if", "sweep") if (n := find(tree, (part,)))]
+    nodes, items = (
+        [node for _, node in machine_descriptions(tree)],
+        find_node(tree, ("cost", "items")),
+    )
+    later = [n.text for part in ("what_if", "sweep") if (n := find_node(tree, (part,)))]
     if not nodes or items is None:
         return
     for item in items.items:
         what = item.mapping.get("what")
-        fitted = what and any(node.has(what.word) for node in nodes)
-        if what and what.word in node_parts() and not fitted and not later:
-            yield _warning_at(f"no machine has a '{what.word}', so nothing is paid for it", what)
+        fitted = what and any(node.has(what.text_value) for node in nodes)
+        if what and what.text_value in node_parts() and not fitted and not later:
+            yield _warning_at(
+                f"no machine has a '{what.text_value}', so nothing is paid for it", what
+            )
 
 
-def _what_if(tree: TreeNode) -> tuple[TreeNode, ...]:
-    found = find(tree, ("what_if",))
+def _what_if_entries(tree: TreeNode) -> tuple[TreeNode, ...]:
+    found = find_node(tree, ("what_if",))
     return found.items if found else ()
 
 
-def _no_change(tree: TreeNode, variant: TreeNode, number: int) -> Iterator[Problem]:
+def _settings_that_change_nothing(
+    tree: TreeNode, variant: TreeNode, number: int
+) -> Iterator[Problem]:
     """A setting that says what the scenario says already."""
     for name, leaf in variant["set"].mapping.items() if variant.has("set") else ():
-        now = find(tree, path_of(tree, name))
+        now = find_node(tree, existing_path(tree, name))
         if now and now.text and now.text == leaf.text:
             message = f"'{name}' is '{leaf.text}' already; this changes nothing"
             yield _warning_at(message, leaf, f"what_if.{number}.set")

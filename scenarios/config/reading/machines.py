@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .tree import Path, TreeNode, find
+from .tree import Path, TreeNode, find_node
 
 
-def machines(tree: TreeNode) -> Iterator[tuple[Path, TreeNode]]:
+def machine_descriptions(tree: TreeNode) -> Iterator[tuple[Path, TreeNode]]:
     """Each description of a machine with its path.
 
     >>> from .document import parse
     >>> both = parse("cluster: {kinds: {trainer: {count: 2}, store: {count: 1}}}")
-    >>> [path for path, _ in machines(both)]
+    >>> [path for path, _ in machine_descriptions(both)]
     [('cluster', 'kinds', 'trainer'), ('cluster', 'kinds', 'store')]
     """
-    node = find(tree, ("cluster", "node"))
+    node = find_node(tree, ("cluster", "node"))
     if node is not None:
         yield ("cluster", "node"), node
-    kinds = find(tree, ("cluster", "kinds"))
+    kinds = find_node(tree, ("cluster", "kinds"))
     for name, kind in kinds.mapping.items() if kinds else ():
         yield ("cluster", "kinds", name), kind

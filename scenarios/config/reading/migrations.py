@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from .tree import TreeNode, find, from_value
+from .tree import TreeNode, find_node, tree_from_value
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +46,12 @@ def _is_old_form(form: object) -> bool:
     return isinstance(form, int | str) and form in MIGRATIONS
 
 
-def migrated(tree: TreeNode) -> TreeNode:
+def migrated_to_current_form(tree: TreeNode) -> TreeNode:
     """A file in the form of today; one of an unknown form is left as it is, for the check.
 
     Places stay those of the file, so that messages lead there.
     """
-    while (at := find(tree, ("foretrace",))) is not None and _is_old_form(at.value):
+    while (at := find_node(tree, ("foretrace",))) is not None and _is_old_form(at.value):
         move, changes = MIGRATIONS[int(str(at.value))]
         form = int(str(at.value)) + 1
         log.warning(
@@ -59,7 +59,7 @@ def migrated(tree: TreeNode) -> TreeNode:
             *(at.spot.file, at.value, form, changes, form),
         )
         tree = move(tree)
-        value = from_value(form, at.spot, at.layer)
+        value = tree_from_value(form, at.spot, at.layer)
         tree = _with_form(tree, value)
     return tree
 

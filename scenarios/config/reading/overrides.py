@@ -5,26 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..problems import InvalidScenarioError, Problem, Spot, nearest
-from .catalog_values import expanded
-from .document import parse
-from .tree import Path, TreeNode, dotted, find, from_value, put, to_dict
+from ..problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
+from .catalog_values import with_short_forms_written_out
+from .document import parse_yaml
+from .tree import (
+    Path,
+    TreeNode,
+    dotted_path_text,
+    find_node,
+    to_dict,
+    tree_from_value,
+    with_merged_at,
+)
 
 NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are component names
 
 
-def path_of(tree: TreeNode, text: str) -> Path:
+def existing_path(tree: TreeNode, text: str) -> Path:
     """A dotted path as the tree has it; names of components hold dots themselves.
 
-    >>> tree = parse("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
-    >>> path_of(tree, "backends.node*.gpu*.latency"), path_of(tree, "a.0.b")
+    >>> tree = parse_yaml("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
+    >>> existing_path(tree, "backends.node*.gpu*.latency"), existing_path(tree, "a.0.b")
     (('backends', 'node*.gpu*', 'latency'), ('a', 0, 'b'))
     """
     words = text.split(".")
     path: Path = ()
     while words:
-        node = find(tree, path)
-        taken = _longest_key(node, words)
+        node = find_node(tree, path)
+        taken = _words_of_longest_key(node, words)
         if not taken:
             taken = max(1, len(words) - 1) if path in NAMED else 1
         name = ".".join(words[:taken])
@@ -34,7 +42,7 @@ def path_of(tree: TreeNode, text: str) -> Path:
     return path
 
 
-def _longest_key(node: TreeNode | None, words: list[str]) -> int:
+def _words_of_longest_key(node: TreeNode | None, words: list[str]) -> int:
     """The number of words of the longest key that exists."""
     known = node.mapping if node else {}
     fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
@@ -51,34 +59,34 @@ def apply_settings(tree: TreeNode, settings: Iterable[str]) -> TreeNode:
 
     Examples
     --------
-    >>> tree = apply_settings(parse("cluster: {nodes: 2}"), ["cluster.nodes=4"])
+    >>> tree = apply_settings(parse_yaml("cluster: {nodes: 2}"), ["cluster.nodes=4"])
     >>> to_dict(tree)
     {'cluster': {'nodes': 4}}
     """
     problems: list[Problem] = []
     for number, text in enumerate(settings, 1):
         try:
-            tree = expanded(_with_setting(tree, text, number))
+            tree = with_short_forms_written_out(_with_setting(tree, text, number))
         except InvalidScenarioError as error:
             problems += error.problems
     if problems:
         raise InvalidScenarioError(problems)
-    return expanded(tree)
+    return with_short_forms_written_out(tree)
 
 
 def _with_setting(tree: TreeNode, text: str, number: int) -> TreeNode:
     name, equals, value = text.partition("=")
-    spot = Spot("--set", number, 1, len(text), text, name.strip())
+    spot = FilePosition("--set", number, 1, len(text), text, name.strip())
     if not equals or not name.strip():
         message = f"'{text}' sets nothing; write it like cluster.nodes=4"
         raise InvalidScenarioError([Problem("set", message, spot)])
     try:
-        given = parse(f"v: {value.strip()}", "--set")["v"]
+        given = parse_yaml(f"v: {value.strip()}", "--set")["v"]
     except InvalidScenarioError as error:
         what = error.problems[0].message
         raise InvalidScenarioError([Problem("set", f"'{value}': {what}", spot)]) from error
     inner = replace(spot, column=len(name) + 2, width=max(1, len(value)))
-    leaf = from_value(to_dict(given), inner, "--set")
+    leaf = tree_from_value(to_dict(given), inner, "--set")
     return apply_override(tree, name.strip(), replace(leaf, key=spot, text=given.text))
 
 
@@ -90,17 +98,17 @@ def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
     InvalidScenarioError
         The path leads through a value or past a list.
     """
-    return _merge_leaf(tree, path_of(tree, name), leaf)
+    return _merge_at_path(tree, existing_path(tree, name), leaf)
 
 
-def _merge_leaf(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
+def _merge_at_path(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
     try:
-        return put(tree, path, leaf)
+        return with_merged_at(tree, path, leaf)
     except LookupError as error:
         done = path[: len(path) - len(error.args[0])]
-        above = find(tree, done)
+        above = find_node(tree, done)
         what = f"has {len(above.items)} items" if above and above.items else "has no keys below it"
-        message = f"'{dotted(path)}' is not a setting; '{dotted(done)}' {what}"
+        message = f"'{dotted_path_text(path)}' is not a setting; '{dotted_path_text(done)}' {what}"
         raise InvalidScenarioError([Problem("unknown-key", message, leaf.label)]) from error
 
 
@@ -115,10 +123,12 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
     """
     entries = tree["what_if"].items
     variant = entries[number]
-    layer = f"variant {variant['name'].word}"
-    order = {n["name"].word: i for i, n in reversed(list(enumerate(entries))) if n.has("name")}
+    layer = f"variant {variant['name'].text_value}"
+    order = {
+        n["name"].text_value: i for i, n in reversed(list(enumerate(entries))) if n.has("name")
+    }
     for name in variant["use"].items if variant.has("use") else ():
-        other = order.get(name.word, number)
+        other = order.get(name.text_value, number)
         if other not in (*seen, number):
             tree = apply_variant(tree, other, (*seen, number))
     problems: list[Problem] = []
@@ -133,12 +143,12 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
     for key, path in (("override", ("cluster", "override")), ("backends", ("backends",))):
         if variant.has(key):
             below = _variant_value(variant[key], layer, f"what_if.{number}.{key}")
-            tree = _merge_leaf(tree, path, below)
+            tree = _merge_at_path(tree, path, below)
     if variant.has("ops"):
         more = _variant_value(variant["ops"], layer, f"what_if.{number}.ops")
         had = tree["ops"].items if tree.has("ops") else ()
-        tree = _merge_leaf(tree, ("ops",), replace(more, value=(*had, *more.items)))
-    return expanded(_with_prices(tree, variant, layer, number))
+        tree = _merge_at_path(tree, ("ops",), replace(more, value=(*had, *more.items)))
+    return with_short_forms_written_out(_with_prices(tree, variant, layer, number))
 
 
 def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
@@ -155,13 +165,15 @@ def _variant_value(node: TreeNode, layer: str, path: str) -> TreeNode:
 
 def _with_prices(tree: TreeNode, variant: TreeNode, layer: str, number: int) -> TreeNode:
     """New prices in place of those of the same kind."""
-    items = find(tree, ("cost", "items"))
+    items = find_node(tree, ("cost", "items"))
     told = enumerate(items.items if items else ())
-    kinds = {n["what"].word: i for i, n in told if n.has("what")}
+    kinds = {n["what"].text_value: i for i, n in told if n.has("what")}
     for what, price in variant["cost"].mapping.items() if variant.has("cost") else ():
         leaf = _variant_value(price, layer, f"what_if.{number}.cost")
         if what not in kinds:
-            message = f"nothing in cost.items has the price of '{what}'{nearest(what, kinds)}"
+            message = (
+                f"nothing in cost.items has the price of '{what}'{did_you_mean_text(what, kinds)}"
+            )
             raise InvalidScenarioError([Problem("unknown-price", message, leaf.label)])
-        tree = _merge_leaf(tree, ("cost", "items", kinds[what], "each"), leaf)
+        tree = _merge_at_path(tree, ("cost", "items", kinds[what], "each"), leaf)
     return tree

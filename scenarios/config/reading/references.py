@@ -12,15 +12,15 @@ from ....sim.system import SELECTED
 from ..catalog import Catalog
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
-from ..problems import Problem, nearest
+from ..problems import Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
-from .catalog_values import expanded
-from .machines import machines
-from .tree import TreeNode, find
+from .catalog_values import with_short_forms_written_out
+from .machines import machine_descriptions
+from .tree import TreeNode, find_node
 
 
-def references(draft: Draft) -> Iterator[Problem]:
+def reference_problems(draft: Draft) -> Iterator[Problem]:
     """Names of parts, variants, prices, metrics and memories that nothing has."""
     for variant in draft.variants:
         yield from _broken_references(variant.tree, draft.catalog)
@@ -31,7 +31,7 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
     """Problems that the sections themselves find in the whole tree."""
 
     def attempt(changed: TreeNode) -> list[Problem]:
-        one = VariantDraft.of(BASE, expanded(changed), draft.catalog)
+        one = VariantDraft.of(BASE, with_short_forms_written_out(changed), draft.catalog)
         return [*one.problems, *_broken_references(changed, draft.catalog)]
 
     for key in draft.tree.mapping:
@@ -41,34 +41,34 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
 
 def _broken_references(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     """Every reference of one tree that leads nowhere."""
-    yield from _link_ends(tree)
+    yield from _link_end_problems(tree)
     yield from _variant_problems(tree)
     yield from _price_problems(tree)
     yield from _metric_problems(tree)
-    yield from _recorded_on(tree, catalog)
+    yield from _unknown_recording_device_problems(tree, catalog)
 
 
 def _node_at(tree: TreeNode, *path: str | int) -> TreeNode | None:
-    return find(tree, path)
+    return find_node(tree, path)
 
 
 def _items_at(tree: TreeNode, *path: str | int) -> Iterator[tuple[int, TreeNode]]:
-    node = find(tree, path)
+    node = find_node(tree, path)
     yield from enumerate(node.items if node else ())
 
 
 def _part_kinds(tree: TreeNode) -> list[str]:
     """Kinds of part that some machine has."""
-    return sorted({k for _, node in machines(tree) for k in _fitted_part_kinds(node)})
+    return sorted({k for _, node in machine_descriptions(tree) for k in _machine_part_kinds(node)})
 
 
-def _fitted_part_kinds(node: TreeNode) -> list[str]:
+def _machine_part_kinds(node: TreeNode) -> list[str]:
     return sorted(set(node.mapping) & set(node_parts()))
 
 
-def _link_ends(tree: TreeNode) -> Iterator[Problem]:
-    for path, node in machines(tree):
-        known = _fitted_part_kinds(node)
+def _link_end_problems(tree: TreeNode) -> Iterator[Problem]:
+    for path, node in machine_descriptions(tree):
+        known = _machine_part_kinds(node)
         for _, link in _items_at(tree, *path, "links"):
             for end in ("from", "to"):
                 name = link.mapping.get(end)
@@ -83,13 +83,13 @@ def _variant_problems(tree: TreeNode) -> Iterator[Problem]:
     uses = {n: _uses_of_variant(v) for n, v in _variants_by_name(tree)}
     for name, used in uses.items():
         for other in used:
-            if other.word not in uses:
-                hint = nearest(other.word, uses)
+            if other.text_value not in uses:
+                hint = did_you_mean_text(other.text_value, uses)
                 yield Problem(
                     "unknown-variant", f"no variant named '{other.text}'{hint}", other.spot
                 )
-            elif _leads_to(uses, other.word, name):
-                through = f" through '{other.word}'" if other.word != name else ""
+            elif _variant_uses_lead_to(uses, other.text_value, name):
+                through = f" through '{other.text_value}'" if other.text_value != name else ""
                 message = f"'{name}' uses itself{through}; take it out"
                 yield Problem("circular-use", message, other.spot)
 
@@ -110,15 +110,15 @@ def _name_problems(tree: TreeNode) -> Iterator[Problem]:
 
 def _variants_by_name(tree: TreeNode) -> Iterator[tuple[str, TreeNode]]:
     for _, variant in _items_at(tree, "what_if"):
-        if variant.has("name") and variant["name"].word:
-            yield variant["name"].word, variant
+        if variant.has("name") and variant["name"].text_value:
+            yield variant["name"].text_value, variant
 
 
 def _uses_of_variant(variant: TreeNode) -> tuple[TreeNode, ...]:
     return variant["use"].items if variant.has("use") else ()
 
 
-def _leads_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -> bool:
+def _variant_uses_lead_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -> bool:
     seen: set[str] = set()
     todo = [start]
     while todo:
@@ -127,19 +127,19 @@ def _leads_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, goal: str) -
             return True
         if name not in seen:
             seen.add(name)
-            todo += [n.word for n in uses.get(name, ())]
+            todo += [n.text_value for n in uses.get(name, ())]
     return False
 
 
 def _price_problems(tree: TreeNode) -> Iterator[Problem]:
     known = [*node_parts(), "node", "switch"]
-    for path, _ in machines(tree):
+    for path, _ in machine_descriptions(tree):
         if len(path) > 2:  # of several kinds
             known += [f"{SELECTED}{path[-1]}", *(f"{SELECTED}{path[-1]}.{k}" for k in node_parts())]
     for _, item in _items_at(tree, "cost", "items"):
         what = item.mapping.get("what")
         if what and isinstance(what.value, str) and what.value not in known:
-            message = f"no kind of component '{what.value}'{nearest(what.value, known)}"
+            message = f"no kind of component '{what.value}'{did_you_mean_text(what.value, known)}"
             yield Problem("unknown-component", message, what.spot)
 
 
@@ -154,12 +154,14 @@ def _metric_problems(tree: TreeNode) -> Iterator[Problem]:
             yield Problem("unknown-component", message, that.spot)
 
 
-def _recorded_on(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
+def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     device = _node_at(tree, "workload", "recorded_on", "device")
     if device is None or not isinstance(device.value, str):
         return
     kinds = ("gpu", "host")
     if not any(catalog.entry(kind, device.value) for kind in kinds):
-        hint = nearest(device.value, [name for kind in kinds for name in catalog.names(kind)])
+        hint = did_you_mean_text(
+            device.value, [name for kind in kinds for name in catalog.names(kind)]
+        )
         message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
         yield Problem("unknown-model", message, device.spot)

@@ -9,29 +9,39 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ..problems import Spot
+from ..problems import FilePosition
 from ..scenario import Origin
-from ..settings import default_of
+from ..settings import default_as_written
 from .catalog_values import Used
-from .files import BUNDLED, named
-from .tree import Plain, TreeNode, dotted, find, from_value, leaves, merge, put, to_dict
+from .files import BUNDLED, named_files
+from .tree import (
+    Plain,
+    TreeNode,
+    dotted_path_text,
+    find_node,
+    leaf_nodes,
+    merge_layers,
+    to_dict,
+    tree_from_value,
+    with_merged_at,
+)
 
-NOWHERE = Spot("")
+NOWHERE = FilePosition("")
 
 
-def with_files(tree: TreeNode) -> TreeNode:
+def with_absolute_paths(tree: TreeNode) -> TreeNode:
     """Paths made absolute, each from the folder of the file that says it."""
-    for path, name in named(to_dict(tree)):
-        node = find(tree, path)
+    for path, name in named_files(to_dict(tree)):
+        node = find_node(tree, path)
         if node and not name.startswith(BUNDLED):
             absolute = os.path.abspath(File(node.spot.file).parent / name)
-            tree = put(tree, path, from_value(absolute, node.spot, node.layer))
+            tree = with_merged_at(tree, path, tree_from_value(absolute, node.spot, node.layer))
     return tree
 
 
 def with_defaults(tree: TreeNode, model: BaseModel) -> TreeNode:
     """The tree with the defaults of the models beneath it."""
-    return merge(from_value(dict(_defaults_of(model)), NOWHERE, "default"), tree)
+    return merge_layers(tree_from_value(dict(_defaults_of(model)), NOWHERE, "default"), tree)
 
 
 def _defaults_of(model: BaseModel) -> Iterator[tuple[str, Plain]]:
@@ -41,8 +51,8 @@ def _defaults_of(model: BaseModel) -> Iterator[tuple[str, Plain]]:
         inner = dict(_defaults_of(value)) if isinstance(value, BaseModel) else {}
         if inner:
             yield key, inner
-        elif name not in model.model_fields_set and default_of(field) is not None:
-            yield key, default_of(field)
+        elif name not in model.model_fields_set and default_as_written(field) is not None:
+            yield key, default_as_written(field)
 
 
 def to_dict_with_sources(node: TreeNode) -> Plain:
@@ -56,7 +66,7 @@ def to_dict_with_sources(node: TreeNode) -> Plain:
     return {"value": value, "source": node.source.facts()} if node.source else value
 
 
-def resolved(tree: TreeNode, used: Used) -> Plain:
+def resolved_to_dict(tree: TreeNode, used: Used) -> Plain:
     """The resolved scenario as plain values, with the catalog entries that it uses."""
     told = to_dict_with_sources(tree)
     told.pop("extends", None)
@@ -66,9 +76,13 @@ def resolved(tree: TreeNode, used: Used) -> Plain:
     return told
 
 
-def origins(tree: TreeNode) -> dict[str, Origin]:
+def value_origins(tree: TreeNode) -> dict[str, Origin]:
     """Origin of each value (text, layer, line) by dotted path; the catalog's entries left out."""
-    return {dotted(path): _origin_of(node) for path, node in leaves(tree) if path[0] != "catalog"}
+    return {
+        dotted_path_text(path): _origin_of(node)
+        for path, node in leaf_nodes(tree)
+        if path[0] != "catalog"
+    }
 
 
 def _origin_of(node: TreeNode) -> Origin:

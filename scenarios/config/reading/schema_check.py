@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..catalog import faults
+from ..catalog import values_without_source
 from ..draft import Draft
 from ..problems import Problem
-from .tree import find
+from .tree import find_node
 
 
-def schema(draft: Draft) -> Iterator[Problem]:
+def schema_problems(draft: Draft) -> Iterator[Problem]:
     """Unknown keys, wrong types and units, missing values, parts that no catalog has."""
-    if own := find(draft.tree, ("catalog",)):
-        yield from faults(own)
-    yield from draft.refused
+    if own := find_node(draft.tree, ("catalog",)):
+        yield from values_without_source(own)
+    yield from draft.inapplicable_variant_problems
     for variant in draft.variants:
         yield from variant.problems

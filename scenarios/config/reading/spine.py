@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from ....models.network.leaf_spine import FatTree
 from ....models.network.wiring import Adapter
 from ..problems import Problem
-from ..topology_choice import Joining, known_topologies
-from .tree import TreeNode, find
+from ..topology_choice import TopologyChoice, known_topologies
+from .tree import TreeNode, find_node
 
 if TYPE_CHECKING:
     from ..sections.cluster import ClusterSection
 
 
-def absent(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
+def missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
     """A doubt about ``cluster.fabric.oversubscription`` where one leaf switch joins everything.
 
     Parameters
@@ -23,11 +23,11 @@ def absent(cluster: ClusterSection, tree: TreeNode) -> Iterator[Problem]:
     cluster : checked
     tree : what the user wrote
     """
-    said = find(tree, ("cluster", "fabric", "oversubscription"))
+    said = find_node(tree, ("cluster", "fabric", "oversubscription"))
     fabric = cluster.fabric
     if said is None or fabric.oversubscription == 1:
         return
-    name = fabric.topology.use if isinstance(fabric.topology, Joining) else fabric.topology
+    name = fabric.topology.use if isinstance(fabric.topology, TopologyChoice) else fabric.topology
     cls = known_topologies()[name]
     ports = fabric.switch.settings.get("ports") if fabric.switch else None
     if not issubclass(cls, FatTree):

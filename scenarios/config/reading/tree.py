@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..problems import Spot
+from ..problems import FilePosition
 
 Path = tuple[str | int, ...]
 Value = Mapping[str, "TreeNode"] | tuple["TreeNode", ...] | str | int | float | bool | None
@@ -21,7 +21,7 @@ KINDS = ("measured", "fitted", "datasheet", "assumed")
 
 
 @dataclass(frozen=True)
-class Source:
+class NumberSource:
     """The source of a number.
 
     Parameters
@@ -43,7 +43,7 @@ class Source:
     def share(self) -> float | None:
         """The error as a number; None where nobody measured it.
 
-        >>> Source("fitted", error="4 %").share
+        >>> NumberSource("fitted", error="4 %").share
         0.04
         """
         told = SHARE.fullmatch(self.error)
@@ -69,11 +69,11 @@ class TreeNode:
     """
 
     value: Value
-    spot: Spot
-    key: Spot | None = None
+    spot: FilePosition
+    key: FilePosition | None = None
     text: str = ""
     layer: str = "scenario"
-    source: Source | None = None
+    source: NumberSource | None = None
 
     @property
     def mapping(self) -> Mapping[str, TreeNode]:
@@ -86,12 +86,12 @@ class TreeNode:
         return self.value if isinstance(self.value, tuple) else ()
 
     @property
-    def word(self) -> str:
+    def text_value(self) -> str:
         """Value of a text scalar; "" for anything else."""
         return self.value if isinstance(self.value, str) else ""
 
     @property
-    def label(self) -> Spot:
+    def label(self) -> FilePosition:
         """The place of the key, or of the value where there is no key."""
         return self.key or self.spot
 
@@ -114,7 +114,7 @@ def to_dict(node: TreeNode) -> Plain:
     return node.value
 
 
-def find(node: TreeNode, path: Path) -> TreeNode | None:
+def find_node(node: TreeNode, path: Path) -> TreeNode | None:
     """The node at a path; None where there is none."""
     for part in path:
         if not node.has(part):
@@ -123,7 +123,7 @@ def find(node: TreeNode, path: Path) -> TreeNode | None:
     return node
 
 
-def deepest(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
+def deepest_node(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
     """The deepest node on a path, and the rest of the path below it."""
     for depth, part in enumerate(path):
         if not node.has(part):
@@ -132,18 +132,18 @@ def deepest(node: TreeNode, path: Path) -> tuple[TreeNode, Path]:
     return node, ()
 
 
-def leaves(node: TreeNode, path: Path = ()) -> Iterator[tuple[Path, TreeNode]]:
+def leaf_nodes(node: TreeNode, path: Path = ()) -> Iterator[tuple[Path, TreeNode]]:
     """Every scalar and empty container, with its path."""
     parts = node.mapping.items() or enumerate(node.items)
     empty = True
     for part, below in parts:
         empty = False
-        yield from leaves(below, (*path, part))
+        yield from leaf_nodes(below, (*path, part))
     if empty:
         yield path, node
 
 
-def merge(lower: TreeNode, upper: TreeNode) -> TreeNode:
+def merge_layers(lower: TreeNode, upper: TreeNode) -> TreeNode:
     """Mappings merge, everything else is replaced by the upper layer.
 
     A mapping that names another ``use`` (a backend) replaces the lower one whole: settings of
@@ -151,18 +151,20 @@ def merge(lower: TreeNode, upper: TreeNode) -> TreeNode:
     """
     if not isinstance(lower.value, Mapping) or not isinstance(upper.value, Mapping):
         return upper
-    if _names_another(lower.value, upper.value, "use"):
+    if _values_differ_at_key(lower.value, upper.value, "use"):
         return upper
     below = lower.value
-    merged = {k: merge(below[k], n) if k in below else n for k, n in upper.value.items()}
+    merged = {k: merge_layers(below[k], n) if k in below else n for k, n in upper.value.items()}
     return replace(upper, value=merged | {k: n for k, n in below.items() if k not in merged})
 
 
-def _names_another(lower: Mapping[str, TreeNode], upper: Mapping[str, TreeNode], key: str) -> bool:
+def _values_differ_at_key(
+    lower: Mapping[str, TreeNode], upper: Mapping[str, TreeNode], key: str
+) -> bool:
     return key in lower and key in upper and lower[key].value != upper[key].value
 
 
-def put(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
+def with_merged_at(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
     """The tree with something merged in at a path; missing mappings on the way are made.
 
     Raises
@@ -172,49 +174,51 @@ def put(root: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
         it led.
     """
     if not path:
-        return merge(root, leaf)
+        return merge_layers(root, leaf)
     part, rest = path[0], path[1:]
     if isinstance(root.value, tuple):
         if not isinstance(part, int) or not root.has(part):
             raise LookupError(path)
-        changed = [put(n, rest, leaf) if i == part else n for i, n in enumerate(root.value)]
+        changed = [
+            with_merged_at(n, rest, leaf) if i == part else n for i, n in enumerate(root.value)
+        ]
         return replace(root, value=tuple(changed))
     if not isinstance(root.value, Mapping) or not isinstance(part, str):
         raise LookupError(path)
     below = root.value.get(part)
     if below is None or (below.value is None and rest):
         below = replace(leaf, value={}, text="") if rest else None
-    new = leaf if below is None else put(below, rest, leaf)
+    new = leaf if below is None else with_merged_at(below, rest, leaf)
     return replace(root, value={**root.value, part: new})
 
 
-def without(root: TreeNode, keys: tuple[str, ...]) -> TreeNode:
+def without_keys(root: TreeNode, keys: tuple[str, ...]) -> TreeNode:
     """A mapping less some keys."""
     return replace(root, value={k: n for k, n in root.mapping.items() if k not in keys})
 
 
-def relabel(node: TreeNode, layer: str) -> TreeNode:
+def with_layer(node: TreeNode, layer: str) -> TreeNode:
     """The tree with every value ascribed to another layer."""
     if isinstance(node.value, Mapping):
-        value: Value = {k: relabel(n, layer) for k, n in node.value.items()}
+        value: Value = {k: with_layer(n, layer) for k, n in node.value.items()}
     elif isinstance(node.value, tuple):
-        value = tuple(relabel(n, layer) for n in node.value)
+        value = tuple(with_layer(n, layer) for n in node.value)
     else:
         value = node.value
     return replace(node, value=value, layer=layer)
 
 
-def dotted(path: Path) -> str:
+def dotted_path_text(path: Path) -> str:
     """A path as a user writes it."""
     return ".".join(map(str, path))
 
 
-def from_value(value: Plain, spot: Spot, layer: str) -> TreeNode:
+def tree_from_value(value: Plain, spot: FilePosition, layer: str) -> TreeNode:
     """A tree of plain values, all from one place."""
     if isinstance(value, Mapping):
-        inner: Value = {str(k): from_value(v, spot, layer) for k, v in value.items()}
+        inner: Value = {str(k): tree_from_value(v, spot, layer) for k, v in value.items()}
     elif isinstance(value, list | tuple):
-        inner = tuple(from_value(v, spot, layer) for v in value)
+        inner = tuple(tree_from_value(v, spot, layer) for v in value)
     else:
         inner = value
     text = "" if isinstance(inner, Mapping | tuple) else str(value)

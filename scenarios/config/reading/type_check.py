@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..binding import Binding, lacking
+from ..binding import Binding, missing_settings
 from ..later import planned_release
-from ..problems import Problem, Spot, nearest
-from ..schema import SECTIONS, Section, root
-from .tree import Path, TreeNode, deepest, dotted, find, to_dict
+from ..problems import FilePosition, Problem, did_you_mean_text
+from ..schema import SECTIONS, Section, scenario_model
+from .tree import Path, TreeNode, deepest_node, dotted_path_text, find_node, to_dict
 
 Error = Any  # one of pydantic's, a dict
 WORDS = {  # what a value of the wrong type is not, and how to write it
@@ -38,20 +38,20 @@ BOUNDS = {
 }
 
 
-def check(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
+def check_types(tree: TreeNode) -> tuple[Section | None, list[Problem]]:
     """The checked scenario, or everything that is wrong with it."""
     data = to_dict(tree)
     known: dict[int, tuple[str, ...]] = {}
     try:
-        model = root().model_validate(data, context=known)
+        model = scenario_model().model_validate(data, context=known)
     except ValidationError as error:
-        errors = _without_echoes(error.errors(include_url=False))
+        errors = _without_consequential_errors(error.errors(include_url=False))
         return None, [_problem_of(e, tree, data, known) for e in errors]
-    unanswered = list(_missing_choices(model, tree))
+    unanswered = list(_missing_workload_or_backend_settings(model, tree))
     return (None if unanswered else model), unanswered
 
 
-def _missing_choices(model: Any, tree: TreeNode) -> Iterator[Problem]:
+def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """A workload that nobody names; backends that lack a setting which no part says either."""
     if not model.jobs and model.workload is None:
         yield _missing_key(tree, ("workload",))
@@ -59,17 +59,19 @@ def _missing_choices(model: Any, tree: TreeNode) -> Iterator[Problem]:
         if tree.has(key) and getattr(model, key) != SECTIONS[key].default:
             message = f"'{key}' at the top is of one job, and there are 'jobs'; write it in one"
             yield Problem("not-one-of", message, _spot_at(tree.mapping[key].label, (key,)))
-    yield from _of_no_job(model, tree)
+    yield from _conditions_without_job(model, tree)
     parts = model.cluster.parts()
-    for glob, path, binding in _answering(model.backends):
-        names, place = lacking(glob, binding, parts)
+    for glob, path, binding in _backends_and_chain_links(model.backends):
+        names, place = missing_settings(glob, binding, parts)
         for name in names:
             problem = _missing_key(tree, (*path, name))
             beside = f"; say it here or in {place}" if place else ""
             yield replace(problem, message=f"'{name}' is missing{beside}")
 
 
-def _answering(backends: Mapping[str, Binding]) -> Iterator[tuple[str, Path, Binding]]:
+def _backends_and_chain_links(
+    backends: Mapping[str, Binding],
+) -> Iterator[tuple[str, Path, Binding]]:
     """Each backend and each link of a chain: the components, its place, itself."""
     for glob, binding in backends.items():
         for i, link in enumerate(binding.answering):
@@ -79,19 +81,19 @@ def _answering(backends: Mapping[str, Binding]) -> Iterator[tuple[str, Path, Bin
 WHOLE = ("makespan", "utilization", "occupancy", "cost_per_hour", "power", "memory", "error")
 
 
-def _of_no_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
+def _conditions_without_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
     """Conditions on a number of one of several jobs that do not say of which."""
     for i, one in enumerate(model.expect if len(model.jobs) > 1 else ()):
         name, head = one.that.metric, one.that.metric.partition(".")[0]
         if head not in model.jobs and name.rpartition(".")[2] not in WHOLE and "." not in name:
             path: Path = ("expect", i, "that")
-            node, _ = deepest(tree, path)
+            node, _ = deepest_node(tree, path)
             job = next(iter(model.jobs))
             message = f"'{name}' is a number of a job; say of which, such as {job}.{one.that.name}"
             yield Problem("value", message, _spot_at(node.spot, path))
 
 
-def _without_echoes(errors: list[Error]) -> list[Error]:
+def _without_consequential_errors(errors: list[Error]) -> list[Error]:
     """A key is not missing where it is only mistyped, a list not empty where its entry is wrong."""
     unknown = [e["loc"] for e in errors if e["type"] == "extra_forbidden"]
     short = {e["loc"] for e in errors if e["type"] == "too_short"}
@@ -113,23 +115,25 @@ def _problem_of(
     if kind == "missing":
         return _missing_key(tree, path)
     if kind == "extra_forbidden":
-        return _unknown_key(tree, path, _keys_at(data, path[:-1], known))
-    node, _ = deepest(tree, path)
+        return _unknown_key(tree, path, _allowed_keys_at(data, path[:-1], known))
+    node, _ = deepest_node(tree, path)
     if "[key]" in error["loc"]:
         empty = kind == "string_too_short"
         message = "a name is empty; write one" if empty else _message_of(error, node)
         return Problem("key", message, _spot_at(node.label, path))
-    message = _as_in_file(_message_of(error, node), node)
-    if release := planned_release(dotted(_of_job(path)).removesuffix(".use"), node.value):
+    message = _number_as_written(_message_of(error, node), node)
+    if release := planned_release(
+        dotted_path_text(_path_inside_job(path)).removesuffix(".use"), node.value
+    ):
         others = message.partition(" is not ")[2].partition("; did you mean")[0]
         message = f"'{node.value}' comes with release {release}; until then it is {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _spot_at(node.spot, path))
 
 
-def _of_job(path: Path) -> Path:
+def _path_inside_job(path: Path) -> Path:
     """A path as it is in a scenario of one job.
 
-    >>> _of_job(("jobs", "a", "workload", "trace"))
+    >>> _path_inside_job(("jobs", "a", "workload", "trace"))
     ('workload', 'trace')
     """
     return path[2:] if path[:1] == ("jobs",) else path
@@ -138,32 +142,33 @@ def _of_job(path: Path) -> Path:
 NAMES = {"value_error": "value", "literal_error": "not-one-of", "missing-key": "missing"}
 
 
-def _spot_at(spot: Spot, path: Path) -> Spot:
+def _spot_at(spot: FilePosition, path: Path) -> FilePosition:
     """A place that names what is asked for, unless it is a ``set``, which names itself."""
-    return spot if spot.path else replace(spot, path=dotted(path))
+    return spot if spot.path else replace(spot, path=dotted_path_text(path))
 
 
 def _missing_key(tree: TreeNode, path: Path) -> Problem:
-    parent, _ = deepest(tree, path[:-1])
+    parent, _ = deepest_node(tree, path[:-1])
     first = next(iter(parent.mapping.values()), parent)
-    spot = replace(first.label, path=dotted(path))
+    spot = replace(first.label, path=dotted_path_text(path))
     return Problem("missing", f"'{path[-1]}' is missing", spot)
 
 
 def _unknown_key(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
-    node = find(tree, path) or tree
+    node = find_node(tree, path) or tree
     name = str(path[-1])
     if node.layer.startswith(("variant", "--set", "sweep")):
-        full = [dotted((*path[:-1], k)) for k in keys]
-        message = f"'{dotted(path)}' is not a setting{nearest(dotted(path), full)}"
+        full = [dotted_path_text((*path[:-1], k)) for k in keys]
+        name = dotted_path_text(path)
+        message = f"'{name}' is not a setting{did_you_mean_text(name, full)}"
     elif path[0] == "backends" and len(path) == 3:
-        message = f"{path[1]} has no setting '{name}'{nearest(name, keys)}"
+        message = f"{path[1]} has no setting '{name}'{did_you_mean_text(name, keys)}"
     else:
-        message = f"unknown key '{name}'{nearest(name, keys)}"
+        message = f"unknown key '{name}'{did_you_mean_text(name, keys)}"
     return Problem("unknown-key", message, _spot_at(node.label, path))
 
 
-def _keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+def _allowed_keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
     for part in path:
         data = data[part]
     return known.get(id(data), ())
@@ -211,7 +216,7 @@ def _not_one_of(written: object, expected: str) -> str:
     return f"'{written}' is not one of: {', '.join(known)}{hint}"
 
 
-def _as_in_file(message: str, node: TreeNode) -> str:
+def _number_as_written(message: str, node: TreeNode) -> str:
     """1e6 is shown as it stands in the file, not as 1000000.0."""
     if node.text and not isinstance(node.value, str):
         return message.replace(f"'{node.value}", f"'{node.text}")

@@ -8,12 +8,12 @@ from pydantic import Field, PlainValidator, create_model
 
 from ..binding import CHAIN, Binding, read_binding
 from ..schema import REQUIRED, Many, Section, register
-from ..settings import known_backends, settings_of
+from ..settings import backend_settings_model, known_backends
 
 
 def _backend_form(name: str) -> type[Section]:
     """A backend and its settings, as a file writes them."""
-    model = settings_of(name, optional=True)
+    model = backend_settings_model(name, optional=True)
     own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This backend."))}
     rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
     told = (model.__doc__ or "").partition("\n")[0]

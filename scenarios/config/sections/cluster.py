@@ -12,19 +12,19 @@ from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, crea
 
 from ..part_specs import (
     KINDS,
-    Join,
-    Override,
+    ComponentOverride,
     Part,
-    join_model,
+    PartLink,
+    component_override_model,
     node_parts,
-    override_model,
+    part_link_model,
     part_model,
-    read_join,
-    read_override,
+    read_component_override,
     read_part,
+    read_part_link,
 )
-from ..schema import REQUIRED, Many, Section, refusal, register
-from ..topology_choice import Joining, read_topology, topology_forms
+from ..schema import REQUIRED, Many, Section, register, validation_error
+from ..topology_choice import TopologyChoice, read_topology, topology_forms
 
 HOW = "How switches are joined."
 
@@ -47,7 +47,7 @@ class NodeSection(Section):
     """One machine; ``override`` says what of it differs."""
 
     if TYPE_CHECKING:
-        links: tuple[Join, ...]
+        links: tuple[PartLink, ...]
 
     def part(self, name: str) -> Part | None:
         """The part of a kind; None where there is none."""
@@ -62,7 +62,7 @@ class NodeSection(Section):
 class FabricSection(Section):
     """What joins the machines."""
 
-    topology: str | Joining = "fat-tree"
+    topology: str | TopologyChoice = "fat-tree"
     switch: Annotated[Part, _part_form("switch")] | None = None
     """The switch that it is built of."""
     library: Annotated[Part, _part_form("library")] | None = None
@@ -77,7 +77,7 @@ class FabricSection(Section):
 
 
 @dataclass(frozen=True)
-class Machines:
+class MachineGroup:
     """Number of identical machines, and the parts of one.
 
     Parameters
@@ -97,14 +97,14 @@ class ClusterSection(Section):
 
     if TYPE_CHECKING:
         fabric: FabricSection
-        override: Mapping[str, Override]
+        override: Mapping[str, ComponentOverride]
 
-    def machines(self) -> tuple[Machines, ...]:
+    def machines(self) -> tuple[MachineGroup, ...]:
         """The machines, kind by kind; their numbers run through in this order."""
         told: Any = self
         if "kinds" in type(self).model_fields:
-            return tuple(Machines(k, f"kinds.{k}", m.count, m) for k, m in told.kinds.items())
-        return (Machines("", "node", told.nodes, told.node),)
+            return tuple(MachineGroup(k, f"kinds.{k}", m.count, m) for k, m in told.kinds.items())
+        return (MachineGroup("", "node", told.nodes, told.node),)
 
     def of(self, pool: str) -> NodeSection:
         """What is in a machine of a kind."""
@@ -129,7 +129,9 @@ def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
         default = gpu if kind == "gpu" else None
         fields[kind] = (what if default is REQUIRED else what | None, Field(default,
                         description=told))  # fmt: skip
-    link: Any = Annotated[Join, PlainValidator(read_join, json_schema_input_type=join_model())]
+    link: Any = Annotated[
+        PartLink, PlainValidator(read_part_link, json_schema_input_type=part_link_model())
+    ]
     fields["links"] = (
         Many[link],
         Field((), description="Links between the parts of the machine: PCIe, NVLink and the like."),
@@ -140,15 +142,17 @@ def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
 def _shared_fields() -> dict[str, Any]:
     """The keys that both ways to describe machines have."""
     topology: Any = PlainValidator(read_topology, json_schema_input_type=topology_forms())
-    how: Any = Annotated[str | Joining, topology], Field("fat-tree", description=HOW)
+    how: Any = Annotated[str | TopologyChoice, topology], Field("fat-tree", description=HOW)
     fabric: Any = create_model(
         "FabricSection", __base__=FabricSection, __doc__=FabricSection.__doc__, topology=how
     )
-    override: Any = PlainValidator(read_override, json_schema_input_type=override_model())
+    override: Any = PlainValidator(
+        read_component_override, json_schema_input_type=component_override_model()
+    )
     return {
         "fabric": (fabric, Field(fabric(), description="The network between the machines.")),
         "override": (
-            dict[str, Annotated[Override, override]],
+            dict[str, Annotated[ComponentOverride, override]],
             Field(
                 default_factory=dict,
                 description="Single components that differ, by name or glob: a straggler, a slow "
@@ -208,7 +212,7 @@ def _read_cluster(
     for key in ("nodes", "node"):
         if key in data:
             message = f"'kinds' says all machines; take '{key}' out, or write it as one of them"
-            raise refusal("two-forms", message, key, data[key])
+            raise validation_error("two-forms", message, key, data[key])
     return several.model_validate(data, context=info.context)
 
 

@@ -10,7 +10,7 @@ from ....sim.units import Bytes, MoneyRate
 from ..schema import Many, Section, register
 
 
-class Item(Section):
+class PricedItem(Section):
     """The price of one kind of thing."""
 
     what: str
@@ -22,13 +22,13 @@ class Item(Section):
     """Priced by size: ``each`` buys this much; by count unless said."""
 
 
-class Cost(Section):
+class CostSection(Section):
     """What things cost."""
 
     currency: Literal["USD"] = "USD"
     """Of all prices."""
-    items: Many[Item] = ()
+    items: Many[PricedItem] = ()
     """Everything that is paid for."""
 
 
-register("cost", Cost, None)
+register("cost", CostSection, None)

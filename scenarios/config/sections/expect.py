@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import PlainValidator
 
-from ..condition import Condition, condition
+from ..condition import Condition, read_condition
 from ..schema import Many, Section, register
 
 
 def _read_condition(written: object) -> Condition:
     if not isinstance(written, str):
         raise ValueError(f"'{written}' is not a condition; write it like {EXAMPLE}")
-    return condition(written)
+    return read_condition(written)
 
 
 EXAMPLE = "'iteration_time.p95 <= 37 s'"

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ....sim.units import Duration, Seconds
-from ..problems import nearest
-from ..schema import Many, Section, refusal, register
+from ..problems import did_you_mean_text
+from ..schema import Many, Section, register, validation_error
 
 Positive = Annotated[int, Field(ge=1)]
 
 
-class Off(Section):
+class UncrossedPart(Section):
     """A part of a sample that an op does not cross."""
 
     time: Annotated[Seconds, Field(ge=0)]
@@ -24,7 +24,7 @@ class Off(Section):
     """Where that is from."""
 
 
-class Peer(Section):
+class TransferPeer(Section):
     """The other end of a transfer."""
 
     agent: str = ""
@@ -45,7 +45,7 @@ class SwapSection(Section):
     """A name from your own list of agents, never an address; this machine unless said."""
     device: str = ""
     """As the driver calls it; its first one unless said."""
-    peer: Peer | None = None
+    peer: TransferPeer | None = None
     """The other end, where there is one."""
     recording: str | None = None
     """A file, for ``recorded`` and for ``if_missing: recorded``."""
@@ -55,7 +55,7 @@ class SwapSection(Section):
     """What the driver is opened with besides."""
     covers: Many[str] = ()
     """Components inside a sample, besides those that the driver names."""
-    subtract: dict[str, Off] = Field(default_factory=dict)
+    subtract: dict[str, UncrossedPart] = Field(default_factory=dict)
     """By component: parts of a sample that ops of this scenario do not cross."""
     context: Literal["warm", "cold", "after"] = "warm"
     """What is restored before each op."""
@@ -72,12 +72,13 @@ class SwapSection(Section):
         from ....hil.agent.declared_drivers import knows, names
 
         if knows(self.driver, self.agent) is False:
-            message = f"no driver named '{self.driver}'{nearest(self.driver, names(self.agent))}"
-            raise refusal("value", message, "driver", self.driver)
+            cure = did_you_mean_text(self.driver, names(self.agent))
+            message = f"no driver named '{self.driver}'{cure}"
+            raise validation_error("value", message, "driver", self.driver)
         return self
 
 
-class Real(Section):
+class MeasuredJob(Section):
     """What the real job took, measured as a whole."""
 
     iteration_time: Annotated[Duration, Field(gt=0)]
@@ -95,7 +96,7 @@ class Real(Section):
         return self.iteration_time
 
 
-class Hil(Section):
+class HilSection(Section):
     """Hardware in the loop."""
 
     mode: Literal["replay", "coupled"] = "replay"
@@ -119,8 +120,8 @@ class Hil(Section):
     """Lets devices of different clocks drive one run, of which no accuracy is told."""
     journal: str | None = None
     """A journal of an earlier coupled run, which answers in place of the devices."""
-    real: Real | None = None
+    real: MeasuredJob | None = None
     """The real job, for the composition error."""
 
 
-register("hil", Hil, None, files=("keep_recording", "journal", "swap.*.recording"))
+register("hil", HilSection, None, files=("keep_recording", "journal", "swap.*.recording"))

@@ -9,12 +9,12 @@ from pydantic import Field, create_model
 
 from ....sim.units import Duration
 from ..schema import REQUIRED, Many, Section, register
-from ..settings import workload_files
+from ..settings import workload_file_settings
 from .head import Name
 from .ops import OpRuleSection
-from .placement import Placement
-from .processes import Steering, processes
-from .workload import WorkloadSection, any_workload
+from .placement import PlacementSection
+from .processes import ProcessBinding, process_list_type
+from .workload import WorkloadSection, workload_type
 
 Pool = str | Annotated[int, Field(ge=1)] | Many[str]
 
@@ -24,13 +24,15 @@ class JobSection(Section):
 
     workload: WorkloadSection
     on: Mapping[str, Pool]
-    placement: Placement
-    processes: tuple[Steering, ...]
+    placement: PlacementSection
+    processes: tuple[ProcessBinding, ...]
     ops: tuple[OpRuleSection, ...]
     arrives: float
 
 
-def only(workload: WorkloadSection, placement: Placement, steering: Any, ops: Any) -> JobSection:
+def single_job(
+    workload: WorkloadSection, placement: PlacementSection, steering: Any, ops: Any
+) -> JobSection:
     """The job that the keys of one at the top are short for."""
     return JobSection.model_construct(
         workload=workload, on={}, placement=placement, processes=steering, ops=ops, arrives=0.0
@@ -41,7 +43,7 @@ def _job_form() -> Any:
     """A job as a file writes it, of the workloads and processes that are known by now."""
     fields: dict[str, Any] = {
         "workload": (
-            any_workload(),
+            workload_type(),
             Field(REQUIRED, description="The workload that the job runs."),
         ),
         "on": (
@@ -53,13 +55,14 @@ def _job_form() -> Any:
             ),
         ),
         "placement": (
-            Placement,
+            PlacementSection,
             Field(
-                Placement(), description="Where its state is kept, and the component of each rank."
+                PlacementSection(),
+                description="Where its state is kept, and the component of each rank.",
             ),
         ),
         "processes": (
-            processes(),
+            process_list_type(),
             Field((), description="Processes that steer the job while it runs."),
         ),
         "ops": (
@@ -84,7 +87,7 @@ def _jobs_form() -> Any:
 
 
 def _file_patterns() -> tuple[str, ...]:
-    return (*(f"*.workload.{name}" for name in workload_files()), "*.processes.*.file")
+    return (*(f"*.workload.{name}" for name in workload_file_settings()), "*.processes.*.file")
 
 
 register(

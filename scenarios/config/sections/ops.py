@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from ....sim.op_rules import OpFilter, OpRule
 from ....sim.units import Duration
-from ..schema import Many, Section, refusal, register
+from ..schema import Many, Section, register, validation_error
 
 ACTIONS = ("time", "scale", "stream", "rank", "remove")
 
 
-class WhereSection(Section):
+class OpMatchSection(Section):
     """Ops that are meant: names or globs; all that is given has to fit."""
 
     name: str | None = None
@@ -28,17 +28,17 @@ class WhereSection(Section):
     """File and line that it comes from: ``train.py*``."""
 
     @model_validator(mode="after")
-    def _names_something(self) -> WhereSection:
+    def _names_something(self) -> OpMatchSection:
         if not OpFilter(**dict(self)).given():
             keys = ", ".join(type(self).model_fields)
-            raise refusal("missing-key", f"'where' says nothing; give one of {keys}")
+            raise validation_error("missing-key", f"'where' says nothing; give one of {keys}")
         return self
 
 
 class OpRuleSection(Section):
     """A rule for the ops that it names."""
 
-    where: WhereSection
+    where: OpMatchSection
     """Which ops are meant; fitting none is an error."""
     time: Annotated[Duration, Field(ge=0)] | None = None
     """What each of them takes, whatever is bound."""
@@ -56,13 +56,15 @@ class OpRuleSection(Section):
         """A rule that does nothing, or two things that cannot both be, is refused."""
         said = [key for key in ACTIONS if not any(getattr(self, key) is n for n in (None, False))]
         if not said:
-            raise refusal("missing-key", f"a rule does nothing; give one of {', '.join(ACTIONS)}")
+            raise validation_error(
+                "missing-key", f"a rule does nothing; give one of {', '.join(ACTIONS)}"
+            )
         if len(said) > 1 and "remove" in said:
             message = f"'remove' and '{said[0]}' cannot both be; take one out"
-            raise refusal("two-forms", message, said[0], getattr(self, said[0]))
+            raise validation_error("two-forms", message, said[0], getattr(self, said[0]))
         if {"time", "scale"} <= {*said}:
             message = "'time' and 'scale' cannot both be; take one out"
-            raise refusal("two-forms", message, "scale", self.scale)
+            raise validation_error("two-forms", message, "scale", self.scale)
         return self
 
     def rule(self) -> OpRule:

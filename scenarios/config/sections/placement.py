@@ -7,7 +7,7 @@ from typing import Literal
 from ..schema import Many, Section, register
 
 
-class Placement(Section):
+class PlacementSection(Section):
     """Memory that state is kept in, and the component of each rank."""
 
     optimizer_state: Literal["hbm"] = "hbm"
@@ -16,4 +16,4 @@ class Placement(Section):
     """Component of each rank, ``node0.gpu0`` …; rank r on the r-th GPU unless said."""
 
 
-register("placement", Placement, Placement())
+register("placement", PlacementSection, PlacementSection())

@@ -11,13 +11,13 @@ from pydantic import Field, PlainValidator, ValidationInfo, create_model
 from ....sim.graph import Graph
 from ....sim.process import Process
 from ..given import build_from_settings
-from ..problems import nearest
-from ..schema import REQUIRED, Many, Section, refusal, register
-from ..settings import known_processes, schema_of
+from ..problems import did_you_mean_text
+from ..schema import REQUIRED, Many, Section, register, validation_error
+from ..settings import constructor_model, known_processes
 
 
 @dataclass(frozen=True)
-class Steering:
+class ProcessBinding:
     """A process by name, with its settings in SI.
 
     Parameters
@@ -42,51 +42,51 @@ class Steering:
 
         Examples
         --------
-        >>> Steering("degrade", {"component": "node0.nic0.tx", "at": 0.1}).make().at
+        >>> ProcessBinding("degrade", {"component": "node0.nic0.tx", "at": 0.1}).make().at
         0.1
         """
         made: Process = build_from_settings(known_processes()[self.use], self.settings, graph)
         return made
 
 
-def _read_process(data: Any, info: ValidationInfo) -> Steering:
+def _read_process(data: Any, info: ValidationInfo) -> ProcessBinding:
     """From what a file says: ``{use: NAME, …}``, or only the name."""
     if isinstance(data, str):
         data = {"use": data}
     if not isinstance(data, dict):
-        raise refusal("mapping", "a process is written like {use: NAME, …}", value=data)
+        raise validation_error("mapping", "a process is written like {use: NAME, …}", value=data)
     name, known = data.get("use"), known_processes()
     if name is None:
-        raise refusal("missing-key", "'use' is missing; it names the process", value=data)
+        raise validation_error("missing-key", "'use' is missing; it names the process", value=data)
     if not isinstance(name, str) or name not in known:
-        hint = nearest(str(name), sorted(known))
-        raise refusal("unknown-process", f"no process named '{name}'{hint}", "use", name)
-    model = schema_of(known[name])
+        hint = did_you_mean_text(str(name), sorted(known))
+        raise validation_error("unknown-process", f"no process named '{name}'{hint}", "use", name)
+    model = constructor_model(known[name])
     if info.context is not None:
         info.context[id(data)] = ("use", *model.allowed())
     given = {k: v for k, v in data.items() if k != "use"}
-    return Steering(name, dict(model.model_validate(given)))
+    return ProcessBinding(name, dict(model.model_validate(given)))
 
 
 def _process_form(name: str) -> type[Section]:
     """A process and its settings, as a file writes them."""
-    model = schema_of(known_processes()[name])
+    model = constructor_model(known_processes()[name])
     own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This process."))}
     rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
     told = (model.__doc__ or "").partition("\n")[0]
     return create_model(f"{name}_process", __base__=Section, __doc__=told, **own, **rest)
 
 
-def processes() -> Any:
+def process_list_type() -> Any:
     """A list of processes that are registered by now."""
     forms: Any = Union[(str, *(_process_form(name) for name in sorted(known_processes())))]
     reader = PlainValidator(_read_process, json_schema_input_type=forms)
-    return Many[Annotated[Steering, reader]]
+    return Many[Annotated[ProcessBinding, reader]]
 
 
 register(
     "processes",
-    processes,
+    process_list_type,
     (),
     help="Processes that steer a run while it goes on: faults, controllers, policies.",
 )

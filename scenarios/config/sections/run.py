@@ -13,7 +13,7 @@ from ..schema import Section, register
 FORM = re.compile(r"local(?::([1-9]\d{0,3}))?|dask://(local(?::([1-9]\d{0,3}))?|[\w.\-\[\]:]+:\d+)")
 
 
-def check_workers(text: str) -> str:
+def check_workers_text(text: str) -> str:
     """The text of ``run.workers`` or ``--workers`` unchanged, once its form is checked.
 
     Raises
@@ -23,9 +23,9 @@ def check_workers(text: str) -> str:
 
     Examples
     --------
-    >>> check_workers("dask://planner:8786")
+    >>> check_workers_text("dask://planner:8786")
     'dask://planner:8786'
-    >>> check_workers("ray://x:1")
+    >>> check_workers_text("ray://x:1")
     Traceback (most recent call last):
     ValueError: no workers 'ray://x:1'; write local, local:4, dask://local or dask://HOST:PORT
     """
@@ -48,7 +48,7 @@ class RunSection(Section):
     """Also try which unmeasured values matter, and how wrong a part may be: many more runs."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
-    workers: Annotated[str, AfterValidator(check_workers)] = "local"
+    workers: Annotated[str, AfterValidator(check_workers_text)] = "local"
     """Where points of a sweep run: local, local:N, dask://local, dask://HOST:PORT."""
     time_limit: Annotated[Duration, Field(gt=0)] | None = None
     """Wall time after which it ends; finished variants, and points of a sweep, are kept."""

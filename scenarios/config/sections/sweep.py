@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 
-from ..metrics import named
-from ..parameters import Between, Range, Values, Vary, read_vary
+from ..metrics import parse_metric
+from ..parameters import Range, RangeSection, Values, Vary, read_vary
 from ..problems import InvalidScenarioError, Problem
 from ..reading.overrides import apply_override
-from ..reading.tree import TreeNode, find, from_value, to_dict
+from ..reading.tree import TreeNode, find_node, to_dict, tree_from_value
 from ..schema import REQUIRED, Many, Section, register
 
 MOST = 100_000  # points of a sweep
@@ -56,7 +56,7 @@ def read_objective(data: Any, info: ValidationInfo) -> Objective:
     if len(said) != 1:
         raise ValueError("an objective is one metric; write it like {minimize: makespan}")
     metric, sign = said[0]
-    known, name, statistic = named(metric)
+    known, name, statistic = parse_metric(metric)
     return Objective(f"{name}.{statistic}".rstrip("."), known.unit, sign)
 
 
@@ -80,7 +80,9 @@ class Sweep(Section):
     vary: Annotated[
         dict[
             Annotated[str, Field(min_length=1)],
-            Annotated[Vary, PlainValidator(_read_vary, json_schema_input_type=list[Any] | Between)],
+            Annotated[
+                Vary, PlainValidator(_read_vary, json_schema_input_type=list[Any] | RangeSection)
+            ],
         ],
         Field(min_length=1),
     ] = REQUIRED
@@ -155,11 +157,11 @@ def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
     return dict(zip(names, value, strict=True))
 
 
-def _value_problems(
+def _sweep_value_problems(
     tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]
 ) -> Iterator[Problem]:
     """Every value that a setting cannot take, and settings that do not exist."""
-    entries = find(tree, ("sweep", "vary"))
+    entries = find_node(tree, ("sweep", "vary"))
     for paths, entry in entries.mapping.items() if entries else ():
         try:
             vary = read_vary(to_dict(entry))
@@ -201,7 +203,7 @@ def _try_value(
     spot = replace(written.spot, path=_paths_text(paths))
     try:
         for path, one in settings_of_value(paths, value).items():
-            tree = apply_override(tree, path, from_value(one, spot, "sweep"))
+            tree = apply_override(tree, path, tree_from_value(one, spot, "sweep"))
     except ValueError as error:
         yield Problem("vary", str(error), spot)
         return
@@ -212,4 +214,4 @@ def _try_value(
     yield from (p for p in attempt(tree) if (p.spot.file, p.spot.line, p.spot.column) == here)
 
 
-register("sweep", Sweep, None, broken=_value_problems)
+register("sweep", Sweep, None, broken=_sweep_value_problems)

@@ -9,8 +9,8 @@ from pydantic import Field, PlainValidator, ValidationInfo, create_model
 from ....sim.workload import Workload
 from ..given import GpuSettings, build_from_settings
 from ..part_specs import Part
-from ..schema import REQUIRED, Section, refusal, register
-from ..settings import known_workloads, schema_of, workload_files
+from ..schema import REQUIRED, Section, register, validation_error
+from ..settings import constructor_model, known_workloads, workload_file_settings
 
 USUAL = "trace"  # the type that need not be said
 
@@ -33,7 +33,7 @@ class WorkloadSection(Section):
         return made
 
 
-def form(name: str) -> type[WorkloadSection]:
+def workload_form(name: str) -> type[WorkloadSection]:
     """The form of a registered workload: its type, and its constructor's arguments."""
     return _workload_form(name, known_workloads()[name])
 
@@ -43,7 +43,7 @@ _forms: dict[type[Workload], type[WorkloadSection]] = {}
 
 def _workload_form(name: str, cls: type[Workload]) -> type[WorkloadSection]:
     if cls not in _forms:
-        model = schema_of(cls)
+        model = constructor_model(cls)
         usual = name == USUAL
         told = f"This kind of workload{'; implied by ``trace``' if usual else ''}."
         own: Any = (Literal[name], Field(name if usual else REQUIRED, description=told))
@@ -56,27 +56,29 @@ def _workload_form(name: str, cls: type[Workload]) -> type[WorkloadSection]:
     return _forms[cls]
 
 
-def pick(data: Any, info: ValidationInfo) -> WorkloadSection:
+def read_workload(data: Any, info: ValidationInfo) -> WorkloadSection:
     """The workload of the ``type`` that is named; a trace unless said."""
     if not isinstance(data, dict):
-        raise refusal("mapping", "a workload has keys; write it like {trace: FILE}", value=data)
+        raise validation_error(
+            "mapping", "a workload has keys; write it like {trace: FILE}", value=data
+        )
     kind, known = data.get("type", USUAL), known_workloads()
     if not isinstance(kind, str) or kind not in known:
         message = f"no workload type '{kind}'; there is: {', '.join(known)}"
-        raise refusal("not-one-of", message, "type", kind)
-    return form(kind).model_validate(data, context=info.context)
+        raise validation_error("not-one-of", message, "type", kind)
+    return workload_form(kind).model_validate(data, context=info.context)
 
 
-def any_workload() -> Any:
+def workload_type() -> Any:
     """A workload of any type that is registered by now."""
-    kinds: Any = Union[tuple(map(form, known_workloads()))]  # noqa: UP007  only known now
-    return Annotated[WorkloadSection, PlainValidator(pick, json_schema_input_type=kinds)]
+    kinds: Any = Union[tuple(map(workload_form, known_workloads()))]  # noqa: UP007  only known now
+    return Annotated[WorkloadSection, PlainValidator(read_workload, json_schema_input_type=kinds)]
 
 
 register(
     "workload",
-    any_workload,
+    workload_type,
     None,
     help="The work that is simulated; write `jobs` in its place where there are several.",
-    files=workload_files,
+    files=workload_file_settings,
 )

@@ -11,7 +11,7 @@ from ....sim.analysis.sensitivity import altered
 from ....sim.system import System
 from ....sim.workload import Samples
 from ...config.condition import Condition
-from ..samples import decisive
+from ..samples import deciding_samples
 from ..statistics import statistic_of
 from ..variant import Variant
 
@@ -20,7 +20,9 @@ HALVINGS = 5
 Chosen = Callable[[System], Sequence[int]]
 
 
-def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> list[dict[str, Any]]:
+def break_even_errors(
+    points: Sequence[Variant], components: Mapping[str, Chosen]
+) -> list[dict[str, Any]]:
     """For each component the smallest error of its times at which the answer flips.
 
     The answer is which variant is best, and which expectations of the number that decides hold.
@@ -35,7 +37,7 @@ def break_even(points: Sequence[Variant], components: Mapping[str, Chosen]) -> l
     conditions = _deciding_conditions(points[0])
     if len(points) < 2 and not conditions:
         return [{"component": c, "answer": False, "error": None} for c in components]
-    base = _answer_at_error(points, _no_components, 0.0)
+    base = _answer_at_error(points, _select_no_components, 0.0)
     return [
         {"component": c, "answer": True, "error": _smallest_flip(points, chosen, base)}
         for c, chosen in components.items()
@@ -97,8 +99,8 @@ def _samples_at_error(point: Variant, chosen: Chosen, error: float) -> Mapping[s
     if error:
         simulation = point.simulation
         point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
-    return decisive(point, point.run())
+    return deciding_samples(point, point.run())
 
 
-def _no_components(system: System) -> Sequence[int]:
+def _select_no_components(system: System) -> Sequence[int]:
     return ()

@@ -14,16 +14,16 @@ from ...config.scenario import Scenario
 from ..output_folder import (
     ACCURACY,
     KEY,
-    finite,
+    package_versions,
     replaced_folder,
-    versions,
+    with_null_for_nonfinite,
     write_json,
     write_scenario,
 )
 from .device_check import DeviceCheck
 
 
-def save(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Path:
+def save_check(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Path:
     """Write a check under ``OUT/NAME/check-KEY``; returns its folder.
 
     Raises
@@ -31,7 +31,7 @@ def save(scenario: Scenario, found: DeviceCheck, out: Path, command: str) -> Pat
     ScenarioError
         The folder cannot be written.
     """
-    told: dict[str, Any] = finite(found.told)
+    told: dict[str, Any] = with_null_for_nonfinite(found.told)
     text = json.dumps({"scenario": scenario.digest(), "told": told}, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:KEY]
     folder = out / scenario.name / f"check-{key}"
@@ -50,5 +50,5 @@ def _manifest_of_check(scenario: Scenario, command: str) -> dict[str, Any]:
         "command": command,
         "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
+        "versions": package_versions(),
     }

@@ -13,13 +13,15 @@ from ....hil.measuring.spread import by_start, grouped
 from ....hil.recording import SUFFIX
 from ....hil.sample import EMULATED, Sample
 from ....sim.errors import ScenarioError
-from .replay import Replayed
-from .score import ScoredOps, by_size, scores
+from .replay import ReplayedDevice
+from .score import ScoredOps, error_statistics, errors_by_size
 
 NANOSECOND = 1e-9
 
 
-def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> dict[str, Any]:
+def component_errors(
+    one: ReplayedDevice, other: Mapping[str, Sequence[ReplayOp]] | None
+) -> dict[str, Any]:
     """Errors of one component as plain data, as in ``accuracy.json``.
 
     Parameters
@@ -50,35 +52,35 @@ def component(one: Replayed, other: Mapping[str, Sequence[ReplayOp]] | None) -> 
         "spread": ops.spread,
         "left_out": left_out,
         "emulated": emulated,
-        "placed": _placed_share(facts.samples),
+        "placed": _correctly_placed_page_share(facts.samples),
     }
     if emulated:
         return told | {"ops": [], "errors": {}, "by_size": [], "drift": None, "beside": None}
-    found = scores(ops)
+    found = error_statistics(ops)
     worst = int(np.argmax(np.abs(ops.error)))
     return told | {
         "n": int(ops.calls.sum()),
         "ops": _op_rows(ops),
         "errors": {k: asdict(v) for k, v in found.items()},
         "worst": {"op": ops.signature[worst], "error": float(ops.error[worst])},
-        "by_size": by_size(ops),
+        "by_size": errors_by_size(ops),
         "bandwidth": _bandwidth_errors(ops),
-        "drift": _drift_since(one),
+        "drift": _drift_since_older_recording(one),
         "beside": None if other is None else _errors_with_catalog(one, ops, other[one.name]),
     }
 
 
-def _measured_samples(one: Replayed) -> list[Sample]:
+def _measured_samples(one: ReplayedDevice) -> list[Sample]:
     """Samples without those whose times an emulator made up."""
     return [s for s in one.recording.samples if EMULATED not in s.flags]
 
 
-def _placed_share(samples: Sequence[Sample]) -> float | None:
+def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
     """The smallest share of pages that were where they had been put; None where none were put."""
     return min((float(s.facts["placed"]) for s in samples if "placed" in s.facts), default=None)
 
 
-def _table_of_ops(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
+def _table_of_ops(one: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
     timed = _measured_samples(one) or one.recording.samples
     medians = {k[0]: _seconds_by_start(group) for k, group in grouped(timed).items()}
@@ -96,7 +98,7 @@ def _table_of_ops(one: Replayed) -> tuple[ScoredOps, dict[str, Any]]:
             "record them"
         )
     first = [group[0] for group in counts.values()]
-    starts = [[_op_seconds(q, medians, n) for n in numbers] for q in first]
+    starts = [[_op_durations(q, medians, n) for n in numbers] for q in first]
     ops = ScoredOps(
         tuple(q.signature for q in first),
         np.array([len(g) for g in counts.values()]),
@@ -122,7 +124,7 @@ def _seconds_by_start(group: Sequence[Any]) -> dict[int, float]:
     return found
 
 
-def _op_seconds(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
+def _op_durations(q: ReplayOp, medians: Mapping[str, Mapping[int, float]], start: int) -> float:
     sample = medians[q.signature].get(start)
     return float("nan") if sample is None else q.total_seconds(sample)
 
@@ -148,10 +150,10 @@ def _bandwidth_errors(ops: ScoredOps) -> dict[str, Any] | None:
         ops.bytes[known] / ops.predicted[known],
         ops.bytes[known, None] / ops.starts[known],
     )
-    return {k: asdict(v) for k, v in scores(rate).items()}
+    return {k: asdict(v) for k, v in error_statistics(rate).items()}
 
 
-def _drift_since(one: Replayed) -> dict[str, Any] | None:
+def _drift_since_older_recording(one: ReplayedDevice) -> dict[str, Any] | None:
     """Change since an older recording, over the ops of both."""
     if one.older is None:
         return None
@@ -171,7 +173,7 @@ def _drift_since(one: Replayed) -> dict[str, Any] | None:
 
 
 def _errors_with_catalog(
-    one: Replayed, ops: ScoredOps, other: Sequence[ReplayOp]
+    one: ReplayedDevice, ops: ScoredOps, other: Sequence[ReplayOp]
 ) -> dict[str, Any]:
     """Errors of the same ops with another catalog."""
     predicted = {q.signature: q.predicted for q in other}
@@ -182,4 +184,4 @@ def _errors_with_catalog(
         np.array([predicted[s] for s in ops.signature]),
         ops.starts,
     )
-    return {k: asdict(v) for k, v in scores(changed).items()}
+    return {k: asdict(v) for k, v in error_statistics(changed).items()}

@@ -15,20 +15,22 @@ from ....hil.driver_registry import known
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import System
-from ...config.sections.hil import Hil, SwapSection
+from ...config.sections.hil import HilSection, SwapSection
 from ..coupled_machine import CoupledDevices
-from .open_devices import OpenDevice, driver_class, spec
+from .open_devices import OpenDevice, driver_class, driver_options
 
 log = logging.getLogger(__name__)
 
 
-def covered(swap: SwapSection, system: System, more: Sequence[str] = ()) -> SampleCoverage:
+def components_in_sample(
+    swap: SwapSection, system: System, more: Sequence[str] = ()
+) -> SampleCoverage:
     """Components that a sample of a swap covers."""
     off = {c: Subtraction(o.time, o.error) for c, o in swap.subtract.items()}
     return cover(system, swap.component, (*swap.covers, *more), off)
 
 
-def in_place(
+def replace_components_by_devices(
     system: System,
     backends: Mapping[str, Backend],
     devices: Sequence[OpenDevice],
@@ -49,16 +51,16 @@ def in_place(
     kept = None if journal is None else read(journal)
     writers, swaps = {}, []
     for device in devices:
-        _may_drive(device)
+        _may_drive_simulation(device)
         asked: Questioned = LiveDriver(device.driver, device.source)
         if kept is not None:
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, asked)
-        swaps.append(_swap_of(device, writers[device.name], system))
+        swaps.append(_device_swap(device, writers[device.name], system))
     return CoupledDevices(couple(system, backends, swaps, ahead), writers)
 
 
-def _may_drive(device: OpenDevice) -> None:
+def _may_drive_simulation(device: OpenDevice) -> None:
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(
             f"hil.swap {device.name}: timers of {device.swap.driver} run on while the simulation "
@@ -66,13 +68,13 @@ def _may_drive(device: OpenDevice) -> None:
         )
 
 
-def _swap_of(device: OpenDevice, asked: Questioned, system: System) -> Swap:
+def _device_swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
     swap = device.swap
     return Swap(
         swap.component,
         asked,
         device.driver.sharing,
-        covered(swap, system, _further_components(device, system)),
+        components_in_sample(swap, system, _further_components(device, system)),
         most=swap.max_in_flight or MOST,
         context=swap.context,
         preceding=swap.preceding,
@@ -86,7 +88,7 @@ def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
     """Further components in a sample, as the driver declares them."""
     kept = device.recording
     if kept is None:
-        name, options = device.swap.driver, spec(device.swap)
+        name, options = device.swap.driver, driver_options(device.swap)
     else:
         name, options = kept.driver, dict(kept.spec)
     if kept is not None and name not in known():
@@ -98,6 +100,6 @@ def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
     )
 
 
-def mode(hil: Hil | None) -> str:
+def device_mode(hil: HilSection | None) -> str:
     """Mode of the devices: ``coupled``, ``replay`` or "" for none."""
     return "" if hil is None else hil.mode

@@ -14,17 +14,17 @@ from ....hil.sample import Request
 from ....sim.errors import ScenarioError
 from ....sim.place import place
 from ....sim.units import Seconds
-from ...config.hil_settings import journal_name, section
+from ...config.hil_settings import hil_section, journal_file_name
 from ...config.scenario import BASE, Scenario
 from ..variant import Variant
-from .coupled_devices import in_place
-from .open_devices import OpenDevice, one_clock, opened
+from .coupled_devices import replace_components_by_devices
+from .open_devices import OpenDevice, common_clock_class, open_devices
 
 Drive = Callable[[Variant], Variant]
 
 
 @contextmanager
-def driven(scenario: Scenario) -> Iterator[Drive]:
+def devices_driving_points(scenario: Scenario) -> Iterator[Drive]:
     """A function that puts the devices of a scenario into a point; the identity without devices.
 
     Raises
@@ -34,23 +34,23 @@ def driven(scenario: Scenario) -> Iterator[Drive]:
     ScenarioError
         Devices of different clocks.
     """
-    hil = section(scenario)
+    hil = hil_section(scenario)
     if hil is None or hil.mode != "coupled":
         yield lambda point: point
         return
-    with opened(hil, scenario.run.seed) as devices:
-        one_clock(devices, hil)
+    with open_devices(hil, scenario.run.seed) as devices:
+        common_clock_class(devices, hil)
 
         def drive(point: Variant) -> Variant:
-            made = with_devices(point, devices, _journal_path(hil.journal, point.name))
+            made = point_with_devices(point, devices, _journal_path(hil.journal, point.name))
             if hil.journal is None:
-                warm_up(made, devices, hil.warm_up)
+                warm_up_devices(made, devices, hil.warm_up)
             return made
 
         yield drive
 
 
-def warm_up(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
+def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
     """Let each device do its ops of a run for a while; a recording needs none."""
     if point.coupled is None:
         return
@@ -66,7 +66,7 @@ def warm_up(point: Variant, devices: list[OpenDevice], time: Seconds) -> None:
             device.driver.timing([Request(signature)])
 
 
-def with_devices(
+def point_with_devices(
     point: Variant, devices: list[OpenDevice], journal: Path | None = None, ahead: bool = False
 ) -> Variant:
     """A point whose simulation asks devices.
@@ -77,7 +77,9 @@ def with_devices(
     ahead : ask before the run where the answer does not depend on when
     """
     simulation = point.simulation
-    made = in_place(simulation.system, simulation.backends, devices, journal, ahead)
+    made = replace_components_by_devices(
+        simulation.system, simulation.backends, devices, journal, ahead
+    )
     graph, ranks = point.known_graph, point.scenario.placement.ranks
     if graph.placed:
         graph = place(graph, made.coupling.system, ranks)
@@ -90,7 +92,7 @@ def _journal_path(run: str | None, variant: str) -> Path | None:
     if run is None:
         return None
     path = Path(run)
-    found = path / journal_name(variant) if path.is_dir() else path
+    found = path / journal_file_name(variant) if path.is_dir() else path
     if not path.is_dir() and variant != BASE:
         raise ScenarioError(
             f"hil.journal: {run} is of one run, and '{variant}' is another; give the run folder"

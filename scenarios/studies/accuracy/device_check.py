@@ -12,17 +12,23 @@ from ....hil.coupling.coverage import numbers
 from ....hil.recording import Recording
 from ....sim.errors import ScenarioError
 from ....sim.system import System
-from ...config.hil_settings import section
+from ...config.hil_settings import hil_section
 from ...config.scenario import Scenario
-from ...config.sections.hil import Hil
-from ..provenance import of_models
-from ..variants import variants
-from .break_even import break_even
-from .component_errors import component
+from ...config.sections.hil import HilSection
+from ..provenance import calibration_of_models
+from ..variants import build_variants
+from .break_even import break_even_errors
+from .component_errors import component_errors
 from .open_devices import CLASSES
-from .replay import FINE, Replayed, asked_of, coupling_of, replayed
+from .replay import (
+    FINE,
+    ReplayedDevice,
+    coupled_system_and_backends,
+    measured_or_remembered,
+    ops_asked_of_devices,
+)
 from .verdicts import condition_outcomes
-from .whole_run import whole
+from .whole_run import whole_run_answers
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +56,9 @@ class DeviceCheck:
         return next((o for o in ("fail", "unresolved") if o in outcomes), "pass")
 
 
-def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None) -> DeviceCheck:
+def check_devices(
+    scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None
+) -> DeviceCheck:
     """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
@@ -64,15 +72,15 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
     HardwareUnavailable
         A device is not there.
     """
-    hil = section(scenario)
+    hil = hil_section(scenario)
     if hil is None:
         raise ScenarioError("hil.swap: nothing is swapped; write it, or give --swap")
-    every = variants(scenario)
+    every = build_variants(scenario)
     point = every[0]
-    asked = asked_of(point, hil)
-    replays = replayed(hil, asked, _lowest_bar(scenario), tell)
+    asked = ops_asked_of_devices(point, hil)
+    replays = measured_or_remembered(hil, asked, _lowest_expected_error_bar(scenario), tell)
     mixed = _use_different_clocks(replays, hil)
-    other = None if beside is None else asked_of(variants(beside)[0], hil)
+    other = None if beside is None else ops_asked_of_devices(build_variants(beside)[0], hil)
     tell("comparing: the run with and without each device")
     told: dict[str, Any] = {
         "schema": SCHEMA,
@@ -82,14 +90,14 @@ def check(scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = N
         "seed": scenario.run.seed,
         "answer": point.answer.to_dict(),
         "mode": hil.mode,
-        "calibration": of_models(scenario),
+        "calibration": calibration_of_models(scenario),
         "mixed_clocks": mixed,
-        "components": {one.name: component(one, other) for one in replays},
-        "whole": None if mixed else whole(point, replays, hil),
+        "components": {one.name: component_errors(one, other) for one in replays},
+        "whole": None if mixed else whole_run_answers(point, replays, hil),
     }
-    ports = coupling_of(point, hil).ports
+    ports = coupled_system_and_backends(point, hil).ports
     inside = {p.name: partial(_components_in_sample, sorted(p.swap.covers.devices)) for p in ports}
-    told["break_even"] = [] if mixed else break_even(every, inside)
+    told["break_even"] = [] if mixed else break_even_errors(every, inside)
     told["expect"] = condition_outcomes(scenario, point.answer, told)
     return DeviceCheck(told, {one.name: one.recording for one in replays})
 
@@ -99,13 +107,13 @@ def _components_in_sample(devices: Sequence[str], system: System) -> list[int]:
     return [i for d in devices for i in numbers(system, d)]
 
 
-def _lowest_bar(scenario: Scenario) -> float:
+def _lowest_expected_error_bar(scenario: Scenario) -> float:
     """The lowest bar that is expected of an error."""
     bars = [e.that.limit for e in scenario.expect if e.that.metric.startswith("hil.")]
     return min([b for b in bars if b > 0], default=FINE)
 
 
-def _use_different_clocks(replays: Sequence[Replayed], hil: Hil) -> bool:
+def _use_different_clocks(replays: Sequence[ReplayedDevice], hil: HilSection) -> bool:
     """Whether devices use different clocks; an error unless the scenario is a demonstration.
 
     Raises

@@ -29,7 +29,7 @@ class ErrorShare:
     shapley: float | None
 
 
-def shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], float]:
+def error_shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], float]:
     """Share of each component, and the rest, which is their interaction.
 
     Parameters
@@ -39,7 +39,7 @@ def shares(names: Sequence[str], time: Time) -> tuple[list[ErrorShare], float]:
 
     Examples
     --------
-    >>> both, left = shares("ab", lambda real: {0: 10.0, 1: 12.0, 2: 15.0}[len(real)])
+    >>> both, left = error_shares("ab", lambda real: {0: 10.0, 1: 12.0, 2: 15.0}[len(real)])
     >>> [(s.component, s.swap_in, s.leave_out, s.shapley) for s in both], left
     ([('a', 2.0, 3.0, 2.5), ('b', 2.0, 3.0, 2.5)], 1.0)
     """

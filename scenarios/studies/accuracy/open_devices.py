@@ -17,7 +17,7 @@ from ....hil.driver import Driver
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
 from ....sim.errors import DriverFault, HardwareUnavailable, ScenarioError
-from ...config.sections.hil import Hil, SwapSection
+from ...config.sections.hil import HilSection, SwapSection
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class OpenDevice:
         return f"driver:{self.swap.driver} {what} on {where}, {self.driver.clock} clock"
 
 
-def file_of(hil: Hil, swap: SwapSection) -> Path | None:
+def recording_file_of_swap(hil: HilSection, swap: SwapSection) -> Path | None:
     """The recording of a swap: its own, or the one that is kept for its component."""
     if swap.recording is not None:
         return located(swap.recording)
@@ -78,7 +78,7 @@ def file_of(hil: Hil, swap: SwapSection) -> Path | None:
 
 
 @contextmanager
-def opened(hil: Hil, seed: int = 0) -> Iterator[list[OpenDevice]]:
+def open_devices(hil: HilSection, seed: int = 0) -> Iterator[list[OpenDevice]]:
     """Every device of a scenario, open; closed again whatever happens.
 
     Raises
@@ -92,20 +92,20 @@ def opened(hil: Hil, seed: int = 0) -> Iterator[list[OpenDevice]]:
         yield [_open_device(hil, swap, seed, stack) for swap in hil.swap]
 
 
-def _open_device(hil: Hil, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDevice:
+def _open_device(hil: HilSection, swap: SwapSection, seed: int, stack: ExitStack) -> OpenDevice:
     if swap.driver == RECORDED:
-        return remembered(hil, swap, seed)
+        return recording_as_device(hil, swap, seed)
     try:
         return _open_live_device(swap, stack, hil.time_limit)
     except HardwareUnavailable as error:
         if swap.if_missing == "fail":
-            raise _naming_component(swap, error) from error
-        found = remembered(hil, swap, seed)
+            raise _fault_naming_component(swap, error) from error
+        found = recording_as_device(hil, swap, seed)
         log.warning("hil.swap %s: %s; %s", swap.component, error, found.source)
         return found
 
 
-def _naming_component(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
+def _fault_naming_component(swap: SwapSection, error: HardwareUnavailable) -> HardwareUnavailable:
     """The same fault, naming the component and what can be bound instead."""
     kind = error.kind if isinstance(error, DriverFault) else "broken"
     text = error.message if isinstance(error, DriverFault) else str(error)
@@ -117,11 +117,11 @@ def _naming_component(swap: SwapSection, error: HardwareUnavailable) -> Hardware
 def _open_live_device(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
     driver = connect(swap.driver, swap.agent, limit)
     stack.callback(driver.close)
-    driver.open(spec(swap))
+    driver.open(driver_options(swap))
     return OpenDevice(swap, driver, dict(driver.describe()))
 
 
-def spec(swap: SwapSection) -> dict[str, Any]:
+def driver_options(swap: SwapSection) -> dict[str, Any]:
     """Options that a driver is opened with, the named device and peer among them."""
     told = dict(swap.options)
     if swap.device:
@@ -131,9 +131,9 @@ def spec(swap: SwapSection) -> dict[str, Any]:
     return told
 
 
-def remembered(hil: Hil, swap: SwapSection, seed: int = 0) -> OpenDevice:
+def recording_as_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDevice:
     """A recording in the place of a device."""
-    file = file_of(hil, swap)
+    file = recording_file_of_swap(hil, swap)
     if file is None:
         raise ScenarioError(
             f"hil.swap {swap.component}: no recording is named; write recording: FILE there, or "
@@ -144,7 +144,7 @@ def remembered(hil: Hil, swap: SwapSection, seed: int = 0) -> OpenDevice:
     return OpenDevice(swap, driver, dict(driver.describe()), kept)
 
 
-def one_clock(devices: Sequence[OpenDevice], hil: Hil) -> str:
+def common_clock_class(devices: Sequence[OpenDevice], hil: HilSection) -> str:
     """The class of clocks that drives a coupled run; "" for a demonstration of several.
 
     Raises

@@ -19,10 +19,10 @@ from ....hil.recording import SUFFIX, Recording, read
 from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ....sim.signature import parse_signature
-from ...config.sections.hil import Hil, SwapSection
+from ...config.sections.hil import HilSection, SwapSection
 from ..variant import Variant
-from .coupled_devices import in_place
-from .open_devices import RECORDED, OpenDevice, driver_class, remembered, spec
+from .coupled_devices import replace_components_by_devices
+from .open_devices import RECORDED, OpenDevice, driver_class, driver_options, recording_as_device
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedDevice:
     """One component with its device's recording.
 
     Parameters
@@ -59,21 +59,23 @@ class Replayed:
         return self.device.kept
 
 
-def coupling_of(point: Variant, hil: Hil) -> Coupling:
+def coupled_system_and_backends(point: Variant, hil: HilSection) -> Coupling:
     """System and backends of a variant with the devices of ``hil.swap`` in place, none opened."""
     devices = [_unopened_device(hil, swap) for swap in hil.swap]
-    return in_place(point.simulation.system, point.simulation.backends, devices).coupling
+    return replace_components_by_devices(
+        point.simulation.system, point.simulation.backends, devices
+    ).coupling
 
 
-def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
+def ops_asked_of_devices(point: Variant, hil: HilSection) -> dict[str, list[ReplayOp]]:
     """Ops that the run of a point would ask of each component that is swapped."""
     found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
-    for one in replay_ops(coupling_of(point, hil), point.known_graph):
+    for one in replay_ops(coupled_system_and_backends(point, hil), point.known_graph):
         found[one.component].append(one)
     for name, asked in found.items():
         if not any(q.supported for q in asked):
             why = (
-                f"its driver does none of {_first_few(asked)}"
+                f"its driver does none of {_first_few_ops(asked)}"
                 if asked
                 else "no op of this run uses it"
             )
@@ -85,21 +87,24 @@ def asked_of(point: Variant, hil: Hil) -> dict[str, list[ReplayOp]]:
     return found
 
 
-def _first_few(asked: Sequence[ReplayOp]) -> str:
+def _first_few_ops(asked: Sequence[ReplayOp]) -> str:
     common = Counter(q.signature for q in asked).most_common(3)
     return ", ".join(repr(signature) for signature, _ in common)
 
 
-def _unopened_device(hil: Hil, swap: SwapSection) -> OpenDevice:
+def _unopened_device(hil: HilSection, swap: SwapSection) -> OpenDevice:
     """A driver that is asked nothing: what it could do, and what a sample of it covers."""
     if swap.driver == RECORDED:
-        return remembered(hil, swap)
+        return recording_as_device(hil, swap)
     return OpenDevice(swap, driver_class(swap.driver, swap.agent)(), {})
 
 
-def replayed(
-    hil: Hil, asked: Mapping[str, Sequence[ReplayOp]], bar: float = FINE, tell: Tell = log.info
-) -> list[Replayed]:
+def measured_or_remembered(
+    hil: HilSection,
+    asked: Mapping[str, Sequence[ReplayOp]],
+    bar: float = FINE,
+    tell: Tell = log.info,
+) -> list[ReplayedDevice]:
     """Measure what a run would ask, or remember it.
 
     Raises
@@ -111,23 +116,23 @@ def replayed(
 
 
 def _replay_device(
-    hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
-) -> Replayed:
+    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+) -> ReplayedDevice:
     older = _older_recording(hil, swap)
     if swap.driver == RECORDED:
-        device = remembering(swap, remembered(hil, swap).kept)
+        device = device_answering_from(swap, recording_as_device(hil, swap).kept)
     else:
         try:
             device = _measure_device(hil, swap, asked, bar, tell)
         except HardwareUnavailable as error:
             if swap.if_missing == "fail":
                 raise
-            device = remembering(swap, remembered(hil, swap).kept)
+            device = device_answering_from(swap, recording_as_device(hil, swap).kept)
             tell(f"{swap.component}: {error}; {device.source}")
-    return Replayed(device, tuple(asked), older)
+    return ReplayedDevice(device, tuple(asked), older)
 
 
-def _older_recording(hil: Hil, swap: SwapSection) -> Recording | None:
+def _older_recording(hil: HilSection, swap: SwapSection) -> Recording | None:
     if hil.keep_recording is None:
         return None
     path = _recording_path(hil.keep_recording, swap.component)
@@ -139,13 +144,13 @@ def _recording_path(folder: str, component: str) -> Path:
 
 
 def _measure_device(
-    hil: Hil, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
 ) -> OpenDevice:
     texts = dict.fromkeys(q.signature for q in asked if q.supported)
     work = WorkList(
         swap.driver,
         tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
-        spec(swap),
+        driver_options(swap),
         starts=hil.repeat,
         most_starts=MOST_STARTS * hil.repeat,
         blocks=BLOCKS,
@@ -164,11 +169,11 @@ def _measure_device(
     if recording.ended:
         tell(f"{swap.component}: partly measured: {recording.ended}")
     if hil.keep_recording is not None:
-        keep(recording, hil.keep_recording, swap.component)
-    return remembering(swap, recording)
+        keep_recording(recording, hil.keep_recording, swap.component)
+    return device_answering_from(swap, recording)
 
 
-def keep(recording: Recording, folder: str, component: str) -> Path:
+def keep_recording(recording: Recording, folder: str, component: str) -> Path:
     """Write it where later checks find it; an older one stays, under its date."""
     path = _recording_path(folder, component)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +184,7 @@ def keep(recording: Recording, folder: str, component: str) -> Path:
     return path
 
 
-def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
+def device_answering_from(swap: SwapSection, recording: Recording) -> OpenDevice:
     """A device that answers from a recording at hand, sharing as the driver does.
 
     The model answers for what was not measured: the page tells how much that is.
@@ -194,15 +199,15 @@ def remembering(swap: SwapSection, recording: Recording) -> OpenDevice:
     return OpenDevice(swap, driver, dict(driver.describe()), recording)
 
 
-def sizes(recording: Recording) -> tuple[int, ...]:
+def recorded_op_sizes(recording: Recording) -> tuple[int, ...]:
     """Sizes of a sweep, B, ascending: those of recorded ops of one operand, and the usual ones."""
     parts = [parse_signature(s.signature) for s in recording.samples]
     recorded = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
     return tuple(sorted(recorded | set(SWEEP)))
 
 
-def of_starts(one: Replayed, starts: Sequence[int]) -> Replayed:
+def with_process_starts(one: ReplayedDevice, starts: Sequence[int]) -> ReplayedDevice:
     """The replay with samples of these process starts only, each as often as it is named."""
     samples = tuple(s for n in starts for s in one.recording.samples if s.start == n)
     recording = replace(one.recording, samples=samples)
-    return replace(one, device=remembering(one.device.swap, recording))
+    return replace(one, device=device_answering_from(one.device.swap, recording))

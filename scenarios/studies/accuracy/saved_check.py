@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..answers import usual
+from ..answers import usual_trace_answer
 
 
-def of_this_version(check: Mapping[str, Any]) -> dict[str, Any]:
+def upgraded_check(check: Mapping[str, Any]) -> dict[str, Any]:
     """A check as in ``accuracy.json`` with its answer; earlier ones were all of the usual one.
 
     Where they name that metric, this version says ``value``.
 
     >>> old = {"whole": {"real": {"iteration_time": 0.5}, "coupled": None}}
-    >>> new = of_this_version(old)
+    >>> new = upgraded_check(old)
     >>> new["answer"]["metric"], new["whole"]
     ('iteration_time.p50', {'real': {'value': 0.5}, 'coupled': None})
-    >>> of_this_version(new) == new
+    >>> upgraded_check(new) == new
     True
     """
     if "answer" in check:
         return dict(check)
-    answer, whole = usual(), check.get("whole")
+    answer, whole = usual_trace_answer(), check.get("whole")
     if whole is not None:
         compared = {key: _rename_keys(whole.get(key), answer.sample) for key in ("real", "coupled")}
         whole = {**whole, **compared}

@@ -49,13 +49,15 @@ class ScoredOps:
         if self.starts.shape[1] < 2:
             return float("nan")
         one, other = (np.nanmedian(self.starts[:, k::2], axis=1) for k in (0, 1))
-        return weighted(np.maximum(one, other) / np.minimum(one, other) - 1, self.calls, 0.5)
+        return weighted_quantile(
+            np.maximum(one, other) / np.minimum(one, other) - 1, self.calls, 0.5
+        )
 
 
-def weighted(values: Floats, calls: NDArray[np.int64], q: float) -> float:
+def weighted_quantile(values: Floats, calls: NDArray[np.int64], q: float) -> float:
     """Quantile of weighted values.
 
-    >>> weighted(np.array([1.0, 5.0]), np.array([3, 1]), 0.5)
+    >>> weighted_quantile(np.array([1.0, 5.0]), np.array([3, 1]), 0.5)
     1.0
     """
     order = np.argsort(values)
@@ -70,16 +72,16 @@ def _weighted_mean(values: Floats, calls: NDArray[np.int64]) -> float:
 STATISTICS: Mapping[str, Callable[[Floats, NDArray[np.int64]], float]] = {
     "mean": lambda e, n: _weighted_mean(np.abs(e), n),
     "bias": _weighted_mean,
-    "p50": lambda e, n: weighted(np.abs(e), n, 0.5),
-    "p95": lambda e, n: weighted(np.abs(e), n, 0.95),
-    "p99": lambda e, n: weighted(np.abs(e), n, 0.99),
+    "p50": lambda e, n: weighted_quantile(np.abs(e), n, 0.5),
+    "p95": lambda e, n: weighted_quantile(np.abs(e), n, 0.95),
+    "p99": lambda e, n: weighted_quantile(np.abs(e), n, 0.99),
     "max": lambda e, n: float(np.abs(e).max()),
     "min": lambda e, n: float(np.abs(e).min()),
 }
 
 
 @dataclass(frozen=True)
-class Score:
+class ErrorStatistic:
     """One statistic of an error.
 
     Parameters
@@ -92,7 +94,9 @@ class Score:
     interval: tuple[float, float] | None
 
 
-def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score]:
+def error_statistics(
+    ops: ScoredOps, seed: int = 0, draws: int = DRAWS
+) -> dict[str, ErrorStatistic]:
     """Statistics of a component's error over the calls of the run, by name.
 
     Intervals are of redrawn process starts: what is different from one to the next.
@@ -101,7 +105,7 @@ def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score
     --------
     >>> one = np.array([[1.0, 1.0], [2.0, 2.0]])
     >>> ops = ScoredOps(("a", "b"), np.array([3, 1]), np.ones(2), np.array([1.1, 2.0]), one)
-    >>> told = scores(ops)
+    >>> told = error_statistics(ops)
     >>> round(told["p50"].value, 6), round(told["mean"].value, 6), told["max"].interval is None
     (0.1, 0.075, False)
     """
@@ -117,11 +121,11 @@ def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score
     found = {}
     for name, statistic in STATISTICS.items():
         values = [statistic(e, ops.calls) for e in errors]
-        found[name] = Score(statistic(ops.error, ops.calls), bounds(values))
+        found[name] = ErrorStatistic(statistic(ops.error, ops.calls), central_quantiles(values))
     return found
 
 
-def bounds(values: Sequence[float]) -> tuple[float, float] | None:
+def central_quantiles(values: Sequence[float]) -> tuple[float, float] | None:
     """Bounds that hold 90 % of values; None for none."""
     if not len(values):
         return None
@@ -129,7 +133,7 @@ def bounds(values: Sequence[float]) -> tuple[float, float] | None:
     return float(low), float(high)
 
 
-def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
+def accuracy_verdict(score: ErrorStatistic, stated: float, spread: float) -> tuple[str, float]:
     """Verdict (``pass``, ``fail`` or ``unresolved``) and the bar that was applied.
 
     The bar is the stated one, or 1.5 times the A/A spread where that is more.  An error whose
@@ -137,9 +141,9 @@ def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
 
     Examples
     --------
-    >>> verdict(Score(0.03, (0.02, 0.04)), 0.05, 0.01), verdict(Score(0.03, (0.02, 0.06)), 0.05, 0.01)
+    >>> accuracy_verdict(ErrorStatistic(0.03, (0.02, 0.04)), 0.05, 0.01), accuracy_verdict(ErrorStatistic(0.03, (0.02, 0.06)), 0.05, 0.01)
     (('pass', 0.05), ('unresolved', 0.05))
-    >>> verdict(Score(0.07, (0.06, 0.08)), 0.05, 0.01)[0], verdict(Score(0.03, None), 0.05, 0.0)[0]
+    >>> accuracy_verdict(ErrorStatistic(0.07, (0.06, 0.08)), 0.05, 0.01)[0], accuracy_verdict(ErrorStatistic(0.03, None), 0.05, 0.0)[0]
     ('fail', 'unresolved')
     """  # noqa: E501
     bar = max(stated, AA * spread) if np.isfinite(spread) else stated
@@ -151,7 +155,7 @@ def verdict(score: Score, stated: float, spread: float) -> tuple[str, float]:
     return ("fail" if low > bar else "unresolved"), bar
 
 
-def by_size(ops: ScoredOps) -> list[dict[str, float]]:
+def errors_by_size(ops: ScoredOps) -> list[dict[str, float]]:
     """Errors by size: one row per factor of four of bytes, the largest last."""
     known = np.isfinite(ops.bytes) & (ops.bytes > 0)
     if not known.any():

@@ -9,7 +9,7 @@ from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.scenario import Scenario
 from ..answers import StudyAnswer
-from .score import Score, verdict
+from .score import ErrorStatistic, accuracy_verdict
 
 
 def condition_outcomes(
@@ -43,23 +43,23 @@ def condition_outcomes(
 
 def _judge_condition(
     that: Condition, answer: StudyAnswer, errors: Mapping[str, Any]
-) -> tuple[str, str, float, Score | None]:
+) -> tuple[str, str, float, ErrorStatistic | None]:
     """Name of what a condition is about, its outcome, bar and score."""
     what = that.metric.removeprefix("hil.").removesuffix(".error")
     if what == answer.sample:
         whole = errors["whole"]
         if whole is None:
             return what, "unresolved", that.limit, None
-        score = Score(abs(whole["error"]), whole["interval"])
-        return what, *verdict(score, that.limit, whole["spread"]), score
+        score = ErrorStatistic(abs(whole["error"]), whole["interval"])
+        return what, *accuracy_verdict(score, that.limit, whole["spread"]), score
     components = errors["components"]
     name, quantity = _component_and_quantity(what, components, answer)
     one = components[name]
     by_statistic = one["errors"] if quantity != "bandwidth" else one["bandwidth"]
     if one["emulated"] or not by_statistic:
         return name, "unresolved", that.limit, None
-    score = Score(**by_statistic[that.statistic])
-    return name, *verdict(score, that.limit, one["spread"]), score
+    score = ErrorStatistic(**by_statistic[that.statistic])
+    return name, *accuracy_verdict(score, that.limit, one["spread"]), score
 
 
 def _component_and_quantity(

@@ -8,51 +8,53 @@ from typing import Any
 
 import numpy as np
 
-from ...config.sections.hil import Hil
-from ..samples import headline
+from ...config.sections.hil import HilSection
+from ..samples import headline_value
 from ..variant import Variant
-from .coupled_study import driven, with_devices
-from .error_shares import shares
-from .replay import Replayed, of_starts
-from .score import bounds
+from .coupled_study import devices_driving_points, point_with_devices
+from .error_shares import error_shares
+from .replay import ReplayedDevice, with_process_starts
+from .score import central_quantiles
 
 REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
 
 
-def whole(point: Variant, replays: Sequence[Replayed], hil: Hil) -> dict[str, Any]:
+def whole_run_answers(
+    point: Variant, replays: Sequence[ReplayedDevice], hil: HilSection
+) -> dict[str, Any]:
     """The answer with no device, with all, and with each; that of the real job beside it."""
     devices = {one.name: one for one in replays}
 
-    def answer(real: frozenset[str], among: Mapping[str, Replayed] = devices) -> float:
+    def answer(real: frozenset[str], among: Mapping[str, ReplayedDevice] = devices) -> float:
         chosen = [one.device for name, one in among.items() if name in real]
-        return _deciding_number(with_devices(point, chosen, ahead=True) if chosen else point)
+        return _deciding_number(point_with_devices(point, chosen, ahead=True) if chosen else point)
 
     every = frozenset(devices)
     predicted, measured = answer(frozenset()), answer(every)
     redrawn = [answer(every, drawn) for drawn in _redrawn_devices(devices)]
-    parts, left = shares(list(devices), answer)
+    parts, left = error_shares(list(devices), answer)
     halves = [answer(every, drawn) for drawn in _halved_devices(devices)]
     return {
         "predicted": predicted,
         "measured": measured,
         "error": predicted / measured - 1,
-        "interval": bounds([abs(predicted / t - 1) for t in redrawn]),
-        "signed": bounds([predicted / t - 1 for t in redrawn]),
+        "interval": central_quantiles([abs(predicted / t - 1) for t in redrawn]),
+        "signed": central_quantiles([predicted / t - 1 for t in redrawn]),
         "spread": max(halves) / min(halves) - 1 if halves else float("nan"),
         "shares": [asdict(s) for s in parts],
         "interaction": left,
-        "real": _errors_against_job(hil, predicted, measured),
+        "real": _errors_against_real_job(hil, predicted, measured),
         "coupled": _coupled_answer(point, hil, predicted, measured),
     }
 
 
 def _coupled_answer(
-    point: Variant, hil: Hil, predicted: float, measured: float
+    point: Variant, hil: HilSection, predicted: float, measured: float
 ) -> dict[str, Any] | None:
     """The answer with devices driving simulated time; None unless the scenario is coupled."""
     if hil.mode != "coupled":
         return None
-    with driven(point.scenario) as drive:
+    with devices_driving_points(point.scenario) as drive:
         driven_point = drive(point)
         value = _deciding_number(driven_point)
     ports = driven_point.coupled.coupling.ports if driven_point.coupled else ()
@@ -66,14 +68,14 @@ def _coupled_answer(
 
 def _deciding_number(point: Variant) -> float:
     """The number that decides, in the unit of its metric."""
-    return headline(point, point.run())
+    return headline_value(point, point.run())
 
 
-def _starts_of_devices(devices: Mapping[str, Replayed]) -> dict[str, list[int]]:
+def _starts_of_devices(devices: Mapping[str, ReplayedDevice]) -> dict[str, list[int]]:
     return {n: sorted({s.start for s in one.recording.samples}) for n, one in devices.items()}
 
 
-def _redrawn_devices(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
+def _redrawn_devices(devices: Mapping[str, ReplayedDevice]) -> list[dict[str, ReplayedDevice]]:
     """Devices with redrawn starts, one set for each redraw; none where one has a single start."""
     starts = _starts_of_devices(devices)
     if any(len(s) < 2 for s in starts.values()):
@@ -81,22 +83,26 @@ def _redrawn_devices(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed
     random = np.random.default_rng(0)
     return [
         {
-            n: of_starts(one, random.choice(starts[n], len(starts[n])).tolist())
+            n: with_process_starts(one, random.choice(starts[n], len(starts[n])).tolist())
             for n, one in devices.items()
         }
         for _ in range(REDRAWS)
     ]
 
 
-def _halved_devices(devices: Mapping[str, Replayed]) -> list[dict[str, Replayed]]:
+def _halved_devices(devices: Mapping[str, ReplayedDevice]) -> list[dict[str, ReplayedDevice]]:
     """Devices with every other start, and with the rest; none for a single start."""
     starts = _starts_of_devices(devices)
     if any(len(s) < 2 for s in starts.values()):
         return []
-    return [{n: of_starts(one, starts[n][k::2]) for n, one in devices.items()} for k in (0, 1)]
+    return [
+        {n: with_process_starts(one, starts[n][k::2]) for n, one in devices.items()} for k in (0, 1)
+    ]
 
 
-def _errors_against_job(hil: Hil, predicted: float, measured: float) -> dict[str, Any] | None:
+def _errors_against_real_job(
+    hil: HilSection, predicted: float, measured: float
+) -> dict[str, Any] | None:
     """Errors against the real job, of the all-device run (composition) and of the model."""
     real = hil.real
     if real is None:

@@ -22,14 +22,16 @@ CARRIED = Carried.registered_name
 ROOFLINE = Roofline.registered_name
 
 
-def answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
+def backend_for_component(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """A backend; what the binding does not set, its part's settings do."""
     if binding.links:
-        return Chain(links=[answerer(link, scenario, part) for link in binding.links])
+        return Chain(links=[backend_for_component(link, scenario, part) for link in binding.links])
     if binding.use == CARRIED:
-        return _carried(binding, scenario, part)
+        return _carried_backend(binding, scenario, part)
     try:
-        return Binding(binding.use, {**_known(binding, scenario, part), **binding.settings}).make()
+        return Binding(
+            binding.use, {**_settings_from_part(binding, scenario, part), **binding.settings}
+        ).make()
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
         raise ScenarioError(
@@ -39,7 +41,7 @@ def answerer(binding: Binding, scenario: Scenario, part: Component) -> Backend:
         raise ScenarioError(f"backends.{part.name}: {error}") from error
 
 
-def _known(binding: Binding, scenario: Scenario, part: Component) -> dict[str, Any]:
+def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -> dict[str, Any]:
     """Settings of a backend that the part says for which it answers."""
     described = scenario.cluster
     beside = {"fabric": described.fabric.library, "switch": described.fabric.switch}
@@ -47,16 +49,16 @@ def _known(binding: Binding, scenario: Scenario, part: Component) -> dict[str, A
     return own.of(binding.use) if own is not None else {}
 
 
-def _carried(binding: Binding, scenario: Scenario, part: Component) -> Backend:
+def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """Recorded times of another GPU, with both rooflines; of the same GPU, as they are."""
     told = binding.settings.get("recorded_on")
-    device = told or next((d for d in _recorded_on(scenario) if d), None)
+    device = told or next((d for d in _recording_devices(scenario) if d), None)
     if device is None:
         raise ScenarioError(
             f"backends.{part.name}: '{CARRIED}' needs the GPU that recorded the trace; write "
             f"{{use: {CARRIED}, recorded_on: a100-sxm4-80g}}, or workload.recorded_on.device"
         )
-    if device == _model(scenario, part):
+    if device == _gpu_model_of_machine(scenario, part):
         return Recorded()
     here = recorded_settings(scenario, device)
     if here is None:
@@ -64,16 +66,16 @@ def _carried(binding: Binding, scenario: Scenario, part: Component) -> Backend:
             f"backends.{part.name}: nobody says what {device} can do, so nothing can be carried "
             f"from it; add it to a catalog, or take '{CARRIED}' out"
         )
-    return carried(here, _gpu(scenario, part))
+    return carry_recorded_times(here, _gpu_of_machine(scenario, part))
 
 
-def carried(here: Part, there: Part) -> Carried:
+def carry_recorded_times(here: Part, there: Part) -> Carried:
     """Recorded times of one kind of GPU, on another."""
     a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
     return Carried(here=a, there=b)
 
 
-def gpu_chain(there: Part, here: Part | None) -> Chain:
+def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
     """Chain for a GPU that is not the one of the recording.
 
     Recorded times are carried where that was judged; the roofline answers the rest, and what it
@@ -85,19 +87,21 @@ def gpu_chain(there: Part, here: Part | None) -> Chain:
     here : that recorded the ops; None where no catalog knows it
     """
     links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded()]
-    return Chain(links=[*((carried(here, there),) if here is not None else ()), *links])
+    return Chain(
+        links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
+    )
 
 
-def may_chain(scenario: Scenario) -> bool:
+def may_use_chain(scenario: Scenario) -> bool:
     """Whether a chain of backends is in use: one is bound, or a GPU differs from the recorded."""
     if any(binding.links for binding in scenario.backends.values()):
         return True
     parts = [machine.node.parts().get("gpu") for machine in scenario.cluster.machines()]
     models = {gpu.model for gpu in parts if gpu is not None}
-    return any(models - {device} for device in _recorded_on(scenario))
+    return any(models - {device} for device in _recording_devices(scenario))
 
 
-def _gpu(scenario: Scenario, part: Component) -> Part:
+def _gpu_of_machine(scenario: Scenario, part: Component) -> Part:
     """The GPU of the machine that a component is in."""
     return scenario.cluster.of(part.pool).part("gpu") or Part("gpu")
 
@@ -110,19 +114,19 @@ def recorded_settings(scenario: Scenario, device: str) -> Part | None:
     return Part("gpu", device, settings={k: v for k, v in entry if v is not None})
 
 
-def _recorded_on(scenario: Scenario) -> list[str | None]:
+def _recording_devices(scenario: Scenario) -> list[str | None]:
     """The device of each trace; None where nobody says it."""
     works = [job.workload for job in scenario.jobs.values()]
     told = [w.recorded_on for w in works if hasattr(w, "recorded_on")]
     return [on.device if on else None for on in told]
 
 
-def _model(scenario: Scenario, part: Component) -> str:
+def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
     """Model of the GPU in the machine of a component."""
-    return _gpu(scenario, part).model
+    return _gpu_of_machine(scenario, part).model
 
 
-def _library(part: Part | None, fidelity: str) -> Collectives:
+def _communication_library(part: Part | None, fidelity: str) -> Collectives:
     """Communication library: gloo where the cost of its messages is known."""
     known = part.of("gloo") if part is not None else {}
     if "message" in known:
@@ -130,21 +134,21 @@ def _library(part: Part | None, fidelity: str) -> Collectives:
     return Collectives(**{**(part.of("fabric") if part else {}), "fidelity": fidelity})
 
 
-class Defaults:
+class DefaultBackends:
     """Backends of components for which the scenario names none.
 
-    On the GPU of the recording all lasts as recorded; on another ``gpu_chain`` answers.
+    On the GPU of the recording all lasts as recorded; on another ``chain_for_other_gpu`` answers.
     """
 
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
         self.recorded = Recorded()
         self.copy: Backend = Copy()
-        if _recorded_on(scenario):
+        if _recording_devices(scenario):
             self.copy = Chain.of(self.copy, self.recorded)
         self._chains: dict[str, Backend] = {}
         described = scenario.cluster.fabric
-        self.fabric = _library(described.library, described.fidelity)
+        self.fabric = _communication_library(described.library, described.fidelity)
 
     def of(self, part: Component) -> Backend | None:
         """Backend of a component; None where somebody else has to name one."""
@@ -153,46 +157,49 @@ class Defaults:
         if part.kind == "host":
             return self.recorded
         if part.kind == "dma":
-            return self.recorded if self._as_recorded(part) else self.copy
+            return self.recorded if self._is_recorded_gpu(part) else self.copy
         if part.kind == "gpu":
-            if not _recorded_on(self.scenario):
+            if not _recording_devices(self.scenario):
                 return None  # nothing was recorded; whoever needs it binds it
-            return self.recorded if self._as_recorded(part) else self._chain(part)
+            return self.recorded if self._is_recorded_gpu(part) else self._chain_for_other_gpu(part)
         return None
 
-    def _chain(self, part: Component) -> Backend:
+    def _chain_for_other_gpu(self, part: Component) -> Backend:
         """Chain for a GPU that is not the one of the recording, the same for all of its pool."""
         if part.pool not in self._chains:
-            device = self._device(part)
+            device = self._other_recording_device(part)
             if device is None:
                 raise ScenarioError(
                     "workload.recorded_on.device: nobody says what the trace was recorded on; "
-                    f"write it, for example {{device: {_model(self.scenario, part) or 'h100'}}}"
+                    f"write it, for example {{device: "
+                    f"{_gpu_model_of_machine(self.scenario, part) or 'h100'}}}"
                 )
-            if not self._predictable(part):
-                self._refuse(part, device)
+            if not self._roofline_can_predict(part):
+                self._refuse_unpredictable_gpu(part, device)
             here = recorded_settings(self.scenario, device)
-            self._chains[part.pool] = gpu_chain(_gpu(self.scenario, part), here)
+            self._chains[part.pool] = chain_for_other_gpu(
+                _gpu_of_machine(self.scenario, part), here
+            )
         return self._chains[part.pool]
 
-    def _predictable(self, part: Component) -> bool:
+    def _roofline_can_predict(self, part: Component) -> bool:
         """Whether a GPU has what a roofline needs."""
-        return "bandwidth" in _known(Binding(ROOFLINE), self.scenario, part)
+        return "bandwidth" in _settings_from_part(Binding(ROOFLINE), self.scenario, part)
 
-    def _refuse(self, part: Component, device: str) -> None:
+    def _refuse_unpredictable_gpu(self, part: Component, device: str) -> None:
         whose = f"{SELECTED}{part.pool}" if part.pool else "node*"
-        wanted = _model(self.scenario, part) or "another GPU"
+        wanted = _gpu_model_of_machine(self.scenario, part) or "another GPU"
         raise ScenarioError(
             f"backends: the trace was recorded on {device}, the cluster has {wanted}, of which "
             "nobody says the bandwidth; say what it can do (cluster.node.gpu), or who predicts "
             f"it, for example {{'{whose}.gpu*': {{use: table, file: FILE}}}}"
         )
 
-    def _device(self, part: Component) -> str | None:
+    def _other_recording_device(self, part: Component) -> str | None:
         """The device of the first trace that was recorded on another one than a component is."""
-        found = _recorded_on(self.scenario)
-        own = _model(self.scenario, part)
+        found = _recording_devices(self.scenario)
+        own = _gpu_model_of_machine(self.scenario, part)
         return next((d for d in found if d != own), found[0] if found else None)
 
-    def _as_recorded(self, part: Component) -> bool:
-        return self._device(part) == _model(self.scenario, part)
+    def _is_recorded_gpu(self, part: Component) -> bool:
+        return self._other_recording_device(part) == _gpu_model_of_machine(self.scenario, part)

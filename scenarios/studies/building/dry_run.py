@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sim.errors import ForetraceError
-from ...config.problems import Problem, Spot
+from ...config.problems import FilePosition, Problem
 from ...config.scenario import Scenario
-from .price import price
-from .system import backends, system
+from .price import price_per_second
+from .system import build_backends, build_system
 
 
-def unbuildable(scenario: Scenario) -> Iterator[Problem]:
+def unbuildable_variant_problems(scenario: Scenario) -> Iterator[Problem]:
     """Problems that a run of the scenario or of a variant would meet before it reads the trace."""
     said = set()
     for one in scenario.variants():
         for message in _building_errors(one):
             if message not in said:
                 said.add(message)
-                yield Problem("machine", message, Spot(scenario.file))
+                yield Problem("machine", message, FilePosition(scenario.file))
 
 
 def _building_errors(scenario: Scenario) -> Iterator[str]:
     try:
-        price(scenario)
-        backends(scenario, system(scenario))
+        price_per_second(scenario)
+        build_backends(scenario, build_system(scenario))
     except ForetraceError as error:
         yield str(error)

@@ -13,12 +13,12 @@ from ....sim.job import Job
 from ....sim.process import Process
 from ....sim.system import System
 from ....sim.workload import Needs, Workload, check_started
-from ...config.problems import nearest
+from ...config.problems import did_you_mean_text
 from ...config.scenario import Scenario
-from ...config.settings import workload_files
-from ..limits import memory, require_memory
+from ...config.settings import workload_file_settings
+from ..limits import estimated_memory, require_memory
 from .op_rules import with_rules
-from .system import system
+from .system import build_system
 
 Pools = Mapping[str, int | tuple[str, ...]]
 
@@ -33,7 +33,7 @@ def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
     """Files that its workloads name, by setting."""
     for job, section in scenario.jobs.items():
         head = "" if scenario.section("workload") is not None else f"jobs.{job}."
-        for key in workload_files():
+        for key in workload_file_settings():
             name = getattr(section.workload, key, None)
             if name is not None:
                 yield f"{head}workload.{key}", str(name)
@@ -46,11 +46,11 @@ def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph |
     ----------
     on : its machine, where it was built before
     """
-    machine = system(scenario) if on is None else on
+    machine = build_system(scenario) if on is None else on
     pools, graphs = pools_of(scenario, machine), {}
     for name, workload in workloads_of(scenario).items():
-        there = first_of(pools[name], workload.needs, machine)
-        start = started(Job(name, workload, there), scenario, machine)
+        there = first_possible_components(pools[name], workload.needs, machine)
+        start = start_job_before_run(Job(name, workload, there), scenario, machine)
         graphs[name] = start if isinstance(start, Graph) else None
     return graphs
 
@@ -72,14 +72,14 @@ def graph_of(scenario: Scenario) -> Graph:
 
 
 @dataclass(frozen=True)
-class _Before:
+class _JobBeforeRun:
     """Stand-in for a job before the run: only its seed is known."""
 
     seed: tuple[int, int]
     parent: Job | None = None
 
 
-def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
+def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Process:
     """Graph or process that a job starts, before any run.
 
     Parameters
@@ -95,8 +95,8 @@ def started(job: Job, scenario: Scenario, on: System) -> Graph | Process:
     """
     size = job.workload.size()
     if size is not None:
-        require_memory(memory(size.ops), 1, scenario.run.memory, f"{size.ops:,} ops")
-    life: Any = _Before((scenario.run.seed, 0))
+        require_memory(estimated_memory(size.ops), 1, scenario.run.memory, f"{size.ops:,} ops")
+    life: Any = _JobBeforeRun((scenario.run.seed, 0))
     start = job.workload.start(job.begun(life, on))
     try:
         start = check_started(start, f"workload {job.workload.registered_name!r}")
@@ -128,7 +128,8 @@ def _pools_of_job(path: str, named: Mapping[str, Any], needs: Needs, on: System)
     for pool, value in named.items():
         if pool not in needs.pools:
             raise ScenarioError(
-                f"{path}: its workload has no pool {pool!r}{nearest(pool, list(needs.pools))}"
+                f"{path}: its workload has no pool {pool!r}"
+                f"{did_you_mean_text(pool, list(needs.pools))}"
             )
         kind = needs.pools[pool].kind
         globs = (value,) if isinstance(value, str) else value
@@ -157,7 +158,7 @@ def _components_named(path: str, globs: Iterable[str], kind: str, on: System) ->
     return names
 
 
-def first_of(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:
+def first_possible_components(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:
     """Components by pool that a job could have: of a count the first ones of its kind."""
     return {
         pool: on.select(kind=needs.pools[pool].kind)[:value] if isinstance(value, int) else value

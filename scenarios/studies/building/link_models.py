@@ -14,13 +14,13 @@ from ....models.network.link import Link
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import Component, System
-from ...config.binding import Binding, inside, meant
+from ...config.binding import Binding, entry_for_component, means_part_of_component
 from ...config.scenario import Scenario
 
 Answerer = Callable[[Binding, Scenario, Component], Backend]
 
 
-def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
+def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
     """System whose parts of routes have the rates and latencies of the bound kinds of link.
 
     Parameters
@@ -37,12 +37,12 @@ def link_models(made: System, scenario: Scenario, answerer: Answerer) -> System:
     names = {part.name for part in made.components}
     for glob, binding in scenario.backends.items():
         matched = [made.components[i] for i in made.match(glob)]
-        asked = [part for part in matched if not inside(glob, part, names)]
+        asked = [part for part in matched if not means_part_of_component(glob, part, names)]
         if asked and all(part.rate is not None for part in asked):
             _refuse_non_link(answerer(binding, scenario, asked[0]), scenario, glob)
 
     def as_bound(part: Component) -> Component:
-        binding = meant(scenario.backends, part, names)
+        binding = entry_for_component(scenario.backends, part, names)
         if part.rate is None or binding is None:
             return part
         return _with_link_numbers(answerer(binding, scenario, part), part)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sim.errors import ScenarioError
-from ...config.problems import Problem, Spot
-from ...config.reading.files import CHOSEN, content, named
-from ...config.reading.tree import dotted
+from ...config.problems import FilePosition, Problem
+from ...config.reading.files import CHOSEN, content_digest, named_files
+from ...config.reading.tree import dotted_path_text
 from ...config.scenario import Scenario
 from ...workloads.trace_files import paths
 from .jobs import files_of
 
 
-def missing_files(scenario: Scenario) -> Iterator[Problem]:
+def missing_file_problems(scenario: Scenario) -> Iterator[Problem]:
     """Every name of a file, in the scenario or a variant, that no file fits.
 
     Examples
     --------
     >>> from foretrace.scenarios.config.loader import load
     >>> said = load("first", set=["workload.trace=foretrace:ddp-gtp"])
-    >>> [p.message for p in missing_files(said)][0]
+    >>> [p.message for p in missing_file_problems(said)][0]
     "workload.trace: no bundled trace 'foretrace:ddp-gtp'; did you mean 'foretrace:ddp-gpt'?"
     """
     told: set[str] = set()
@@ -35,12 +35,12 @@ def missing_files(scenario: Scenario) -> Iterator[Problem]:
 
 def _missing_of_backends(one: Scenario, told: set[str]) -> Iterator[Problem]:
     """Problem for each file of a backend, a process or a sweep that is missing, once each."""
-    for path, name in named(one.plain):
-        if path[0] in (*CHOSEN, "sweep") and not content(name):
+    for path, name in named_files(one.plain):
+        if path[0] in (*CHOSEN, "sweep") and not content_digest(name):
             message = f"no file '{name}'; correct the path"
             if message not in told:
                 told.add(message)
-                yield Problem("missing-file", message, _spot_of(one, dotted(path)))
+                yield Problem("missing-file", message, _spot_of(one, dotted_path_text(path)))
 
 
 def _missing_message(key: str, name: str) -> str:
@@ -51,8 +51,8 @@ def _missing_message(key: str, name: str) -> str:
         return str(error)
 
 
-def _spot_of(scenario: Scenario, path: str) -> Spot:
+def _spot_of(scenario: Scenario, path: str) -> FilePosition:
     parts = scenario.place(path).rstrip(": ").rsplit(":", 2)
     if len(parts) < 3:
-        return Spot(scenario.file, path=path)
-    return Spot(parts[0], int(parts[1]), int(parts[2]), path=path)
+        return FilePosition(scenario.file, path=path)
+    return FilePosition(parts[0], int(parts[1]), int(parts[2]), path=path)

@@ -22,23 +22,23 @@ def with_rules(graph: Graph, scenario: Scenario, job: str) -> Graph:
     ScenarioError
         A rule that fits no op, or cannot be: with its place.
     """
-    rules = _rules(scenario, job)
+    rules = _rules_for_job(scenario, job)
     if not rules:
         return graph
     for i, rule in enumerate(rules):
         try:
             matching_rows(graph, rule.where)
         except GraphError as error:
-            raise _placed(scenario, job, i, "where", error.message) from error
+            raise _rule_error_with_place(scenario, job, i, "where", error.message) from error
     try:
         found, effects = apply_op_rules(graph, rules)
     except GraphError as error:
-        i = next(k for k, rule in enumerate(rules) if _fails(graph, rule))
-        raise _placed(scenario, job, i, "rank", error.message) from error
-    return replace(found, facts={**found.facts, RULES: _told(rules, effects)})
+        i = next(k for k, rule in enumerate(rules) if _rule_fails_in(graph, rule))
+        raise _rule_error_with_place(scenario, job, i, "rank", error.message) from error
+    return replace(found, facts={**found.facts, RULES: _rule_effects_to_dict(rules, effects)})
 
 
-def changed(graphs: Mapping[str, Graph | None]) -> list[dict[str, object]]:
+def changed_ops_by_rule(graphs: Mapping[str, Graph | None]) -> list[dict[str, object]]:
     """What rules changed in the graphs of all jobs; the job is named where there are several.
 
     Of a job that is a process nothing is known before it runs.
@@ -46,11 +46,11 @@ def changed(graphs: Mapping[str, Graph | None]) -> list[dict[str, object]]:
     return [
         {"job": name, **told} if len(graphs) > 1 else told
         for name, graph in graphs.items()
-        for told in _effects(graph)
+        for told in _rule_effects_in(graph)
     ]
 
 
-def _effects(graph: Graph | None) -> list[dict[str, object]]:
+def _rule_effects_in(graph: Graph | None) -> list[dict[str, object]]:
     told: Any = [] if graph is None else graph.facts.get(RULES, [])
     return list(told)
 
@@ -64,7 +64,7 @@ class SubmissionRules:
     """
 
     def __init__(self, scenario: Scenario, job: str):
-        self.scenario, self.job, self.rules = scenario, job, _rules(scenario, job)
+        self.scenario, self.job, self.rules = scenario, job, _rules_for_job(scenario, job)
         self.missed: dict[int, str] = {}  # why a rule fits nothing that was submitted so far
         self.fitted: set[int] = set()
 
@@ -92,10 +92,10 @@ class SubmissionRules:
         for i in range(len(self.rules)):
             if i not in self.fitted:
                 why = self.missed.get(i, "nothing was submitted")
-                raise _placed(self.scenario, self.job, i, "where", why)
+                raise _rule_error_with_place(self.scenario, self.job, i, "where", why)
 
 
-def _fails(graph: Graph, rule: OpRule) -> bool:
+def _rule_fails_in(graph: Graph, rule: OpRule) -> bool:
     try:
         apply_op_rules(graph, [rule])
     except GraphError:
@@ -103,18 +103,22 @@ def _fails(graph: Graph, rule: OpRule) -> bool:
     return False
 
 
-def _rules(scenario: Scenario, job: str) -> list[OpRule]:
+def _rules_for_job(scenario: Scenario, job: str) -> list[OpRule]:
     return [section.rule() for section in scenario.jobs[job].ops]
 
 
-def _placed(scenario: Scenario, job: str, rule: int, key: str, why: str) -> ScenarioError:
+def _rule_error_with_place(
+    scenario: Scenario, job: str, rule: int, key: str, why: str
+) -> ScenarioError:
     """Error about a rule, with its place in the file."""
     head = "" if scenario.section("workload") is not None else f"jobs.{job}."
     path = f"{head}ops.{rule}.{key}"
     return ScenarioError(f"{scenario.place(path)}{path}: {why}")
 
 
-def _told(rules: Sequence[OpRule], effects: Sequence[RuleEffect]) -> list[dict[str, object]]:
+def _rule_effects_to_dict(
+    rules: Sequence[OpRule], effects: Sequence[RuleEffect]
+) -> list[dict[str, object]]:
     """What each rule is and changed, as plain data; no share where no time was recorded."""
     return [
         {

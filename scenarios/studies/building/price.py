@@ -8,11 +8,11 @@ from ....sim.system import SELECTED
 from ....sim.units import MoneyRate, Seconds
 from ...config.part_specs import KINDS
 from ...config.scenario import Scenario
-from ...config.sections.cluster import Machines
-from ...config.sections.cost import Item
+from ...config.sections.cluster import MachineGroup
+from ...config.sections.cost import PricedItem
 
 
-def price(scenario: Scenario) -> MoneyRate | None:
+def price_per_second(scenario: Scenario) -> MoneyRate | None:
     """USD a second for all machines; None where nothing says what things cost.
 
     Raises
@@ -56,7 +56,7 @@ def _count_switches(scenario: Scenario) -> int:
     return switches(nics, fabric_of(described))
 
 
-def _count_item(item: Item, scenario: Scenario) -> float:
+def _count_item(item: PricedItem, scenario: Scenario) -> float:
     """Number of times the item is paid for."""
     if item.what == "switch":
         return _count_switches(scenario)
@@ -69,7 +69,7 @@ def _count_item(item: Item, scenario: Scenario) -> float:
     return sum(_count_part(what, item, m) for m in machines)
 
 
-def _count_part(what: str, item: Item, machines: Machines) -> float:
+def _count_part(what: str, item: PricedItem, machines: MachineGroup) -> float:
     """Number of times the item is paid for in machines that are alike."""
     part = machines.node.part(what)
     if part is None:

@@ -18,25 +18,25 @@ from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, Component, System
 from ....sim.units import Bytes
-from ...config.binding import meant
+from ...config.binding import entry_for_component
 from ...config.part_specs import Part
-from ...config.problems import nearest
+from ...config.problems import did_you_mean_text
 from ...config.scenario import Scenario
 from ...config.sections.cluster import ClusterSection
 from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
-from ...config.settings import schema_of
-from ...config.topology_choice import Joining, known_topologies
+from ...config.settings import constructor_model
+from ...config.topology_choice import TopologyChoice, known_topologies
 from ..limits import require_memory
-from .answerers import Defaults, answerer
-from .link_models import link_models
+from .answerers import DefaultBackends, backend_for_component
+from .link_models import with_bound_link_models
 
 T = TypeVar("T")
 BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, and what is allocated beside
 FEW = 100_000  # components that always fit
 
 
-def system(scenario: Scenario) -> System:
+def build_system(scenario: Scenario) -> System:
     """The machines of a scenario.
 
     Raises
@@ -46,10 +46,12 @@ def system(scenario: Scenario) -> System:
         fit into memory.
     """
     described = scenario.cluster
-    kinds = kinds_of(described)
+    kinds = machine_kinds(described)
     _refuse_too_many(kinds.values(), scenario.run.memory)
     joined = join(kinds, fabric_of(described))
-    return _overridden(link_models(joined, scenario, answerer), scenario)
+    return _with_overrides(
+        with_bound_link_models(joined, scenario, backend_for_component), scenario
+    )
 
 
 def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
@@ -65,7 +67,7 @@ def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | Non
         require_memory(BYTES_PER_COMPONENT * count, 1, allowed, f"{nodes:,} machines")
 
 
-def kinds_of(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
+def machine_kinds(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
     """Number of machines of each kind, with the parts of one of them.
 
     Raises
@@ -73,37 +75,40 @@ def kinds_of(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
     ScenarioError
         A part lacks a value that neither the scenario nor the catalog says.
     """
-    return {m.pool: (m.count, _node(m.node, f"cluster.{m.path}")) for m in described.machines()}
+    return {
+        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}"))
+        for m in described.machines()
+    }
 
 
-def _node(node: Described, path: str) -> NodeSpec:
+def _node_components(node: Described, path: str) -> NodeSpec:
     parts = node.parts()
     card, nic = parts.get("gpu", Part("gpu", count=0)), parts.get("nic")
     gpu = card.settings
     return NodeSpec(
         gpus=card.count,
-        streams=_streams(gpu, path) if "gpu" in parts else 1,
+        streams=_stream_count(gpu, path) if "gpu" in parts else 1,
         copy_engines=int(gpu.get("copy_engines", 0)),
-        cores=_cores(parts.get("host"), path),
+        cores=_core_count(parts.get("host"), path),
         gpu_link=_link(node, "gpu", "gpu", path),
         host_link=_link(node, "gpu", "host", path),
         nic_link=_link(node, "gpu", "nic", path),
         nics=nic.count if nic else 0,
-        nic=_made(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
+        nic=_part_from_settings(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
         core=bool(gpu.get("core")),
-        hbm=_hbm(gpu),
-        dram=_memory(parts.get("memory"), f"{path}.memory"),
-        cxl=_memory(parts.get("cxl"), f"{path}.cxl"),
+        hbm=_hbm_component(gpu),
+        dram=_memory_components(parts.get("memory"), f"{path}.memory"),
+        cxl=_memory_components(parts.get("cxl"), f"{path}.cxl"),
         parts={kind: part.model for kind, part in parts.items()},
         others=tuple(
-            (kind, part.count, _made(PARTS[kind], part.settings, f"{path}.{kind}"))
+            (kind, part.count, _part_from_settings(PARTS[kind], part.settings, f"{path}.{kind}"))
             for kind, part in parts.items()
             if kind in PARTS
         ),
     )
 
 
-def _hbm(gpu: Mapping[str, Any]) -> Memory | None:
+def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:
     """The memory of a GPU: what its kernels reach together; its latency is in their launch."""
     if "bandwidth" not in gpu:
         return None
@@ -111,22 +116,22 @@ def _hbm(gpu: Mapping[str, Any]) -> Memory | None:
     return Memory(bandwidth=gpu["bandwidth"], latency=0.0, efficiency=reached)
 
 
-def _missing(path: str, example: str) -> float:
+def _missing_value_error(path: str, example: str) -> float:
     raise ScenarioError(f"{path}: is needed and nobody says it; write it, for example {example}")
 
 
-def _streams(gpu: Mapping[str, Any], path: str) -> int:
-    return int(gpu.get("streams") or _missing(f"{path}.gpu.streams", "128"))
+def _stream_count(gpu: Mapping[str, Any], path: str) -> int:
+    return int(gpu.get("streams") or _missing_value_error(f"{path}.gpu.streams", "128"))
 
 
-def _cores(host: Part | None, path: str) -> int:
+def _core_count(host: Part | None, path: str) -> int:
     """Threads that run at once; without a host, as many as there are."""
     if host is None:
         return 2**31 - 1
-    return int(host.settings.get("cores") or _missing(f"{path}.host.cores", "64"))
+    return int(host.settings.get("cores") or _missing_value_error(f"{path}.host.cores", "64"))
 
 
-def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
+def _part_from_settings(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
     """Instance of a part's class, from its settings."""
     try:
         return cls(**settings)
@@ -139,17 +144,17 @@ def _made(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
         raise ScenarioError(f"{path}: {error}") from error
 
 
-def _memory(part: Part | None, path: str) -> Memory | None:
+def _memory_components(part: Part | None, path: str) -> Memory | None:
     """Component of a memory; none where it is not fitted."""
     if part is None or part.settings.get("size") == 0:
         return None
-    return _made(Memory, part.of("memory"), path)
+    return _part_from_settings(Memory, part.of("memory"), path)
 
 
 def _link(node: Described, a: str, b: str, path: str) -> Link | None:
     for i, told in enumerate(node.links):
         if {told.from_, told.to} == {a, b} and (a != b or told.from_ == told.to):
-            return _made(Link, told.link.of("link"), f"{path}.links.{i}")
+            return _part_from_settings(Link, told.link.of("link"), f"{path}.links.{i}")
     return None
 
 
@@ -163,31 +168,39 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
     """
     fabric = described.fabric
     switch = fabric.switch
-    switches = _made(Switch, switch.of("switch"), "cluster.fabric.switch") if switch else None
+    switches = (
+        _part_from_settings(Switch, switch.of("switch"), "cluster.fabric.switch")
+        if switch
+        else None
+    )
     return FabricSpec(switches, _topology(fabric), part=switch.model if switch else "")
 
 
 def _topology(fabric: FabricSection) -> Topology:
     """Topology of the switches, with the fabric's ``oversubscription`` where it takes one."""
-    joining = fabric.topology if isinstance(fabric.topology, Joining) else Joining(fabric.topology)
+    joining = (
+        fabric.topology
+        if isinstance(fabric.topology, TopologyChoice)
+        else TopologyChoice(fabric.topology)
+    )
     cls, settings = known_topologies()[joining.use], dict(joining.settings)
-    if "oversubscription" in schema_of(cls).model_fields:
+    if "oversubscription" in constructor_model(cls).model_fields:
         settings.setdefault("oversubscription", fabric.oversubscription)
     elif fabric.oversubscription != 1:
         raise ScenarioError(
             f"cluster.fabric.oversubscription: is {fabric.oversubscription:g}, and topology "
             f"'{joining.use}' has no such setting; take it out"
         )
-    return _made(cls, settings, "cluster.fabric.topology")
+    return _part_from_settings(cls, settings, "cluster.fabric.topology")
 
 
-def _overridden(machine: System, scenario: Scenario) -> System:
+def _with_overrides(machine: System, scenario: Scenario) -> System:
     """Slower rates and links that are down; slower slots are their backends' matter."""
     components = []
     for part in machine.components:
-        override = meant(scenario.cluster.override, part, machine.index)
+        override = entry_for_component(scenario.cluster.override, part, machine.index)
         if override is not None and part.rate is not None:
-            part = _slower(part, 0.0 if override.down else 1 / override.slowdown)
+            part = _with_slower_rates(part, 0.0 if override.down else 1 / override.slowdown)
         elif override is not None and override.down and part.slots is None:
             raise ScenarioError(
                 f"{scenario.place('cluster.override')}cluster.override: '{part.name}' is asked, "
@@ -197,16 +210,16 @@ def _overridden(machine: System, scenario: Scenario) -> System:
     return replace(machine, components=tuple(components))
 
 
-def _slower(part: Component, factor: float) -> Component:
+def _with_slower_rates(part: Component, factor: float) -> Component:
     rate = (part.rate or 0.0) * factor
     return replace(part, rate=rate, max_rate=max(part.top, rate))
 
 
-def backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
+def build_backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
     """Backend of each component, by exact name.
 
-    What the scenario does not bind is bound by what is known, as ``Defaults`` says: the host and
-    a GPU of the kind that the trace was recorded on answer with recorded durations, another GPU
+    What the scenario does not bind is bound by what is known, as ``DefaultBackends`` says: the host
+    and a GPU of the kind that the trace was recorded on answer with recorded durations, another GPU
     with a chain, the fabric with a model.
 
     Raises
@@ -215,21 +228,23 @@ def backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
         The GPU is not the one of the recording, and nothing is known of it; a name that means
         nothing.
     """
-    _all_meant(scenario, machine)
+    _refuse_unmatched_globs(scenario, machine)
     bound: dict[str, Backend] = {}
     shared: dict[int, Backend] = {}
     names = machine.index
-    defaults = Defaults(scenario)
+    defaults = DefaultBackends(scenario)
     for part in machine.components:
-        binding = meant(scenario.backends, part, names)
+        binding = entry_for_component(scenario.backends, part, names)
         if binding is not None:
-            bound[part.name] = shared.setdefault(id(binding), answerer(binding, scenario, part))
+            bound[part.name] = shared.setdefault(
+                id(binding), backend_for_component(binding, scenario, part)
+            )
         elif (known := defaults.of(part)) is not None:
             bound[part.name] = known
-    return _slowed(bound, scenario.cluster, machine)
+    return _with_slowed_slots(bound, scenario.cluster, machine)
 
 
-def _all_meant(scenario: Scenario, machine: System) -> None:
+def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
     """Refuse a name or glob that means no component."""
     tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
     for path, table in tables.items():
@@ -239,16 +254,16 @@ def _all_meant(scenario: Scenario, machine: System) -> None:
                 names = [*pools, *(c.name for c in machine.components)]
                 where = scenario.place(f"{path}.{glob}")
                 raise ScenarioError(
-                    f"{where}{path}: no component is named '{glob}'{nearest(glob, names)}"
+                    f"{where}{path}: no component is named '{glob}'{did_you_mean_text(glob, names)}"
                 )
 
 
-def _slowed(
+def _with_slowed_slots(
     bound: dict[str, Backend], described: ClusterSection, machine: System
 ) -> dict[str, Backend]:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
     for part in machine.components:
-        override = meant(described.override, part, machine.index)
+        override = entry_for_component(described.override, part, machine.index)
         if override is None or part.name not in bound or override.slowdown == 1:
             continue
         number = machine.number(part.name)
@@ -256,11 +271,11 @@ def _slowed(
     return bound
 
 
-def failures(scenario: Scenario, machine: System) -> tuple[str, ...]:
+def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:
     """Components with slots that ``override`` says are down."""
     names = []
     for part in machine.components:
-        override = meant(scenario.cluster.override, part, machine.index)
+        override = entry_for_component(scenario.cluster.override, part, machine.index)
         if override is not None and override.down and part.slots is not None:
             names.append(part.name)
     return tuple(names)

@@ -19,7 +19,7 @@ NANOSECOND = 1e-9
 SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops of a family, at least
 
 
-def caches(files: Sequence[str]) -> Caches:
+def fit_cache_model(files: Sequence[str]) -> Caches:
     """Cache model fitted to recordings of ``host:chase`` and ``host:read`` by size, and cold ops.
 
     Parameters

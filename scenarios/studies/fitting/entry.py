@@ -20,16 +20,16 @@ from ....sim.errors import ScenarioError
 from ....sim.units import quantity
 from ...config.catalog import installed
 from ...config.part_specs import entry_model
-from ...config.problems import nearest
-from ...config.reading.tree import Source, TreeNode
-from ...config.settings import unit_of
-from ..accuracy.score import Score, verdict
-from .families import Family, OpCorrections
+from ...config.problems import did_you_mean_text
+from ...config.reading.tree import NumberSource, TreeNode
+from ...config.settings import annotated_unit
+from ..accuracy.score import ErrorStatistic, accuracy_verdict
+from .families import FittedFamily, OpCorrections
 from .rows import MeasuredRows
 
 
 @dataclass(frozen=True)
-class Before:
+class SettingsBeforeFit:
     """Settings of a part before the fit.
 
     Parameters
@@ -44,7 +44,7 @@ class Before:
 
 def settings_before_fit(
     kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]
-) -> Before:
+) -> SettingsBeforeFit:
     """Settings of a catalog entry, overridden by those that the user gives.
 
     Raises
@@ -55,7 +55,7 @@ def settings_before_fit(
     catalog = installed(map(str, catalogs))
     node = catalog.entry(kind, start) if start else None
     if start and node is None:
-        hint = nearest(start, catalog.names(kind))
+        hint = did_you_mean_text(start, catalog.names(kind))
         raise ScenarioError(f"--start: no {kind} named '{start}'{hint}; see: foretrace catalog")
     texts = {k: str(n.value) for k, n in node.mapping.items()} if node else {}
     for one in given:
@@ -67,17 +67,19 @@ def settings_before_fit(
     values = {}
     for key, text in texts.items():
         if key not in fields:
-            raise ScenarioError(f"--know: a {kind} has no '{key}'{nearest(key, list(fields))}")
-        unit = unit_of((fields[key].annotation, *fields[key].metadata)) or _unit_of_field(
+            raise ScenarioError(
+                f"--know: a {kind} has no '{key}'{did_you_mean_text(key, list(fields))}"
+            )
+        unit = annotated_unit((fields[key].annotation, *fields[key].metadata)) or _unit_of_field(
             fields[key]
         )
         if unit is not None:
             values[key] = float(quantity(text, unit))
-    return Before(values, node)
+    return SettingsBeforeFit(values, node)
 
 
 def _unit_of_field(field: Any) -> Any:
-    found = (unit_of(m) for m in (*field.metadata, field.annotation))
+    found = (annotated_unit(m) for m in (*field.metadata, field.annotation))
     return next((u for u in found if u), None)
 
 
@@ -121,7 +123,9 @@ def verdict_text(judged: Judged, bar: float) -> str:
     >>> verdict_text(Judged(np.array([0.1]), ("a",)), 0.15)
     'of a single group, bar 15 %: unresolved'
     """
-    outcome, bar = verdict(Score(judged.median, judged.interval), bar, judged.spread)
+    outcome, bar = accuracy_verdict(
+        ErrorStatistic(judged.median, judged.interval), bar, judged.spread
+    )
     within = [digits(100 * b) for b in judged.interval or ()]
     sure = f"90 % within {within[0]} % to {within[1]} %, " if within else "of a single group, "
     spread = f" (A/A {digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
@@ -139,7 +143,7 @@ def _percent_text(errors: Errors | None) -> str:
     return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
 
 
-def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
+def fit_error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
     """All that a reader must know of a fit, the error on what was held out first."""
     fit, held, once = found.groups
     free = sum(not p.kept for p in found.parameters)
@@ -153,10 +157,10 @@ def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
     )
 
 
-def entry(
+def catalog_entry_text(
     kind: str,
     name: str,
-    before: Before,
+    before: SettingsBeforeFit,
     found: Calibration,
     data: MeasuredRows,
     holdout: str,
@@ -170,31 +174,31 @@ def entry(
     for key in keys:
         p = by.get(key)
         if p is None or p.kept:
-            lines.append(_kept_text(key, before, p is not None, data))
+            lines.append(_kept_value_text(key, before, p is not None, data))
             continue
         low, high = p.interval or (p.value, p.value)
         where = (
             f"{data.where}; 90 % within {_parameter_text(key, low)} to {_parameter_text(key, high)}"
         )
         error = f"{digits(100 * found.held.median)} %" if found.held else ""
-        note = error_text(found, holdout, bar_of(kind, bar))
-        source = Source("fitted", where, date, error, note)
+        note = fit_error_text(found, holdout, median_error_bar(kind, bar))
+        source = NumberSource("fitted", where, date, error, note)
         lines.append(_entry_line(key, _parameter_text(key, p.value), source))
     return "\n".join(lines) + "\n"
 
 
-def _kept_text(key: str, before: Before, tried: bool, data: MeasuredRows) -> str:
+def _kept_value_text(key: str, before: SettingsBeforeFit, tried: bool, data: MeasuredRows) -> str:
     """As it was, and that a fit could not tell it."""
     node = before.node.mapping.get(key) if before.node else None
     source = node.source if node else None
     text = str(node.value) if node else _parameter_text(key, before.values[key])
     why = f"kept: {data.where} cannot tell it; " if tried else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
-    told = replace(source, where=where) if source else Source("assumed", where)
+    told = replace(source, where=where) if source else NumberSource("assumed", where)
     return _entry_line(key, text, told)
 
 
-def _entry_line(key: str, value: str, source: Source) -> str:
+def _entry_line(key: str, value: str, source: NumberSource) -> str:
     told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
     return f"    {key}: {{value: {value}, source: {{{told}}}}}"
 
@@ -221,7 +225,7 @@ def _parameter_facts(p: Fitted) -> dict[str, Any]:
     }
 
 
-def bar_of(name: str, stated: float | None) -> float:
+def median_error_bar(name: str, stated: float | None) -> float:
     """What a median error should stay below: as stated, else that of such parts."""
     return BARS.get(name, BAR) if stated is None else stated
 
@@ -234,7 +238,7 @@ def _fit_facts(
         "name": name,
         "groups": found.groups,
         "parameters": [_parameter_facts(p) for p in found.parameters]
-        + _own_to_dict(own or OpCorrections()),
+        + _op_corrections_to_dict(own or OpCorrections()),
         **{k: str(v) if v is not None else "no group" for k, v in both.items()},
         "verdicts": {
             k: verdict_text(judged, bar)
@@ -244,7 +248,7 @@ def _fit_facts(
     }
 
 
-def _own_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
+def _op_corrections_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
     """Factors and start-up times of single ops as a list of plain parameters."""
     factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
     starts = own.launches.items()
@@ -259,16 +263,19 @@ def fit_to_dict(
 ) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,
-            "fits": [_fit_facts("parameters", found, bar_of(kind, bar))],
+            "fits": [_fit_facts("parameters", found, median_error_bar(kind, bar))],
             "left": [], "together": []}  # fmt: skip
 
 
 def families_to_dict(
-    parts: Mapping[str, Family | str], data: MeasuredRows, holdout: str, bar: float | None = None
+    parts: Mapping[str, FittedFamily | str],
+    data: MeasuredRows,
+    holdout: str,
+    bar: float | None = None,
 ) -> dict[str, Any]:
     """The fits of all families as plain data."""
-    known = {n: c for n, c in parts.items() if isinstance(c, Family)}
-    fits = [_fit_facts(n, c.calibration, bar_of(n, bar), c.own) for n, c in known.items()]
+    known = {n: c for n, c in parts.items() if isinstance(c, FittedFamily)}
+    fits = [_fit_facts(n, c.calibration, median_error_bar(n, bar), c.own) for n, c in known.items()]
     left = [f"{n}: {c}" for n, c in parts.items() if isinstance(c, str)]
     every = [_overall_line("held out", [c.calibration.judged for c in known.values()], bar)]
     every += [_overall_line("scored once", [c.calibration.once for c in known.values()], bar)]
@@ -284,12 +291,12 @@ def _overall_line(what: str, parts: Sequence[Judged], bar: float | None) -> str:
     size = np.abs(every.errors)
     return (
         f"all families together, {what}: median {every.median:.1%}, mean {size.mean():.1%} on "
-        f"{len(size)} rows; {verdict_text(every, bar_of('', bar))}"
+        f"{len(size)} rows; {verdict_text(every, median_error_bar('', bar))}"
     )
 
 
 def families_file(
-    parts: Mapping[str, Family | str],
+    parts: Mapping[str, FittedFamily | str],
     data: MeasuredRows,
     holdout: str,
     date: str,
@@ -304,10 +311,10 @@ def families_file(
         "families": {
             name: {k: v or None for k, v in found.calibration.values.items()}
             | {"factors": dict(found.own.factors), "launches": dict(found.own.launches)}
-            | {"error": error_text(found.calibration, holdout, bar_of(name, bar))}
+            | {"error": fit_error_text(found.calibration, holdout, median_error_bar(name, bar))}
             | {"wrong": found.calibration.held.median}
             for name, found in parts.items()
-            if isinstance(found, Family)
+            if isinstance(found, FittedFamily)
         },
         "caches": asdict(caches) if caches else None,
         "not_fitted": {n: c for n, c in parts.items() if isinstance(c, str)},

@@ -36,14 +36,16 @@ class OpCorrections:
 
 
 @dataclass(frozen=True)
-class Family:
+class FittedFamily:
     """A family that was fitted, with what its ops have of their own."""
 
     calibration: Calibration
     own: OpCorrections
 
 
-def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Family | str]:
+def fit_families(
+    data: MeasuredRows, holdout: str, draws: int = 20
+) -> dict[str, FittedFamily | str]:
     """Fit every family of ops that has enough groups; why not, for the others.
 
     Which terms a family has is decided on the fitted rows alone: those that predict a fifth of
@@ -54,7 +56,7 @@ def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Fam
     draws : refits for the intervals of parameters
     """
     names = [family(t) for t in data.texts]
-    found: dict[str, Family | str] = {}
+    found: dict[str, FittedFamily | str] = {}
     for name in dict.fromkeys(names):
         if name in NO_FAMILY:
             found[name] = NO_FAMILY[name]
@@ -66,7 +68,7 @@ def families(data: MeasuredRows, holdout: str, draws: int = 20) -> dict[str, Fam
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
             continue
         model = family_model(own)
-        found[name] = Family(calibrate(model, chosen, rows, draws=draws, told=np.inf), own)
+        found[name] = FittedFamily(calibrate(model, chosen, rows, draws=draws, told=np.inf), own)
     return found
 
 
@@ -112,7 +114,7 @@ FURTHER = (
 
 def _term_choices(near: Rows) -> list[list[Parameter]]:
     """Terms that a family may have: its arithmetic or else its bytes, with any of the others."""
-    asked = demands(near.ops.signatures)[near.ops.signature]
+    asked = op_demands(near.ops.signatures)[near.ops.signature]
     there = (asked > 0).sum(axis=0) > 0
     first = "flop_rate" if there[NEEDS["flop_rate"]] else "byte_rate"
     more = [terms for terms in FURTHER if first not in terms and there[NEEDS.get(terms[0], 1)]]
@@ -137,14 +139,14 @@ def fit_corrections(near: Rows, chosen: Sequence[Parameter], spare: int) -> OpCo
     """
     names = [op_name(near.ops.signature_text(i)) for i in range(len(near.ops))]
     many = {n: len({g for g, m in zip(near.groups, names, strict=True) if m == n}) for n in names}
-    able, own = _own_number_counts(many, spare), OpCorrections()
-    asked = demands(near.ops.signatures)[near.ops.signature]
+    able, own = _correction_counts_by_op(many, spare), OpCorrections()
+    asked = op_demands(near.ops.signatures)[near.ops.signature]
     for _ in range(TURNS if able else 0):
-        line = _fitted_line(near, chosen, own)
+        line = _fit_family_line(near, chosen, own)
         busy = line.seconds(asked) - line.launch
         mine = {n: np.array([name == n for name in names]) for n in able}
         each = {
-            n: _own_factor_and_start(busy[mine[n]], near.seconds[mine[n]], line, able[n])
+            n: _factor_and_start_of_op(busy[mine[n]], near.seconds[mine[n]], line, able[n])
             for n in able
         }
         launches = {n: start for n, (_, start) in each.items() if able[n] > 1}
@@ -152,7 +154,7 @@ def fit_corrections(near: Rows, chosen: Sequence[Parameter], spare: int) -> OpCo
     return own
 
 
-def _own_number_counts(many: Mapping[str, int], spare: int) -> dict[str, int]:
+def _correction_counts_by_op(many: Mapping[str, int], spare: int) -> dict[str, int]:
     """How many numbers each op gets of its own, by op; the op with most groups gets none.
 
     That one is described by the line of the family itself.
@@ -165,7 +167,7 @@ def _own_number_counts(many: Mapping[str, int], spare: int) -> dict[str, int]:
     return able
 
 
-def _own_factor_and_start(
+def _factor_and_start_of_op(
     busy: NDArray[np.float64], seconds: NDArray[np.float64], line: FittedLine, numbers: int
 ) -> tuple[float, float]:
     """Factor and start of one op, given what its family's line says of the rest.
@@ -189,7 +191,7 @@ def _own_factor_and_start(
 AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 
 
-def _fitted_line(near: Rows, chosen: Sequence[Parameter], own: OpCorrections) -> FittedLine:
+def _fit_family_line(near: Rows, chosen: Sequence[Parameter], own: OpCorrections) -> FittedLine:
     """The line of a family whose ops have this of their own."""
     free, model = [p.name for p in chosen], family_model(own)
 
@@ -201,7 +203,7 @@ def _fitted_line(near: Rows, chosen: Sequence[Parameter], own: OpCorrections) ->
 
 
 @lru_cache(maxsize=8)
-def demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
+def op_demands(signatures: tuple[str, ...]) -> NDArray[np.float64]:
     """(n, 6) demands of each op."""
     return np.array([demand(s) for s in signatures])
 
@@ -221,7 +223,7 @@ def family_model(own: OpCorrections) -> Model:
         factor, start = (x[ops.signature] for x in each(ops.signatures))
         line = FittedLine.of(p)
         begin = np.where(np.isnan(start), line.launch, start)
-        asked = demands(ops.signatures)[ops.signature]
+        asked = op_demands(ops.signatures)[ops.signature]
         return np.maximum(line.seconds(asked, factor, begin), 1e-12)
 
     return seconds

@@ -192,7 +192,7 @@ FORMS = {
 }
 
 
-def fitted(
+def fit_part(
     kind: str, known: Mapping[str, float], rows: Rows, names: Sequence[str] = ()
 ) -> Calibration:
     """Calibration of the parameters of one kind of part (``link``, ``nic``) to measured rows.

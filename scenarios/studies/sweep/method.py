@@ -38,7 +38,7 @@ class Method(Protocol):
         ...
 
 
-class Listed:
+class FixedPoints:
     """Points that are known beforehand: nothing is learnt from outcomes.
 
     Parameters
@@ -48,7 +48,7 @@ class Listed:
 
     Examples
     --------
-    >>> method = Listed("grid", iter([{"a": 1}, {"a": 2}]))
+    >>> method = FixedPoints("grid", iter([{"a": 1}, {"a": 2}]))
     >>> method.ask(), method.ask()
     ([{'a': 1}, {'a': 2}], [])
     """
@@ -64,10 +64,10 @@ class Listed:
         """Nothing is learnt."""
 
 
-def grid(vary: dict[str, Vary]) -> Iterator[Settings]:
+def grid_points(vary: dict[str, Vary]) -> Iterator[Settings]:
     """Every combination, the last setting changing fastest.
 
-    >>> list(grid({"a": Values((1, 2)), "b": Values(("x",))}))
+    >>> list(grid_points({"a": Values((1, 2)), "b": Values(("x",))}))
     [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'x'}]
     """
     lists = (v.values if isinstance(v, Values) else () for v in vary.values())
@@ -75,7 +75,7 @@ def grid(vary: dict[str, Vary]) -> Iterator[Settings]:
         yield dict(zip(vary, values, strict=True))
 
 
-def random(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
+def random_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
     """Independent draws, each value and each part of a range as likely as any other."""
     import numpy as np
 
@@ -84,7 +84,7 @@ def random(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
         yield {path: v.at(draw.random()) for path, v in vary.items()}
 
 
-def sobol(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
+def sobol_points(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
     """A scrambled Sobol sequence: spread more evenly than draws (Owen 1998)."""
     from scipy.stats import qmc
 
@@ -94,7 +94,7 @@ def sobol(vary: dict[str, Vary], count: int, seed: int) -> Iterator[Settings]:
         yield {path: v.at(share) for (path, v), share in zip(vary.items(), row, strict=True)}
 
 
-def method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
+def make_method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
     """The method that a sweep names.
 
     Parameters
@@ -109,9 +109,9 @@ def method(sweep: Sweep, seed: int, limits: Sequence[Any] = ()) -> Method:
         It needs Optuna, and there is none.
     """
     if sweep.method == "grid":
-        return Listed("grid", grid(sweep.vary))
+        return FixedPoints("grid", grid_points(sweep.vary))
     if sweep.method == "random":
-        return Listed("random (numpy PCG64)", random(sweep.vary, sweep.wanted, seed))
+        return FixedPoints("random (numpy PCG64)", random_points(sweep.vary, sweep.wanted, seed))
     if sweep.method == "sobol":
-        return Listed("sobol (scipy, scrambled)", sobol(sweep.vary, sweep.wanted, seed))
+        return FixedPoints("sobol (scipy, scrambled)", sobol_points(sweep.vary, sweep.wanted, seed))
     return SweepSearch(sweep, seed, limits)

@@ -41,7 +41,7 @@ class OutcomeStore:
                     if (found := _read_outcome(line)) is not None:
                         yield found
 
-    def finished(self) -> dict[str, Outcome]:
+    def finished_outcomes(self) -> dict[str, Outcome]:
         """Outcomes of points that did not fail, by key."""
         return {found["key"]: found for found in self.outcomes() if "error" not in found}
 

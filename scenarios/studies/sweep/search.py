@@ -69,15 +69,18 @@ class SweepSearch:
                 if None in values:
                     self.study.tell(trial, state=self.failed)
                     continue
-                trial.set_user_attr(MISSED, [miss(c, found.get(c.name)) for c in self.limits])
+                trial.set_user_attr(
+                    MISSED, [relative_miss(c, found.get(c.name)) for c in self.limits]
+                )
                 self.study.tell(trial, values)
 
 
-def miss(condition: Condition, value: float | None) -> float:
+def relative_miss(condition: Condition, value: float | None) -> float:
     """Miss of a condition, relative to its limit; 0 where it holds.
 
-    >>> from foretrace.scenarios.config.condition import condition
-    >>> round(miss(condition("makespan <= 10 s"), 12.0), 3), miss(condition("makespan > 1 s"), 2.0)
+    >>> from foretrace.scenarios.config.condition import read_condition
+    >>> at_most, above = map(read_condition, ("makespan <= 10 s", "makespan > 1 s"))
+    >>> round(relative_miss(at_most, 12.0), 3), relative_miss(above, 2.0)
     (0.2, 0.0)
     """
     if value is None:

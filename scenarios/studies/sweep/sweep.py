@@ -8,11 +8,11 @@ from pathlib import Path
 from ....sim.errors import ScenarioError
 from ...config.scenario import Scenario
 from ..limits import time_limit
-from ..workers.workers import chosen
-from ..workers.workers import workers as hired
-from .sweep_folder import store
+from ..workers.workers import make_workers as hired
+from ..workers.workers import workers_option
+from .sweep_folder import outcome_store
 from .sweep_summary import Swept
-from .sweeping import Progress, Sweeping
+from .sweeping import Progress, SweepInProgress
 
 
 def sweep(
@@ -44,10 +44,13 @@ def sweep(
     """
     if scenario.section("sweep") is None:
         raise ScenarioError(f"{scenario.file}: has no 'sweep', so nothing varies")
-    kept, crew = store(Path(out), scenario), hired(chosen(workers, scenario.run.workers))
+    kept, crew = (
+        outcome_store(Path(out), scenario),
+        hired(workers_option(workers, scenario.run.workers)),
+    )
     try:
         with kept, time_limit(scenario.run.time_limit):
-            return Sweeping(scenario, kept, crew, progress).all()
+            return SweepInProgress(scenario, kept, crew, progress).try_all_points()
     except BaseException:
         crew.close(kill=True)
         raise

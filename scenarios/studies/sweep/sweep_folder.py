@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from ...config.scenario import Scenario
-from ..output_folder import KEY, replaced_folder, versions, write_json, write_scenario
+from ..output_folder import KEY, package_versions, replaced_folder, write_json, write_scenario
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept, sweep_summary
-from .task import base
+from .task import shared_task_part
 
 SCHEMA = 1
 
 
-def store(out: Path, scenario: Scenario) -> OutcomeStore:
+def outcome_store(out: Path, scenario: Scenario) -> OutcomeStore:
     """Store of the outcomes of a scenario's points, for all its sweeps."""
-    return OutcomeStore(out / scenario.name / ".points" / _digest_of(base(scenario)))
+    return OutcomeStore(out / scenario.name / ".points" / _digest_of(shared_task_part(scenario)))
 
 
-def name(scenario: Scenario) -> str:
+def sweep_name(scenario: Scenario) -> str:
     """Name of a sweep: a hash of all that can change its summary."""
     kept = {k: v for k, v in scenario.resolved().items() if k not in ("question", "report")}
     kept["run"] = {"seed": scenario.run.seed, "replicas": scenario.run.replicas}
-    return f"sweep-{_digest_of({**base(scenario), 'whole': kept})}"
+    return f"sweep-{_digest_of({**shared_task_part(scenario), 'whole': kept})}"
 
 
 def _digest_of(value: Any) -> str:
@@ -37,7 +37,7 @@ def _digest_of(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY]
 
 
-def save(
+def save_sweep(
     swept: Swept, kept: OutcomeStore, out: Path, facts: Mapping[str, Any], started: float
 ) -> Path:
     """Write the folder of a sweep that is done; returns it.
@@ -55,7 +55,7 @@ def save(
     ScenarioError
         The folder cannot be written.
     """
-    target = out / swept.scenario.name / name(swept.scenario)
+    target = out / swept.scenario.name / sweep_name(swept.scenario)
     with replaced_folder(target) as whole:
         _fill_folder(whole, swept, kept, {**facts, "wall_seconds": time.monotonic() - started})
     return target
@@ -72,7 +72,7 @@ def _fill_folder(folder: Path, swept: Swept, kept: OutcomeStore, facts: Mapping[
     run = {
         "resolved": resolved,
         "command": facts.get("command", ""),
-        "run": name(scenario),
+        "run": sweep_name(scenario),
         "title": scenario.report.title,
         "file": scenario.file,
     }
@@ -85,14 +85,14 @@ def _manifest_of_sweep(swept: Swept, facts: Mapping[str, Any]) -> dict[str, Any]
     return {
         "schema": SCHEMA,
         "kind": "sweep",
-        "run": name(scenario),
+        "run": sweep_name(scenario),
         "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
         "sampler": swept.sampler,
         "seed": scenario.run.seed,
         "points": len(swept.trials),
         "from_cache": sum(t.cached for t in swept.trials),
         "failed": len(swept.failed),
-        "versions": versions(),
+        "versions": package_versions(),
         "host": platform.platform(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         **{k: round(v, 3) if isinstance(v, float) else v for k, v in facts.items()},

@@ -14,7 +14,7 @@ from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep
 from ..answers import StudyAnswer, answer_of
 from .pareto import pareto_front
-from .trial import Trial
+from .trial import SweepTrial
 
 SCHEMA = 1
 
@@ -34,8 +34,8 @@ class Swept:
 
     scenario: Scenario
     sampler: str
-    base: Trial
-    trials: tuple[Trial, ...]
+    base: SweepTrial
+    trials: tuple[SweepTrial, ...]
     asked: int
 
     def summary(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class Swept:
         return paragraphs + str(self.frame().to_html(max_rows=20))
 
     @property
-    def failed(self) -> tuple[Trial, ...]:
+    def failed(self) -> tuple[SweepTrial, ...]:
         """Points that did not finish."""
         return tuple(t for t in self.trials if t.error is not None)
 
@@ -69,7 +69,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
     answer = answer_of(scenario)
-    wanted = section.optimize or (objective(answer),)
+    wanted = section.optimize or (default_objective(answer),)
     rows = [_trial_row(t, scenario.expect) for t in swept.trials]
     best = _best_rows(swept.trials, rows, wanted)
     for i in best:
@@ -95,16 +95,16 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
         },
         "base": _trial_row(swept.base, scenario.expect),
         "points": rows,
-        "no_effect": no_effect(swept.trials, wanted),
+        "no_effect": settings_without_effect(swept.trials, wanted),
     }  # fmt: skip
 
 
-def objective(answer: StudyAnswer) -> Objective:
+def default_objective(answer: StudyAnswer) -> Objective:
     """Objective where the sweep names none: the answer."""
     return Objective(answer.metric, answer.unit, answer.sign)
 
 
-def _trial_row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
+def _trial_row(trial: SweepTrial, expect: Sequence[Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"set": trial.settings}
     if trial.error is not None:
         return {**row, "error": dict(trial.error)}
@@ -124,14 +124,14 @@ def _trial_row(trial: Trial, expect: Sequence[Any]) -> dict[str, Any]:
 NAN = float("nan")
 
 
-def _is_straddled(that: Condition, trial: Trial) -> bool:
+def _is_straddled(that: Condition, trial: SweepTrial) -> bool:
     """True where the limit of a condition lies within the interval of its metric."""
     bounds = trial.intervals.get(that.name)
     return bounds is not None and that.holds(bounds[0]) != that.holds(bounds[1])
 
 
 def _best_rows(
-    trials: Sequence[Trial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
+    trials: Sequence[SweepTrial], rows: Sequence[dict[str, Any]], wanted: Sequence[Objective]
 ) -> list[int]:
     """Rows of the Pareto front among the points that meet all conditions."""
     fit = [
@@ -146,15 +146,16 @@ def _best_rows(
 LEAST = 5e-4  # a change below it is none
 
 
-def no_effect(trials: Sequence[Trial], wanted: Sequence[Objective]) -> list[str]:
+def settings_without_effect(trials: Sequence[SweepTrial], wanted: Sequence[Objective]) -> list[str]:
     """Settings that changed no objective, wherever only they differed.
 
     A setting that never differed alone, as in a search, is not judged.
 
     Examples
     --------
-    >>> trials = [Trial({"a": a, "b": b}, "", {"makespan": a}) for a in (1.0, 2.0) for b in (1, 2)]
-    >>> no_effect(trials, [Objective("makespan", "s", 1)])
+    >>> points = [{"a": a, "b": b} for a in (1.0, 2.0) for b in (1, 2)]
+    >>> trials = [SweepTrial(point, "", {"makespan": point["a"]}) for point in points]
+    >>> settings_without_effect(trials, [Objective("makespan", "s", 1)])
     ['b']
     """
     found = []
@@ -165,7 +166,7 @@ def no_effect(trials: Sequence[Trial], wanted: Sequence[Objective]) -> list[str]
     return found
 
 
-def _changes_by_setting(trials: Sequence[Trial], setting: str, metric: str) -> list[float]:
+def _changes_by_setting(trials: Sequence[SweepTrial], setting: str, metric: str) -> list[float]:
     """Relative spreads of a metric within groups of points that differ in one setting only."""
     alike: dict[str, list[float]] = {}
     for t in trials:

@@ -11,12 +11,12 @@ from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, settings_of_value
 from ..answers import answer_of
-from ..workers.crew import Outcome, Task, Workers
-from .method import method
+from ..workers.crew import Outcome, Task, WorkerPool
+from .method import make_method
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept
-from .task import Settings, base, evaluate, key, poison_outcome, task
-from .trial import Trial
+from .task import Settings, evaluate_point, make_task, point_key, poison_outcome, shared_task_part
+from .trial import SweepTrial
 
 SHOWN = (  # of every point, beside what is wanted and expected of it
     "exposed_communication.mean",
@@ -37,12 +37,12 @@ class Shard:
     count: int = 1
 
 
-Progress = Callable[[Trial], None]
+Progress = Callable[[SweepTrial], None]
 ALL = Shard()
 
 
 @dataclass
-class Sweeping:
+class SweepInProgress:
     """A sweep under way: what all its batches share.
 
     Parameters
@@ -57,14 +57,14 @@ class Sweeping:
 
     scenario: Scenario
     store: OutcomeStore
-    workers: Workers
+    workers: WorkerPool
     progress: Progress = lambda _: None
     shard: Shard = ALL
     resume: bool = True
 
     def __post_init__(self) -> None:
         self.section: Sweep = self.scenario.section("sweep")
-        self.shared = base(self.scenario)
+        self.shared = shared_task_part(self.scenario)
         answer = answer_of(self.scenario)
         shown = (answer.metric, f"{answer.sample}.p95") if answer.statistic else (answer.metric,)
         self.shown = tuple(dict.fromkeys((*shown, *SHOWN)))
@@ -74,7 +74,7 @@ class Sweeping:
             )
         )
         found = self.store.outcomes() if self.resume else ()
-        self.known: dict[str, Trial] = {}
+        self.known: dict[str, SweepTrial] = {}
         for outcome in found:
             if "error" not in outcome:
                 trial = self._make_trial({}, outcome)
@@ -86,26 +86,26 @@ class Sweeping:
         """Conditions on metrics, from ``expect``, that the run of a point must meet."""
         return tuple(e.that for e in self.scenario.expect)
 
-    def all(self) -> Swept:
+    def try_all_points(self) -> Swept:
         """Try every point; of a shard, those that are its own."""
-        found = self.batch([{}])
+        found = self.try_points([{}])
         strict = [e.that for e in self.scenario.expect if e.otherwise == "fail"]
-        chooser = method(self.section, self.scenario.run.seed, strict)
-        start = found[0] if found else Trial({}, "")
-        tried: dict[str, Trial] = {}
+        chooser = make_method(self.section, self.scenario.run.seed, strict)
+        start = found[0] if found else SweepTrial({}, "")
+        tried: dict[str, SweepTrial] = {}
         asked = 0
         while batch := chooser.ask():
             asked += len(batch)
-            found = self.batch(batch)
+            found = self.try_points(batch)
             chooser.tell([{"values": t.values} if t.error is None else {} for t in found])
             for trial in found:
                 tried.setdefault(trial.key, trial)
         return Swept(self.scenario, chooser.name, start, tuple(tried.values()), asked)
 
-    def batch(self, points: Iterable[Settings]) -> list[Trial]:
+    def try_points(self, points: Iterable[Settings]) -> list[SweepTrial]:
         """Trials of some points, in their order; those that are not known are run."""
         tasks = [(_shown_settings(settings), self._make_task(settings)) for settings in points]
-        keys = [key(t) for _, t in tasks]
+        keys = [point_key(t) for _, t in tasks]
         first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
         order = self._own_shard(list(dict.fromkeys(keys)))
         found = {k: replace(self.known[k], settings=first[k][0]) for k in order if k in self.known}
@@ -124,11 +124,11 @@ class Sweeping:
         count, number = self.shard.count, self.shard.number
         return [k for i, k in enumerate(keys, first) if i % count + 1 == number]
 
-    def _run_points(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[Trial]:
-        for sent, done in self.workers.run(evaluate, (t for _, t in todo.values())):
+    def _run_points(self, todo: dict[str, tuple[Settings, Task]]) -> Iterator[SweepTrial]:
+        for sent, done in self.workers.run(evaluate_point, (t for _, t in todo.values())):
             outcome = poison_outcome(sent) if done is None else done
             self.store.write(outcome)
-            trial = self._make_trial(todo[key(sent)][0], outcome)
+            trial = self._make_trial(todo[point_key(sent)][0], outcome)
             if trial.error is None:
                 self.known[trial.key] = replace(trial, cached=True)
             self.progress(trial)
@@ -138,14 +138,14 @@ class Sweeping:
         set_: dict[str, Plain] = {}
         for paths, value in settings.items():
             set_ |= settings_of_value(paths, value)
-        return task(self.shared, set_, self.wanted)
+        return make_task(self.shared, set_, self.wanted)
 
-    def _make_trial(self, settings: Settings, outcome: Outcome) -> Trial:
+    def _make_trial(self, settings: Settings, outcome: Outcome) -> SweepTrial:
         """The part of an outcome that is shown; the rest is in the store."""
         wanted = dict.fromkeys([*self.shown, *self.wanted])
         names = [n for n in wanted if n in outcome.get("values", {})]
         error = outcome.get("error")
-        return Trial(
+        return SweepTrial(
             settings,
             outcome["key"],
             {n: outcome["values"][n] for n in names},

@@ -10,20 +10,25 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ....sim.errors import ForetraceError, ScenarioError
-from ...config.reading.files import bare, content, contents, is_file
+from ...config.reading.files import (
+    content_digest,
+    file_digests_by_setting,
+    setting_names_file,
+    with_bare_file_names,
+)
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
-    from ..variant import Built
+    from ..variant import BuiltGraphs
 
 Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
 UNHEARD = ("workers", "time_limit", "memory")  # of ``run``: where, not what
 
 
-def base(scenario: Scenario) -> Task:
+def shared_task_part(scenario: Scenario) -> Task:
     """Shared part of all points of a scenario: all that can change their answer.
 
     Parameters
@@ -38,32 +43,38 @@ def base(scenario: Scenario) -> Task:
     described["run"] = {k: v for k, v in described.get("run", {}).items() if k not in UNHEARD}
     return {
         "scenario": described,
-        "digest": _digest_of(bare(described)),  # where files lie is no matter, but what is in them
-        "files": contents(described),
+        "digest": _digest_of(
+            with_bare_file_names(described)
+        ),  # where files lie is no matter, but what is in them
+        "files": file_digests_by_setting(described),
         "trace": trace_digest(scenario),
         "code": code_digest(),
         "version": version("foretrace"),
     }
 
 
-def task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = ()) -> Task:
+def make_task(shared: Task, settings: Mapping[str, Plain], wanted: tuple[str, ...] = ()) -> Task:
     """Task of one point: the shared part, and its settings.
 
     Parameters
     ----------
-    shared : from ``base``
+    shared : from ``shared_task_part``
     settings : by dotted path
     wanted : metrics of single components to keep; those of kinds are kept anyway
     """
-    named = {k: content(v) for k, v in settings.items() if isinstance(v, str) and is_file(k)}
+    named = {
+        k: content_digest(v)
+        for k, v in settings.items()
+        if isinstance(v, str) and setting_names_file(k)
+    }
     files = {**shared["files"], **named}
     return {**shared, "files": files, "set": dict(settings), "wanted": sorted(wanted)}
 
 
-def key(point: Task) -> str:
+def point_key(point: Task) -> str:
     """Key of a point: a hash of all that can change its answer.
 
-    >>> key({"set": {"a": 1, "b": 2}}) == key({"set": {"b": 2, "a": 1}})
+    >>> point_key({"set": {"a": 1, "b": 2}}) == point_key({"set": {"b": 2, "a": 1}})
     True
     """
     shared = {k: v for k, v in point.items() if k != "scenario"}  # it has a digest, made once
@@ -74,12 +85,12 @@ def _digest_of(value: Plain) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def evaluate(point: Task) -> Outcome:
+def evaluate_point(point: Task) -> Outcome:
     """Run one point; an error in it becomes its outcome.
 
     Parameters
     ----------
-    point : from ``task``; a plain dict, so that it can be sent anywhere
+    point : from ``make_task``; a plain dict, so that it can be sent anywhere
 
     Returns
     -------
@@ -88,7 +99,7 @@ def evaluate(point: Task) -> Outcome:
         ``error`` with its kind, message and traceback.  ``seconds`` is wall time.
     """
     began = time.perf_counter()
-    outcome: Outcome = {"key": key(point), "set": point["set"]}
+    outcome: Outcome = {"key": point_key(point), "set": point["set"]}
     try:
         outcome |= _outcome_of_point(point)
     except Exception as error:
@@ -104,7 +115,7 @@ def poison_outcome(point: Task) -> Outcome:
     """
     message = f"killed the {RETRIES + 1} workers that it was given to; out of memory, or a crash"
     error = {"kind": "Poisonous", "message": message, "traceback": ""}
-    return {"key": key(point), "set": point["set"], "error": error, "seconds": 0.0}
+    return {"key": point_key(point), "set": point["set"], "error": error, "seconds": 0.0}
 
 
 def _error_facts(error: Exception) -> dict[str, str]:
@@ -118,14 +129,14 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 def _outcome_of_point(point: Task) -> Outcome:
     from ...config.loader import with_overrides
-    from ..summary import values
-    from ..variants import measured
-    from ..variants import point as built
+    from ..summary import metric_values
+    from ..variants import build_variant as built
+    from ..variants import run_with_replicas
 
     scenario = with_overrides(point["scenario"], point["set"])
-    graphs = work(scenario, point["files"])
-    results = measured(built(scenario, graphs))
-    metrics = values(_narrow_results(results, tuple(point["wanted"])))
+    graphs = graphs_and_variation(scenario, point["files"])
+    results = run_with_replicas(built(scenario, graphs))
+    metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
         "ops": results.result.count,
         "ranks": results.result.ranks,
@@ -134,7 +145,7 @@ def _outcome_of_point(point: Task) -> Outcome:
     }
 
 
-def _narrow_results(done: Any, wanted: tuple[str, ...]) -> Any:
+def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:
     """Results without the metrics of single components, unless they are asked for."""
     from dataclasses import replace
 
@@ -154,10 +165,10 @@ def _narrow_results(done: Any, wanted: tuple[str, ...]) -> Any:
 
 
 WORKS = 8  # kept in a process
-_works: dict[str, Built] = {}
+_works: dict[str, BuiltGraphs] = {}
 
 
-def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
+def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltGraphs:
     """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters
@@ -170,7 +181,7 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
         The files are not those that the point was made of.
     """
     from ..building.jobs import files_of
-    from ..variant import Built
+    from ..variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
@@ -179,11 +190,11 @@ def work(scenario: Scenario, files: Mapping[str, str]) -> Built:
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
-        if content(name) != named[path]:
+        if content_digest(name) != named[path]:
             raise ScenarioError(
                 f"{path}: '{name}' is not the same file here; put it where workers see "
                 "it under the same path"
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    return _works.setdefault(description, Built.of(scenario))
+    return _works.setdefault(description, BuiltGraphs.of(scenario))

@@ -10,7 +10,7 @@ from .task import Settings
 
 
 @dataclass(frozen=True)
-class Trial:
+class SweepTrial:
     """One point that was tried, with as much of its outcome as is shown.
 
     Parameters

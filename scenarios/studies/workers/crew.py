@@ -12,7 +12,7 @@ Outcome = dict[str, Any]
 Work = Callable[[Task], Outcome]
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """Interface of a pool of worker processes that run tasks in any order."""
 
     name: str

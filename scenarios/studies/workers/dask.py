@@ -45,7 +45,7 @@ class DaskCluster:
             )
         self._client = _make_client(distributed, self._own or address)
         if address is not None:
-            _same_everywhere(self._client, address)
+            _refuse_other_versions(self._client, address)
         threads = sum(w["nthreads"] for w in self._client.scheduler_info(-1)["workers"].values())
         self._ahead = AHEAD * threads
         where = f"dask at {address}" if address else "dask on this machine"
@@ -108,7 +108,7 @@ def _make_client(distributed: Any, where: Any) -> Any:
         ) from error
 
 
-def identity() -> dict[str, str]:
+def code_identity() -> dict[str, str]:
     """Versions that must be the same on every worker."""
     from ..digests import code_digest
 
@@ -117,10 +117,10 @@ def identity() -> dict[str, str]:
     return {**versions, "code": code_digest()[:12], "python": platform.python_version()}
 
 
-def _same_everywhere(client: Any, address: str) -> None:
+def _refuse_other_versions(client: Any, address: str) -> None:
     """Refuse workers that would answer something else."""
     try:
-        found: dict[str, dict[str, str]] = client.run(identity)
+        found: dict[str, dict[str, str]] = client.run(code_identity)
     except Exception as error:
         raise ScenarioError(
             f"run.workers: workers at {address} cannot run foretrace ({error}); install the "
@@ -130,7 +130,7 @@ def _same_everywhere(client: Any, address: str) -> None:
         raise ScenarioError(
             f"run.workers: the scheduler at {address} has no workers; start 'dask worker {address}'"
         )
-    here = identity()
+    here = code_identity()
     for who, there in found.items():
         differing = [f"{k} {there.get(k)} there, {v} here" for k, v in here.items()
                      if there.get(k) != v]  # fmt: skip

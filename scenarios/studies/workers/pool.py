@@ -16,7 +16,7 @@ from typing import Any
 from .crew import RETRIES, Outcome, Task, Work
 
 
-class Pool:
+class ProcessPool:
     """A number of processes, each forked from a server that has imported us.
 
     Parameters
@@ -26,7 +26,7 @@ class Pool:
 
     Examples
     --------
-    >>> pool = Pool(2)
+    >>> pool = ProcessPool(2)
     >>> pool.name, pool.close()
     ('2 processes', None)
     """

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from ....sim.errors import ScenarioError
-from ...config.sections.run import FORM, check_workers
-from .crew import Workers
+from ...config.sections.run import FORM, check_workers_text
+from .crew import WorkerPool
 
 VARIABLE = "FORETRACE_WORKERS"
 
 
-def chosen(option: str | None, scenario: str) -> str:
+def workers_option(option: str | None, scenario: str) -> str:
     """Description of the workers: the option, else ``FORETRACE_WORKERS``, else the scenario.
 
     Raises
@@ -22,12 +22,12 @@ def chosen(option: str | None, scenario: str) -> str:
     asked = (("--workers", option), (VARIABLE, os.environ.get(VARIABLE)), ("", scenario))
     place, text = next((place, text) for place, text in asked if text)
     try:
-        return check_workers(text)
+        return check_workers_text(text)
     except ValueError as error:
         raise ScenarioError(f"{place or 'run.workers'}: {error}") from error
 
 
-def workers(text: str) -> Workers:
+def make_workers(text: str) -> WorkerPool:
     """The workers of a description.
 
     Raises
@@ -36,31 +36,31 @@ def workers(text: str) -> Workers:
         They need an extra, cannot be reached, or run another version.
     """
     if not text.startswith("dask://"):
-        from .pool import Pool
+        from .pool import ProcessPool
 
-        return Pool(count(text))
+        return ProcessPool(local_process_count(text))
     from .dask import DaskCluster
 
     form = FORM.fullmatch(text)
     if form and form[2].startswith("local"):
-        return DaskCluster(None, count(text))
+        return DaskCluster(None, local_process_count(text))
     return DaskCluster(text.removeprefix("dask://"), 0)
 
 
-def count(text: str) -> int:
+def local_process_count(text: str) -> int:
     """Processes that a description makes on this machine.
 
-    >>> count("local:3"), count("dask://local:2")
+    >>> local_process_count("local:3"), local_process_count("dask://local:2")
     (3, 2)
     """
     form = FORM.fullmatch(text)
-    return int(next((g for g in (form and (form[1], form[3])) or () if g), 0)) or cores()
+    return int(next((g for g in (form and (form[1], form[3])) or () if g), 0)) or usable_cores()
 
 
-def cores() -> int:
+def usable_cores() -> int:
     """Processors that this process may use.
 
-    >>> cores() >= 1
+    >>> usable_cores() >= 1
     True
     """
     if hasattr(os, "sched_getaffinity"):
