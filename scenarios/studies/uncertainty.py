@@ -20,7 +20,7 @@ from ...models.compute.op_database import OpDatabase
 from ...models.compute.recorded import Recorded
 from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
-from ...models.value_doubts import END, Ends, from_median, unjudged
+from ...models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
 from ...sim.analysis.erring import doubted_seconds, erring
 from ...sim.analysis.sensitivity import Altered, altered
 from ...sim.backend import Backend
@@ -58,7 +58,7 @@ class ErrorSources:
     """
 
     parts: Mapping[str, float] = field(default_factory=dict)
-    unmeasured: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
+    unmeasured: Mapping[str, Mapping[str, FactorRange]] = field(default_factory=dict)
     families: tuple[tuple[str, ...], ...] = ()
     blind: bool = False
 
@@ -181,7 +181,7 @@ def with_errors(of: VariantResults, errors: ErrorSources, each: MapFunction) -> 
         if not all(tells_doubts(simulation.bound[i]) for i in rows)
     }
     ways: Ways = {
-        kind: _ends(simulation, {kind: rows}, {kind: from_median(errors.parts[kind])})
+        kind: _ends(simulation, {kind: rows}, {kind: range_from_median_error(errors.parts[kind])})
         for kind, rows in kinds.items()
         if kind in errors.parts
     }
@@ -193,7 +193,7 @@ def with_errors(of: VariantResults, errors: ErrorSources, each: MapFunction) -> 
         quick, slow = blind_ends()
         ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
     for names in errors.families:
-        slower, quicker = (erring(simulation, names, p, unjudged()) for p in (END, 1 - END))
+        slower, quicker = (erring(simulation, names, p, unjudged_doubt()) for p in (END, 1 - END))
         ways[_name(names)] = slower, quicker
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
@@ -210,7 +210,7 @@ def _name(families: Sequence[str]) -> str:
 def _ends(
     simulation: Simulation,
     kinds: Mapping[str, Sequence[int]],
-    ends: Mapping[str, Ends],
+    ends: Mapping[str, FactorRange],
     rates_only: bool = False,
 ) -> tuple[Simulation, Simulation]:
     """Simulations, slower and quicker, with kinds of components at the ends of their times."""
