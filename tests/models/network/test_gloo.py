@@ -52,7 +52,7 @@ def test_ranks_that_share_a_processor_handle_one_message_at_a_time():
     for processors in (0, 1):
         net = lan(4, message=1e-6, processors=processors)
         for rank in range(4):
-            net.handle(rank, lambda: seen.setdefault(processors, []).append(net.now))  # noqa: B023
+            net.occupy_processor(rank, lambda: seen.setdefault(processors, []).append(net.now))  # noqa: B023
         net.run()
     assert seen[0] == pytest.approx([1e-6] * 4)
     assert seen[1] == pytest.approx([1e-6, 2e-6, 3e-6, 4e-6])
