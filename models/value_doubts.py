@@ -18,7 +18,7 @@ WIDER = 2.6
 END = 0.95  # probability at the slow end of an interval; 1 - END at the quick one
 
 
-class Ends(NamedTuple):
+class FactorRange(NamedTuple):
     """Logarithms of factors on a time between which it lies with 90 %.
 
     Parameters
@@ -32,25 +32,25 @@ class Ends(NamedTuple):
 
 # tools/value_doubts.py: 11 shares of a datasheet's rate that were reached; 8 and 15 pairs of the
 # same value of two parts
-DATASHEET_RATE = Ends(0.09, 0.35)
-ASSUMED_RATE = Ends(-0.13, 0.13)
-UNMEASURED_TIME = Ends(-0.97, 0.97)
+DATASHEET_RATE = FactorRange(0.09, 0.35)
+ASSUMED_RATE = FactorRange(-0.13, 0.13)
+UNMEASURED_TIME = FactorRange(-0.97, 0.97)
 
 
-def from_median(error: float) -> Ends:
+def range_from_median_error(error: float) -> FactorRange:
     """Ends of a time of which only the median of absolute relative errors is known.
 
-    >>> [round(e, 2) for e in from_median(0.1)]
+    >>> [round(e, 2) for e in range_from_median_error(0.1)]
     [-0.23, 0.23]
     """
     slow = float(np.log1p(WIDER * error))
-    return Ends(-slow, slow)
+    return FactorRange(-slow, slow)
 
 
-def unjudged() -> Doubt:
+def unjudged_doubt() -> Doubt:
     """Doubt of a family that nobody has judged: as of a time that is assumed.
 
-    >>> low, high = unjudged().interval()
+    >>> low, high = unjudged_doubt().interval()
     >>> round(low, 2), round(high, 2)
     (0.38, 2.64)
     """

@@ -7,7 +7,7 @@ no fit may see; that was decided before any of them was measured.
 import random
 from collections.abc import Callable, Iterable
 
-from foretrace.models.calibration.parameter_search import held_out
+from foretrace.models.calibration.parameter_search import held_out_mask
 
 SEED, SHARE = "foretrace-gpu-1", 0.4
 BYTES = [1 << i for i in range(12, 29)]  # 4 KiB to 256 MiB
@@ -24,7 +24,7 @@ POINTWISE = {
 
 def aside(signature: str) -> bool:
     """Whether a drawn shape is kept from every fit."""
-    return bool(held_out([signature], share=SHARE, seed=SEED)[0])
+    return bool(held_out_mask([signature], share=SHARE, seed=SEED)[0])
 
 
 def drawn(name: str, low: float, high: float, multiple: int = 1) -> Callable[[], int]:

@@ -13,19 +13,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from foretrace.models.calibration.parameter_search import held_out
+from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.models.compute.kernel_work import kernel_work
-from foretrace.models.compute.kernels import Chip
-from foretrace.models.compute.op_database_rows import engine, files, rows
+from foretrace.models.compute.kernels import GpuDatasheet
+from foretrace.models.compute.op_database_rows import (
+    database_files,
+    engine_and_version,
+    measured_rows,
+)
 from foretrace.models.compute.op_shape import OpShape
 
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 SEED = "foretrace-kernels-1"
 MIB = 2**20
 CHIPS = {  # datasheets; the catalog has the same numbers with their documents
-    "a100": Chip(108, 1.41e9, 2.039e12, 40 * MIB),
-    "h100": Chip(132, 1.98e9, 3.35e12, 50 * MIB),
-    "h200": Chip(132, 1.98e9, 4.8e12, 50 * MIB),
+    "a100": GpuDatasheet(108, 1.41e9, 2.039e12, 40 * MIB),
+    "h100": GpuDatasheet(132, 1.98e9, 3.35e12, 50 * MIB),
+    "h200": GpuDatasheet(132, 1.98e9, 4.8e12, 50 * MIB),
 }
 HOPPER = {"bf16": 989.4e12, "fp16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12}
 PEAKS = {
@@ -69,10 +73,10 @@ def _of(gpu: str, most: int) -> Iterator[Group]:
         DATA / "vidur-opdb" / "compute" / gpu,
         DATA / "llm-opdb-nvidia" / "op" / f"{gpu}_sxm",
     )
-    for file in [f for folder in folders if folder.is_dir() for f in files(folder)]:
-        for row in rows(file):
+    for file in [f for folder in folders if folder.is_dir() for f in database_files(folder)]:
+        for row in measured_rows(file):
             if row.shape.dtype in PEAKS[gpu]:
-                found.setdefault((row.shape.family, engine(file)), []).append(row)
+                found.setdefault((row.shape.family, engine_and_version(file)), []).append(row)
     for (family, source), all_rows in sorted(found.items()):
         if (gpu, source, family) in WRONG:
             continue
@@ -97,9 +101,9 @@ def set_aside(family: str, source: str) -> bool:
     """
     folder, _, name = source.partition("/")
     if folder == "vidur":
-        return bool(held_out([name], seed=SEED)[0])
+        return bool(held_out_mask([name], seed=SEED)[0])
     table = {"product": "gemm", "decode attention": "attention", "experts": "moe"}
-    return bool(held_out([f"{table.get(family, family)}/{source}"], seed=SEED)[0])
+    return bool(held_out_mask([f"{table.get(family, family)}/{source}"], seed=SEED)[0])
 
 
 def traces() -> dict[str, bool]:
@@ -108,4 +112,4 @@ def traces() -> dict[str, bool]:
     names = sorted(str(f.relative_to(folder)) for f in folder.rglob("*.json.gz"))
     names = [n for n in names if "/et/" not in n and "_et" not in n]
     names = [n for n in names if "8xV100" not in n or "rank0" in n]
-    return dict(zip(names, held_out(names, share=0.5, seed=SEED).tolist(), strict=True))
+    return dict(zip(names, held_out_mask(names, share=0.5, seed=SEED).tolist(), strict=True))

@@ -26,7 +26,7 @@ from typing import Any
 
 import foretrace
 import numpy as np
-from foretrace.models.calibration.parameter_search import held_out
+from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.traces.formats import kineto, native
 
 MODELS = ("resnet50", "gpt", "ddp-resnet50", "ddp-gpt")
@@ -58,7 +58,7 @@ def typical(facts: Facts, phase: str) -> float:
 
 def choose(found: list[Facts], share: float = ASIDE) -> Facts:
     """The start whose trace shows best what a step takes when nobody traces it."""
-    aside = held_out([f"start{facts['start']}" for facts in found], share=share)
+    aside = held_out_mask([f"start{facts['start']}" for facts in found], share=share)
     kept = [facts for facts, out in zip(found, aside, strict=True) if not out]
     usual = np.mean([np.log(typical(facts, "untraced")) for facts in kept])
     return min(kept, key=lambda facts: abs(np.log(typical(facts, "traced")) - usual))

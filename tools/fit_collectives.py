@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from _nccl import GPUS, LINK, framework, superbench, table, third, unseen
-from foretrace.models.calibration.parameter_search import ROUGH, Errors, fit
+from foretrace.models.calibration.parameter_search import ROUGH, PredictionErrors, fit_parameters
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import PAYLOAD
 
@@ -63,7 +63,7 @@ DATASHEET = Lines([(0, 0, share) for share in PAYLOAD.values()])
 def predict(lines, collective, n, size, link):
     """Seconds: the quickest of the protocols, and the switch's where it has one to itself."""
     rate, ring = LINK[link], ALGORITHMS[collective]["ring"]
-    copied = 1 + lines.copy * ring.received(n) / ring.volume(n)
+    copied = 1 + lines.copy * ring.last_share_received(n) / ring.volume(n)
     ways = [
         launch + closed_form(ring, n, size * copied, step, rate * share)
         for launch, step, share in lines.protocols
@@ -88,13 +88,13 @@ def fitted(link, ranks, start, **search):
     """Fit lines to a link; returns them and the rows they were fitted on."""
     rows = [row for gpu in GPUS[link] for row in table(gpu, ranks)]
     seconds = [r[3] for r in rows]
-    q = fit(lambda q: on_rows(Lines.of(q), rows, link), start, seconds, **search)
+    q = fit_parameters(lambda q: on_rows(Lines.of(q), rows, link), start, seconds, **search)
     return Lines.of(q), rows
 
 
 def told(name, guess, seconds, rows):
     if rows.any():
-        print(f"    {name:34s} {Errors.of(guess[rows], seconds[rows])}")
+        print(f"    {name:34s} {PredictionErrors.of(guess[rows], seconds[rows])}")
 
 
 def judge(curve, models):
@@ -129,7 +129,9 @@ def main():
         for protocol, (launch, step, share) in zip(PAYLOAD, lines.protocols, strict=True):
             us = f"launch {launch * 1e6:7.2f} us  step {step * 1e6:6.3f} us"
             print(f"  {protocol:7s} {us}  share {share:.3f}")
-        print(f"  own rows: {Errors.of(on_rows(lines, rows, link), [r[3] for r in rows])}")
+        print(
+            f"  own rows: {PredictionErrors.of(on_rows(lines, rows, link), [r[3] for r in rows])}"
+        )
         base, _ = fitted(link, (2, 4), ONE_LINE)
         models[link] = {"datasheet": DATASHEET, "one line": base, "fitted": lines}
     models["nvlink5"] = models["nvlink4"]  # nothing of it was fitted
@@ -144,7 +146,7 @@ def forms():
         rows = [row for gpu in GPUS[link] for row in table(gpu, (4,))]
         for name, start in (("no copy", START[:-1]), ("copy", START)):
             lines, _ = fitted(link, (2,), start, search=ROUGH)
-            print(link, name, Errors.of(on_rows(lines, rows, link), [r[3] for r in rows]))
+            print(link, name, PredictionErrors.of(on_rows(lines, rows, link), [r[3] for r in rows]))
 
 
 if __name__ == "__main__":

@@ -23,11 +23,16 @@ from pathlib import Path
 
 import numpy as np
 from _kernels import set_aside
-from foretrace.models.calibration.parameter_search import CLOSE, Errors, fit, held_out
-from foretrace.models.compute.interpolation import MeasuredPoints, logs
-from foretrace.models.compute.matrix_product import Product, tiles_flop
-from foretrace.models.compute.op_database_rows import engine, files
-from foretrace.models.compute.op_database_rows import rows as op_rows
+from foretrace.models.calibration.parameter_search import (
+    CLOSE,
+    PredictionErrors,
+    fit_parameters,
+    held_out_mask,
+)
+from foretrace.models.compute.interpolation import MeasuredPoints, log_sizes
+from foretrace.models.compute.matrix_product import MatrixProduct, tiles_flop
+from foretrace.models.compute.op_database_rows import database_files, engine_and_version
+from foretrace.models.compute.op_database_rows import measured_rows as op_rows
 from foretrace.models.compute.roofline import SCALING, SHORT
 
 DATA = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -56,12 +61,12 @@ def rows(gpu: str, dtype: str) -> dict[str, np.ndarray]:
     )
     table = duckdb.execute(query + " order by m, n, k", [str(path), dtype]).fetchnumpy()
     m, n, k, s = (np.asarray(table[c], float) for c in ("m", "n", "k", "s"))
-    aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
+    aside = held_out_mask([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
     moved = IN_BYTES[dtype] * (m * k + k * n) + 2 * m * n
     flop, scaled, joined = 2 * m * n * k, 0.0 * m, np.log2(np.maximum(k / SHORT, 1))
     if dtype == "fp8":
         sizes = np.stack([m, n, k], axis=1).astype(int).tolist()
-        flop = np.array([tiles_flop(Product(1, *size), PROCESSORS) for size in sizes])
+        flop = np.array([tiles_flop(MatrixProduct(1, *size), PROCESSORS) for size in sizes])
         scaled, joined = SCALING * m * k, 0.0 * m
     return {
         "m": m, "n": n, "k": k, "s": s, "aside": aside, "bytes": moved,
@@ -102,17 +107,19 @@ def main() -> None:
             def guess(q, gpu=gpu, dtype=dtype, near=near, whole=whole):
                 return predict(whole(q), gpu, dtype, near)
 
-            q = whole(fit(guess, shared if first else shared[[0, 2]], near["s"], CLOSE))
+            q = whole(fit_parameters(guess, shared if first else shared[[0, 2]], near["s"], CLOSE))
             shared = q if first else shared
             print(
                 f"{gpu} {dtype}: efficiency {q[0]:.3f}  memory_efficiency {q[1]:.3f}  "
                 f"launch {q[2] * 1e6:.2f} us  exposed {q[3]:.3f}  join {q[4] * 1e6:.3f} us"
             )
-            print(f"  held out, blind:  {Errors.of(blind(gpu, dtype, aside), aside['s'])}")
+            print(
+                f"  held out, blind:  {PredictionErrors.of(blind(gpu, dtype, aside), aside['s'])}"
+            )
             found = predict(q, gpu, dtype, aside)
-            print(f"  held out, fitted: {Errors.of(found, aside['s'])}")
+            print(f"  held out, fitted: {PredictionErrors.of(found, aside['s'])}")
             large = aside["s"] > 20e-6
-            print(f"  of these > 20 us: {Errors.of(found[large], aside['s'][large])}")
+            print(f"  of these > 20 us: {PredictionErrors.of(found[large], aside['s'][large])}")
 
 
 def interpolated() -> None:
@@ -122,9 +129,10 @@ def interpolated() -> None:
         table = MeasuredPoints(
             [(sizes, s) for sizes, s in zip(shapes(near), near["s"].tolist(), strict=True)]
         )
-        guess = table.inside(logs(shapes(aside)))
+        guess = table.interpolate_inside(log_sizes(shapes(aside)))
         known = ~np.isnan(guess)
-        print(f"{gpu}: {known.mean():.1%} answered, {Errors.of(guess[known], aside['s'][known])}")
+        errors = PredictionErrors.of(guess[known], aside["s"][known])
+        print(f"{gpu}: {known.mean():.1%} answered, {errors}")
 
 
 def vidur() -> None:
@@ -135,22 +143,22 @@ def vidur() -> None:
     for gpu in ("a100_sxm", "h100_sxm"):
         near, aside = split(vidur_rows(gpu))
         start = [0.8, 0.8, 3e-6, 0.3, 4e-7]
-        q = fit(lambda q: predict(q, gpu, "bfloat16", near), start, near["s"], CLOSE)  # noqa: B023
+        q = fit_parameters(lambda q: predict(q, gpu, "bfloat16", near), start, near["s"], CLOSE)  # noqa: B023
         found = predict(q, gpu, "bfloat16", aside)
         print(f"{gpu}: {np.array2string(q, precision=3)} from {len(near['s'])} products of Vidur")
-        print(f"  held out: {Errors.of(found, aside['s'])}")
+        print(f"  held out: {PredictionErrors.of(found, aside['s'])}")
 
 
 def vidur_rows(gpu: str) -> dict[str, np.ndarray]:
     """As ``rows``, of Vidur's products; the median of those of one shape."""
     found: dict[tuple[float, ...], list[float]] = {}
-    for file in files(DATA / "vidur-opdb" / "compute" / gpu.partition("_")[0], "product"):
+    for file in database_files(DATA / "vidur-opdb" / "compute" / gpu.partition("_")[0], "product"):
         for row in op_rows(file):
-            if row.shape.family == "product" and not set_aside("product", engine(file)):
+            if row.shape.family == "product" and not set_aside("product", engine_and_version(file)):
                 found.setdefault(row.shape.axes[1:], []).append(row.seconds)
     m, n, k = np.array(list(found)).T
     s = np.array([np.median(times) for times in found.values()])
-    aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)])
+    aside = held_out_mask([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)])
     flop, moved = 2 * m * n * k, 2 * (m * k + k * n + m * n)
     return {
         "m": m, "n": n, "k": k, "s": s, "aside": aside, "bytes": moved, "product": flop,

@@ -19,7 +19,11 @@ import csv
 from pathlib import Path
 
 import numpy as np
-from foretrace.models.calibration.parameter_search import Errors, fit, held_out
+from foretrace.models.calibration.parameter_search import (
+    PredictionErrors,
+    fit_parameters,
+    held_out_mask,
+)
 
 DATA = Path(__file__).parents[1] / "traces" / "data"
 CACHE = 32 * 2**20  # L3 of the core's complex, as lscpu has it
@@ -37,7 +41,7 @@ def read(what, keys, middle=np.median):
     for repeats in found.values():
         spent = float(middle([float(r["duration_ns"]) for r in repeats]))
         rows.append({**repeats[0], "duration_ns": spent})
-    return rows, held_out([f"{what}:start{r['start']}" for r in rows])
+    return rows, held_out_mask([f"{what}:start{r['start']}" for r in rows])
 
 
 def column(rows, name):
@@ -57,10 +61,10 @@ def gloo(q, size):
 
 def report(aside, predicted, seconds, names):
     """Print the error on what was held out, and by kind of op."""
-    print(f"  held out: {Errors.of(predicted[aside], seconds[aside])}")
+    print(f"  held out: {PredictionErrors.of(predicted[aside], seconds[aside])}")
     for name in dict.fromkeys(names):
         at = aside & (np.array(names) == name)
-        print(f"    {name:16s} {Errors.of(predicted[at], seconds[at])}")
+        print(f"    {name:16s} {PredictionErrors.of(predicted[at], seconds[at])}")
 
 
 def starts(rows, aside):
@@ -72,7 +76,7 @@ def fit_core():
     flop, moved = column(rows, "flop"), column(rows, "bytes")
     seconds, near = column(rows, "duration_ns") * 1e-9, ~aside
     begin = (1e11, 3e10, 1e11, 1e-6)
-    q = fit(lambda q: core(q, flop[near], moved[near]), begin, seconds[near])
+    q = fit_parameters(lambda q: core(q, flop[near], moved[near]), begin, seconds[near])
     told = f"memory {q[1] / 1e9:.1f} GB/s  cache {q[2] / 1e9:.1f} GB/s  launch {q[3] * 1e6:.2f} us"
     print(f"core, held out {starts(rows, aside)}: peak {q[0] / 1e9:.1f} Gflop/s  {told}")
     report(aside, core(q, flop, moved), seconds, [r["op"] for r in rows])
@@ -81,7 +85,7 @@ def fit_core():
 def fit_gloo():
     rows, aside = read("all-reduce", ("bytes",), np.mean)
     size, seconds, near = column(rows, "bytes"), column(rows, "duration_ns") * 1e-9, ~aside
-    q = fit(lambda q: gloo(q, size[near]), (1e-3, 1e9), seconds[near])
+    q = fit_parameters(lambda q: gloo(q, size[near]), (1e-3, 1e9), seconds[near])
     told = f"step {q[0] * 1e3:.3f} ms  rate {q[1] / 1e9:.3f} GB/s"
     print(f"gloo, held out {starts(rows, aside)}: {told}")
     report(aside, gloo(q, size), seconds, [r["bytes"] for r in rows])

@@ -54,7 +54,7 @@ EACH = 400  # rows of a group in a fit
 
 
 def seconds(family: KernelFamily, g: Group) -> np.ndarray:
-    return family.parts(g.work, CHIPS[g.gpu], g.peak).sum(axis=0)
+    return family.time_parts(g.work, CHIPS[g.gpu], g.peak).sum(axis=0)
 
 
 def fitted(name: str, some: list[Group]) -> KernelFamily:
@@ -90,7 +90,7 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
 
 def errors(family: KernelFamily, g: Group) -> tuple[np.ndarray, np.ndarray]:
     """(n,) ln(measured / predicted), and the number of each row's regime."""
-    parts = family.parts(g.work, CHIPS[g.gpu], g.peak)
+    parts = family.time_parts(g.work, CHIPS[g.gpu], g.peak)
     return np.log(g.seconds / parts.sum(axis=0)), parts.argmax(axis=0)
 
 
@@ -539,7 +539,9 @@ def once(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:
 def write(made: dict[str, dict[str, KernelFamily]]) -> None:
     OURS.mkdir(exist_ok=True)
     for gpu, families in made.items():
-        lines = ",\n".join(f'    "{n}": {json.dumps(f.plain())}' for n, f in families.items())
+        lines = ",\n".join(
+            f'    "{n}": {json.dumps(f.as_plain_data())}' for n, f in families.items()
+        )
         text = f'{{\n  "form": "{FORM}",\n  "families": {{\n{lines}\n  }}\n}}\n'
         (OURS / f"{NAMES.get(gpu, gpu)}.json").write_text(text)
 

@@ -24,8 +24,12 @@ from _kernels import CHIPS, DATA, PEAKS, WRONG, Group, set_aside
 from fit_kernels import CONSTANTS, FITTED_ON, NAMES, base, fitted, text
 from foretrace.models.compute.carried import WAYS
 from foretrace.models.compute.kernel_work import kernel_work
-from foretrace.models.compute.kernels import REGIMES, KernelFamily, load
-from foretrace.models.compute.op_database_rows import engine, files, rows
+from foretrace.models.compute.kernels import REGIMES, KernelFamily, load_families
+from foretrace.models.compute.op_database_rows import (
+    database_files,
+    engine_and_version,
+    measured_rows,
+)
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.sim.doubt import QUANTILES
 from foretrace.sim.ops import Ops
@@ -48,10 +52,10 @@ def measured(gpu: str) -> Measured:
     """Seconds of every shape by family and source; of one measured twice, the last."""
     found: Measured = {}
     for folder in (f"vidur-opdb/compute/{gpu}", f"llm-opdb-nvidia/op/{gpu}_sxm"):
-        for file in files(DATA / folder) if (DATA / folder).is_dir() else ():
-            for row in rows(file):
-                if (gpu, engine(file), row.shape.family) not in WRONG:
-                    known = found.setdefault((row.shape.family, engine(file)), {})
+        for file in database_files(DATA / folder) if (DATA / folder).is_dir() else ():
+            for row in measured_rows(file):
+                if (gpu, engine_and_version(file), row.shape.family) not in WRONG:
+                    known = found.setdefault((row.shape.family, engine_and_version(file)), {})
                     known[row.shape] = row.seconds
     return found
 
@@ -106,7 +110,7 @@ def modelled(g: Group) -> np.ndarray | None:
     if g.family == "product":
         return None if g.source == FITTED_ON[g.gpu] else products(g).sum(axis=0)
     family = unseen(g.gpu, g.family, g.source)
-    return None if family is None else family.parts(g.work, CHIPS[g.gpu], g.peak).sum(axis=0)
+    return None if family is None else family.time_parts(g.work, CHIPS[g.gpu], g.peak).sum(axis=0)
 
 
 def products(g: Group) -> np.ndarray:
@@ -122,8 +126,8 @@ def regimes(g: Group) -> np.ndarray:
     """(n,) number of each row's regime, as the catalog's constants tell it."""
     if g.family == "product":
         return products(g).argmax(axis=0)
-    known = load(NAMES[g.gpu])[g.family]
-    return known.parts(g.work, CHIPS[g.gpu], g.peak).argmax(axis=0)
+    known = load_families(NAMES[g.gpu])[g.family]
+    return known.time_parts(g.work, CHIPS[g.gpu], g.peak).argmax(axis=0)
 
 
 def sheet(g: Group) -> np.ndarray:

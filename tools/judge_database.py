@@ -12,9 +12,13 @@ from pathlib import Path
 
 import numpy as np
 from _kernels import DATA
-from foretrace.models.calibration.parameter_search import held_out
+from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.models.compute.op_database import OpDatabase
-from foretrace.models.compute.op_database_rows import engine, files, rows
+from foretrace.models.compute.op_database_rows import (
+    database_files,
+    engine_and_version,
+    measured_rows,
+)
 
 FOLDERS = ("llm-opdb-nvidia/op/h100_sxm", "vidur-opdb/compute/a100")
 LEVELS = (np.arange(10) + 0.5) / 10
@@ -24,10 +28,10 @@ MOST = 60  # rows that are asked of each table
 def wrong(file: Path) -> dict[str, list[tuple[float, float]]]:
     """By family, (measured, interpolated) of rows that were taken out."""
     measured: dict = {}
-    for row in rows(file):
+    for row in measured_rows(file):
         measured.setdefault(row.shape, []).append(row.seconds)
     shapes = list(measured)
-    aside = held_out([str(tuple(s)) for s in shapes], share=0.1, seed="between")
+    aside = held_out_mask([str(tuple(s)) for s in shapes], share=0.1, seed="between")
     kept = {
         s: float(np.median(measured[s])) for s, out in zip(shapes, aside, strict=True) if not out
     }
@@ -42,10 +46,10 @@ def wrong(file: Path) -> dict[str, list[tuple[float, float]]]:
 def main() -> None:
     pooled: dict[str, list[tuple[float, float]]] = {}
     for folder in FOLDERS:
-        for file in files(DATA / folder):
+        for file in database_files(DATA / folder):
             for family, some in wrong(file).items():
                 pooled.setdefault(family, []).extend(some)
-                print(f"{engine(file):22s}{family}: {len(some)} asked", flush=True)
+                print(f"{engine_and_version(file):22s}{family}: {len(some)} asked", flush=True)
     for family, some in pooled.items():
         truth, answer = np.array(some).T
         known = np.isfinite(answer)

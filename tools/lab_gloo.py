@@ -17,7 +17,7 @@ from _lab import Score, mape, measured, parts, table
 from foretrace.hil.lab.campaign_recording import bundled_recording
 from foretrace.hil.sample import Sample
 from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.gloo import Lan, all_reduces
+from foretrace.models.network.gloo import Lan, all_reduce_end_times
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
 from foretrace.sim.graph import Builder, Member
@@ -78,7 +78,7 @@ def messages(op: Op, came: Came, message: float) -> float:
     """Seconds from the last rank's begin to the last rank's end, less the computing."""
     lan = Lan(len(came), PORT, WIRE, message)
     calls = [row[1:] for row in came] if op.buckets else came
-    end = max(max(row) for row in all_reduces(lan, op.size, calls))
+    end = max(max(row) for row in all_reduce_end_times(lan, op.size, calls))
     rest = op.update + SLACK if op.buckets else 0.0
     return end + rest - max(row[0] for row in came) - op.computing
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from _kernels import DATA, traces
 from fit_kernels import LEVELLED, machine
-from foretrace.models.compute.carried import Carried, GpuModel, by_peaks, family_of
+from foretrace.models.compute.carried import Carried, GpuModel, family_of, peak_rate_time_ratio
 from foretrace.models.compute.chain import Chain
 from foretrace.scenarios.config.settings import backend_settings_model
 from foretrace.scenarios.studies.trace_answers import catalog_gpu
@@ -159,7 +159,7 @@ def line(chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: floa
     some = ops.part(np.flatnonzero(known))
     seconds[known] = chain.timing(some).fixed
     ratio = np.ones(len(ops))
-    ratio[known] = by_peaks(a, b, some)
+    ratio[known] = peak_rate_time_ratio(a, b, some)
     share = ops.duration[known].sum() / ops.duration.sum()
     sums = seconds.sum(), ops.duration.sum(), (ops.duration * np.nan_to_num(ratio, nan=1.0)).sum()
     return f"{share:9.1%}" + "".join(f"{s * per / truth.duration.sum() - 1:+9.1%}" for s in sums)

@@ -31,13 +31,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from foretrace.models.calibration.parameter_search import fit
+from foretrace.models.calibration.parameter_search import fit_parameters
 from foretrace.models.compute.jitter import BAR
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants import build_variant
 from foretrace.traces.step_times import read
-from foretrace.traces.transform.data_parallel import buckets
+from foretrace.traces.transform.data_parallel import bucket_ends
 
 DATA = Path(__file__).parent.parent / "traces" / "data"
 SCENARIO = """
@@ -183,7 +183,7 @@ def core(table: str) -> tuple[float, float]:
 
 def _line(found: dict[int, list[float]]) -> tuple[float, float]:
     size, seconds = np.array(list(found)), np.array([np.mean(x) for x in found.values()])
-    each, rate = fit(lambda q: q[0] + size / q[1], (1e-3, 1e9), seconds)
+    each, rate = fit_parameters(lambda q: q[0] + size / q[1], (1e-3, 1e9), seconds)
     return float(each), float(rate)
 
 
@@ -223,7 +223,7 @@ def bucket_sizes(variant: Variant) -> tuple[float, ...]:
 
     found = gradients(open_trace(f"foretrace:{variant.one}"))
     size = found.bytes[found.step == found.step[0]]
-    ends = [0, *buckets(size, variant.bucket * 2**20)]
+    ends = [0, *bucket_ends(size, variant.bucket * 2**20)]
     return tuple(float(size[a:b].sum()) for a, b in pairwise(ends))
 
 

@@ -24,7 +24,12 @@ from typing import NamedTuple
 
 import numpy as np
 from _ops import Rows, measured, rows
-from foretrace.models.calibration.parameter_search import ROUGH, Errors, fit, held_out
+from foretrace.models.calibration.parameter_search import (
+    ROUGH,
+    PredictionErrors,
+    fit_parameters,
+    held_out_mask,
+)
 from foretrace.models.compute.roofline import Roofline
 from foretrace.sim.ops import Ops
 
@@ -142,7 +147,7 @@ def fitted(gpu: str, of: Asked, took: np.ndarray) -> np.ndarray:
     """Constants of a family on a GPU, from a sample of its rows."""
     at = np.random.default_rng(0).permutation(len(took))[:SAMPLE]
     some = only(of, at)
-    return fit(lambda q: seconds(gpu, q, some), START, took[at], ROUGH)
+    return fit_parameters(lambda q: seconds(gpu, q, some), START, took[at], ROUGH)
 
 
 def moved(q: np.ndarray, source: str, target: str, family: str) -> np.ndarray:
@@ -180,13 +185,13 @@ def compare(family: str, source: str, target: str, looked: bool) -> None:
         "blind": seconds(target, there, of) * kept,
         "with 20": seconds(target, known, of) * kept,
     }
-    here = held_out([str(s) for s in shape.tolist()], share=0.1, seed="looked") == looked
+    here = held_out_mask([str(s) for s in shape.tolist()], share=0.1, seed="looked") == looked
     print(f"{family}, {source} to {target}: {np.array2string(q, precision=3)}")
     print(f"{'':26s}{'rows':>7s}" + "".join(f"{name:>18s}" for name in guesses))
     for name, regime in regimes(target, of, truth).items():
         rest = here & regime & ~given
         if rest.sum() >= FEWEST:
-            errors = [Errors.of(g[rest], truth[rest]) for g in guesses.values()]
+            errors = [PredictionErrors.of(g[rest], truth[rest]) for g in guesses.values()]
             line = "".join(f"{e.median:9.1%} {e.bias:+7.1%} " for e in errors)
             print(f"  {name:24s}{rest.sum():7d}{line}")
 
@@ -206,7 +211,7 @@ def regimes(target: str, of: Asked, truth: np.ndarray) -> dict[str, np.ndarray]:
 
 def refitted(gpu: str, q: np.ndarray, of: Asked, took: np.ndarray) -> np.ndarray:
     """The shares of both roofs and the launch, from few measured ops."""
-    found = fit(lambda p: seconds(gpu, np.array([*p, *q[3:]]), of), q[:3], took, ROUGH)
+    found = fit_parameters(lambda p: seconds(gpu, np.array([*p, *q[3:]]), of), q[:3], took, ROUGH)
     return np.array([*found, *q[3:]])
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from foretrace.models.compute.student_t import quantile
+from foretrace.models.compute.student_t import student_t_quantile
 from foretrace.sim.units import quantity
 
 CATALOG = Path(__file__).parents[1] / "models" / "catalog"
@@ -41,7 +41,7 @@ def bounds(logs: list[float], centred: bool) -> tuple[float, float, int]:
     n = len(logs)
     mean = 0.0 if centred else float(np.mean(logs))
     deviation = float(np.sqrt(np.sum((np.array(logs) - mean) ** 2) / (n - 1 + centred)))
-    alone = float(quantile(n - 1 + centred, [0.95])[0])
+    alone = float(student_t_quantile(n - 1 + centred, [0.95])[0])
     t = alone * deviation * float(np.sqrt(1 if centred else 1 + 1 / n))
     return round(mean - t, 2), round(mean + t, 2), n
 

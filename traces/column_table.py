@@ -42,7 +42,7 @@ class ColumnTable:
                 f"{kind} have no column {sorted(unknown)}; they have {list(TABLES[kind])}"
             )
         n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=0)
-        return cls(kind, {k: _column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
+        return cls(kind, {k: _filled_column(c, columns.get(k), n) for k, c in TABLES[kind].items()})
 
     @staticmethod
     def gather(tables: Sequence[ColumnTable]) -> ColumnTable:
@@ -75,6 +75,6 @@ class ColumnTable:
         return dict(self._columns)
 
 
-def _column(column: EventColumn, values: ArrayLike | None, n: int) -> NDArray[Any]:
+def _filled_column(column: EventColumn, values: ArrayLike | None, n: int) -> NDArray[Any]:
     array = np.asarray(column.absent if values is None else values, column.dtype)
     return np.ascontiguousarray(np.broadcast_to(array, (n,)))

@@ -76,7 +76,7 @@ def read(folders: Iterable[Path]) -> StepTimes:
     """
     times: dict[str, dict[int, list[float]]] = {}
     for folder in folders:
-        for start, rank, phase, seconds in _rows(folder):
+        for start, rank, phase, seconds in _recorded_steps(folder):
             if phase == UNTRACED:
                 times.setdefault(start, {}).setdefault(rank, []).append(seconds)
         if not times:
@@ -84,7 +84,7 @@ def read(folders: Iterable[Path]) -> StepTimes:
     return StepTimes(tuple(_mean_over_ranks(ranks) for ranks in times.values()))
 
 
-def _rows(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
+def _recorded_steps(folder: Path) -> Iterator[tuple[str, int, str, Seconds]]:
     """(start, rank, phase, duration) of every step in a folder."""
     table = folder / TABLE
     files = [table] if table.is_file() else sorted(folder.glob(TABLES))

@@ -46,7 +46,7 @@ class Trace(RecordedEvents):
         TraceError
             The trace does not hold what is needed; the message names file and event.
         """
-        return dependencies.graph(
+        return dependencies.infer_graph(
             self,
             missing_ranks=missing_ranks,
             serialise=serialise,

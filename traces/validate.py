@@ -32,7 +32,7 @@ def refuse_damaged(trace: RecordedEvents, place: str) -> None:
     Traceback (most recent call last):
     foretrace.sim.errors.TraceError: t: events: row 1: name is 7, not within -1 to 0; the trace ...
     """
-    for table, column, low, high in _bounds(trace):
+    for table, column, low, high in _column_bounds(trace):
         values = getattr(trace, table)[column]
         wrong = np.flatnonzero((values < low) | (values > high))
         if len(wrong):
@@ -43,7 +43,7 @@ def refuse_damaged(trace: RecordedEvents, place: str) -> None:
     _refuse_ranks(trace, place)
 
 
-def _bounds(trace: RecordedEvents) -> Iterator[tuple[str, str, int, int]]:
+def _column_bounds(trace: RecordedEvents) -> Iterator[tuple[str, str, int, int]]:
     """(table, column, least, largest) of every column of bounded numbers."""
     yield "events", "track", 0, len(trace.tracks) - 1
     yield "events", "kind", 0, max(Event)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...sim.errors import BackendError
-from .held_out_errors import Judged
-from .held_out_rows import Rows
-from .identifiability import Fitted, Model, Parameter, identify
+from .held_out_errors import HeldOutErrors
+from .held_out_rows import CalibrationRows
+from .identifiability import FittedParameter, Model, Parameter, identify_parameters
 from .model_selection import GROUPS_A_PARAMETER
 from .nearest_rows import model_free_predictions
-from .parameter_search import SEED, SHARE, Errors
+from .parameter_search import SEED, SHARE, PredictionErrors
 
 TOLD = 3.0  # a parameter is known if the ends of its interval are within this factor
 DRAWS = 60
@@ -39,16 +39,16 @@ class Calibration:
     judged, once : errors of the held-out rows, and of those scored once, with their groups
     """
 
-    parameters: tuple[Fitted, ...]
+    parameters: tuple[FittedParameter, ...]
     groups: tuple[int, int, int]
-    fitted: Errors
-    blind: Errors
-    held: Errors
-    interpolated: Errors
-    nearest: Errors
-    final: Errors | None
-    judged: Judged
-    once: Judged
+    fitted: PredictionErrors
+    blind: PredictionErrors
+    held: PredictionErrors
+    interpolated: PredictionErrors
+    nearest: PredictionErrors
+    final: PredictionErrors | None
+    judged: HeldOutErrors
+    once: HeldOutErrors
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class Calibration:
 def calibrate(
     model: Model,
     parameters: Sequence[Parameter],
-    rows: Rows,
+    rows: CalibrationRows,
     *,
     share: float = SHARE,
     seed: str = SEED,
@@ -93,7 +93,7 @@ def calibrate(
     ...     signatures=[f"copy:h2h uint8[{2**k}]" for k in range(30)])
     >>> def line(p, ops):
     ...     return p["latency"] + ops.bytes / p["bandwidth"]
-    >>> rows = Rows(ops, line({"latency": 2e-6, "bandwidth": 1e9}, ops),
+    >>> rows = CalibrationRows(ops, line({"latency": 2e-6, "bandwidth": 1e9}, ops),
     ...     tuple(map(str, range(30))), ops.bytes)
     >>> found = calibrate(line, [Parameter("latency", 1e-6), Parameter("bandwidth", 3e9)], rows,
     ...     draws=5)
@@ -102,32 +102,32 @@ def calibrate(
     >>> found.held.worst < 0.001 < found.blind.median
     True
     """
-    held_mask, final = rows.split(share, seed)
+    held_mask, final = rows.held_out_masks(share, seed)
     fitted_rows = rows.take(np.flatnonzero(~held_mask & ~final))
     held_rows, final_rows = rows.take(np.flatnonzero(held_mask)), rows.take(np.flatnonzero(final))
     counts = (len(set(fitted_rows.groups)), len(set(held_rows.groups)), len(set(final_rows.groups)))
-    _check_groups(parameters, counts)
-    values, intervals = identify(model, parameters, fitted_rows, draws, seed, told)
+    _check_group_counts(parameters, counts)
+    values, intervals = identify_parameters(model, parameters, fitted_rows, draws, seed, told)
     before = {p.name: p.value for p in parameters}
 
-    def errors(of: dict[str, float], on: Rows) -> Errors:
-        return Errors.of(model(of, on.ops), on.seconds)
+    def errors(of: dict[str, float], on: CalibrationRows) -> PredictionErrors:
+        return PredictionErrors.of(model(of, on.ops), on.seconds)
 
     between, closest = model_free_predictions(fitted_rows, held_rows.ops)
     return Calibration(
-        tuple(Fitted(n, before[n], values[n], intervals.get(n)) for n in before),
+        tuple(FittedParameter(n, before[n], values[n], intervals.get(n)) for n in before),
         counts,
         errors(values, fitted_rows),
         errors(before, held_rows),
         errors(values, held_rows),
-        Errors.of(between, held_rows.seconds),
-        Errors.of(closest, held_rows.seconds),
+        PredictionErrors.of(between, held_rows.seconds),
+        PredictionErrors.of(closest, held_rows.seconds),
         errors(values, final_rows) if len(final_rows.groups) else None,
-        *(Judged.of(model(values, on.ops), on) for on in (held_rows, final_rows)),
+        *(HeldOutErrors.of(model(values, on.ops), on) for on in (held_rows, final_rows)),
     )
 
 
-def _check_groups(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
+def _check_group_counts(parameters: Sequence[Parameter], counts: tuple[int, int, int]) -> None:
     """Refuse fewer than five fitted groups per parameter, and no held-out group.
 
     Parameters

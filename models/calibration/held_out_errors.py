@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .held_out_rows import Rows
+from .held_out_rows import CalibrationRows
 from .parameter_search import SEED
 
 LEVEL = 0.9
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Judged:
+class HeldOutErrors:
     """Prediction errors of held-out rows.
 
     Parameters
@@ -36,18 +36,18 @@ class Judged:
     spread: float = np.nan
 
     @classmethod
-    def of(cls, predicted: Floats, rows: Rows) -> Judged:
+    def of(cls, predicted: Floats, rows: CalibrationRows) -> HeldOutErrors:
         """Errors of predicted against measured seconds, row by row.
 
         >>> from foretrace.sim.ops import Ops
-        >>> rows = Rows(Ops.of(bytes=[1, 2]), np.array([1.0, 2.0]), ("a", "b"))
+        >>> rows = CalibrationRows(Ops.of(bytes=[1, 2]), np.array([1.0, 2.0]), ("a", "b"))
         >>> round(Judged.of(np.array([1.1, 1.8]), rows).median, 3)
         0.1
         """
-        return cls(np.asarray(predicted / rows.seconds - 1), rows.groups, spread(rows))
+        return cls(np.asarray(predicted / rows.seconds - 1), rows.groups, start_spread(rows))
 
     @classmethod
-    def together(cls, parts: Sequence[Judged]) -> Judged:
+    def pooled(cls, parts: Sequence[HeldOutErrors]) -> HeldOutErrors:
         """Errors of several parts together, their groups kept apart; spread averaged by rows."""
         errors = np.concatenate([*(p.errors for p in parts), np.empty(0)])
         groups = tuple(f"{i}:{g}" for i, p in enumerate(parts) for g in p.groups)
@@ -64,8 +64,8 @@ class Judged:
     def interval(self) -> tuple[float, float] | None:
         """90 % bootstrap interval of the median, groups resampled; None for a single group.
 
-        >>> sure = Judged(np.array([0.1, 0.1, 0.1]), ("a", "b", "c"))
-        >>> sure.interval, Judged(np.array([0.1]), ("a",)).interval
+        >>> sure = HeldOutErrors(np.array([0.1, 0.1, 0.1]), ("a", "b", "c"))
+        >>> sure.interval, HeldOutErrors(np.array([0.1]), ("a",)).interval
         ((0.1, 0.1), None)
         """
         names, group = np.unique(self.groups, return_inverse=True)
@@ -81,12 +81,12 @@ class Judged:
         return float(low), float(high)
 
 
-def spread(rows: Rows) -> float:
+def start_spread(rows: CalibrationRows) -> float:
     """A/A: relative difference of odd and even starts, median over ops; NaN for single starts.
 
     >>> from foretrace.sim.ops import Ops
     >>> ops = Ops.of(signature=[0, 0], signatures=("host:idle",))
-    >>> round(spread(Rows(ops, np.array([1.0, 1.04]), ("a", "a"))), 3)
+    >>> round(start_spread(CalibrationRows(ops, np.array([1.0, 1.04]), ("a", "a"))), 3)
     0.04
     """
     spreads = []

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Ops
-from .parameter_search import SEED, SHARE, held_out
+from .parameter_search import SEED, SHARE, held_out_mask
 
 FINAL = 0.15  # share of the groups that is scored once, where there are
 MANY = 20
@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Rows:
+class CalibrationRows:
     """Measured rows with their groups.
 
     Parameters
@@ -35,24 +35,25 @@ class Rows:
     groups: tuple[str, ...]
     size: Floats = field(default_factory=lambda: np.empty(0))
 
-    def take(self, rows: NDArray[np.int64]) -> Rows:
+    def take(self, rows: NDArray[np.int64]) -> CalibrationRows:
         """Rows of these indices."""
         groups = tuple(self.groups[i] for i in rows.tolist())
-        return Rows(self.ops.take(rows), self.seconds[rows], groups)
+        return CalibrationRows(self.ops.take(rows), self.seconds[rows], groups)
 
-    def fitted(self, share: float = SHARE, seed: str = SEED) -> Rows:
+    def rows_to_fit(self, share: float = SHARE, seed: str = SEED) -> CalibrationRows:
         """Rows to fit: neither held out nor in the final test."""
-        aside, final = self.split(share, seed)
+        aside, final = self.held_out_masks(share, seed)
         return self.take(np.flatnonzero(~aside & ~final))
 
-    def split(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
+    def held_out_masks(self, share: float = SHARE, seed: str = SEED) -> tuple[Bools, Bools]:
         """Masks of held-out and of final test rows, by hashes of their groups' names.
 
         Examples
         --------
-        >>> rows = Rows(Ops.of(bytes=range(1, 41)), np.ones(40), tuple(map(str, range(40))),
-        ...     np.arange(40.0))
-        >>> aside, final = rows.split()
+        >>> groups = tuple(map(str, range(40)))
+        >>> rows = CalibrationRows(
+        ...     Ops.of(bytes=range(1, 41)), np.ones(40), groups, np.arange(40.0))
+        >>> aside, final = rows.held_out_masks()
         >>> int(aside.sum()), int(final.sum()), bool(aside[39]), bool((aside & final).any())
         (13, 7, True, False)
         """
@@ -61,5 +62,5 @@ class Rows:
             largest = self.groups[int(np.argmax(self.size))]
             last = np.array([g == largest for g in self.groups])
         share_once = FINAL if len(set(self.groups)) >= MANY else 0.0
-        final = held_out(self.groups, share=share_once, seed=f"{seed}:final") & ~last
-        return (held_out(self.groups, share=share, seed=seed) | last) & ~final, final
+        final = held_out_mask(self.groups, share=share_once, seed=f"{seed}:final") & ~last
+        return (held_out_mask(self.groups, share=share, seed=seed) | last) & ~final, final

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.ops import Ops
-from .held_out_rows import Rows
-from .parameter_search import CLOSE, FINE, Errors, ParameterSearch, fit
+from .held_out_rows import CalibrationRows
+from .parameter_search import CLOSE, FINE, ParameterSearch, PredictionErrors, fit_parameters
 
 AS_GOOD = 0.02  # relative, of a loss
 ASIDE = 0.7  # of a logarithm: where refits start from, around the fitted values
@@ -42,7 +42,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedParameter:
     """Fitted parameter.
 
     Parameters
@@ -63,10 +63,10 @@ class Fitted:
         return self.interval is None
 
 
-def identify(
+def identify_parameters(
     model: Model,
     parameters: Sequence[Parameter],
-    rows_fitted: Rows,
+    rows_fitted: CalibrationRows,
     draws: int,
     seed: str,
     most: float,
@@ -94,7 +94,7 @@ def best_values(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
-    rows_fitted: Rows,
+    rows_fitted: CalibrationRows,
     start: Sequence[float],
     search: ParameterSearch = FINE,
 ) -> list[float]:
@@ -104,21 +104,21 @@ def best_values(
     def predict(values: Floats) -> Floats:
         return model(fixed | dict(zip(names, values.tolist(), strict=True)), rows_fitted.ops)
 
-    return [float(v) for v in fit(predict, start, rows_fitted.seconds, search)]
+    return [float(v) for v in fit_parameters(predict, start, rows_fitted.seconds, search)]
 
 
 def _fit_from_starts(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
-    rows_fitted: Rows,
+    rows_fitted: CalibrationRows,
     starts: Sequence[Sequence[float]],
 ) -> list[float]:
     """Fit from several starts; the first whose loss is within 2 % of the best."""
     candidates = [best_values(model, free, fixed, rows_fitted, start, CLOSE) for start in starts]
     names = [p.name for p in free]
     losses = [
-        Errors.of(
+        PredictionErrors.of(
             model(fixed | dict(zip(names, values, strict=True)), rows_fitted.ops),
             rows_fitted.seconds,
         ).log
@@ -132,7 +132,7 @@ def _bootstrap_intervals(
     model: Model,
     free: Sequence[Parameter],
     fixed: dict[str, float],
-    rows_fitted: Rows,
+    rows_fitted: CalibrationRows,
     values: Sequence[float],
     draws: int,
     seed: str,

@@ -8,7 +8,7 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from .held_out_rows import Rows
+from .held_out_rows import CalibrationRows
 from .identifiability import Model, Parameter, best_values
 from .parameter_search import ROUGH, SEED, SHARE
 
@@ -20,7 +20,7 @@ FOLDS = 5
 def select_parameters(
     model: Model,
     choices: Sequence[Sequence[Parameter]],
-    rows: Rows,
+    rows: CalibrationRows,
     *,
     share: float = SHARE,
     seed: str = SEED,
@@ -35,14 +35,14 @@ def select_parameters(
     >>> from foretrace.sim.ops import Ops
     >>> size = 2.0 ** np.arange(40)
     >>> ops = Ops.of(bytes=size)
-    >>> rows = Rows(ops, size / 1e9, tuple(map(str, range(40))))
+    >>> rows = CalibrationRows(ops, size / 1e9, tuple(map(str, range(40))))
     >>> def line(p, ops):
     ...     return 1e-12 + p.get("start", 0) + ops.bytes * p.get("cost", 0)
     >>> start, cost = Parameter("start", 0.0), Parameter("cost", 0.0, 3e-9)
     >>> [p.name for p in select_parameters(line, [[start], [cost], [start, cost]], rows)]
     ['cost']
     """
-    rows_fitted = rows.fitted(share, seed)
+    rows_fitted = rows.rows_to_fit(share, seed)
     room = len(set(rows_fitted.groups)) // GROUPS_A_PARAMETER
     chosen: list[Parameter] = []
     least = np.inf
@@ -55,7 +55,7 @@ def select_parameters(
 
 
 def cross_validated_error(
-    model: Model, parameters: Sequence[Parameter], rows: Rows, seed: str = SEED
+    model: Model, parameters: Sequence[Parameter], rows: CalibrationRows, seed: str = SEED
 ) -> float:
     """Mean absolute log error in five-fold cross-validation over groups.
 
@@ -63,7 +63,7 @@ def cross_validated_error(
     --------
     >>> from foretrace.sim.ops import Ops
     >>> ops = Ops.of(bytes=2.0 ** np.arange(20))
-    >>> rows = Rows(ops, ops.bytes / 1e9, tuple(map(str, range(20))))
+    >>> rows = CalibrationRows(ops, ops.bytes / 1e9, tuple(map(str, range(20))))
     >>> model = lambda p, ops: ops.bytes / p["rate"]
     >>> round(cross_validated_error(model, [Parameter("rate", 3e9)], rows), 2)
     0.0

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ..compute.table import MeasuredTable
-from .held_out_rows import Rows
+from .held_out_rows import CalibrationRows
 
 Floats = NDArray[np.float64]
 
 
-def model_free_predictions(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
+def model_free_predictions(near: CalibrationRows, ops: Ops) -> tuple[Floats, Floats]:
     """Seconds of ops by interpolation between measured rows, and by the nearest of them.
 
     Outside the measured sizes interpolation falls back to the nearest row.  Distance is in
@@ -23,14 +23,14 @@ def model_free_predictions(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
     --------
     >>> texts = ("copy:h2h uint8[10]", "copy:h2h uint8[1000]")
     >>> ops = Ops.of(bytes=[10, 1000], signature=[0, 1], signatures=texts)
-    >>> rows = Rows(ops, np.array([1.0, 100.0]), ("a", "b"))
+    >>> rows = CalibrationRows(ops, np.array([1.0, 100.0]), ("a", "b"))
     >>> asked = Ops.of(bytes=[90], signature=0, signatures=("copy:h2h uint8[90]",))
     >>> [x.round(2).tolist() for x in model_free_predictions(rows, asked)]
     [[9.0], [1.0]]
     """
     texts = [near.ops.signature_text(i) for i in range(len(near.ops))]
     table = MeasuredTable.of(texts, near.seconds.tolist())
-    here, there = _features(near.ops), _features(ops)
+    here, there = _log_flop_and_bytes(near.ops), _log_flop_and_bytes(ops)
     names = np.array([t.partition(" ")[0] for t in texts])
     closest, between = np.empty(len(ops)), np.empty(len(ops))
     for i in range(len(ops)):
@@ -45,7 +45,7 @@ def model_free_predictions(near: Rows, ops: Ops) -> tuple[Floats, Floats]:
     return between, closest
 
 
-def _features(ops: Ops) -> Floats:
+def _log_flop_and_bytes(ops: Ops) -> Floats:
     """(n, 2) logarithms of flop and bytes; what is unknown counts as 1."""
     both = np.stack([np.nan_to_num(ops.flop, nan=1.0), np.nan_to_num(ops.bytes, nan=1.0)], axis=1)
     return np.asarray(np.log(np.maximum(both, 1.0)))

@@ -21,12 +21,14 @@ FARTHEST = 16.0  # of a logarithm: what no data tell runs off no farther than th
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-def held_out(groups: Sequence[str], *, share: float = SHARE, seed: str = SEED) -> NDArray[np.bool_]:
+def held_out_mask(
+    groups: Sequence[str], *, share: float = SHARE, seed: str = SEED
+) -> NDArray[np.bool_]:
     """(n,) mask of rows kept from the fit: those whose group's hash falls below ``share``.
 
     Examples
     --------
-    >>> held_out(["a", "b", "a", "c"]).tolist()
+    >>> held_out_mask(["a", "b", "a", "c"]).tolist()
     [True, False, True, False]
     """
     chosen = {g: _hash_fraction(f"{seed}:{g}") < share for g in set(groups)}
@@ -39,7 +41,7 @@ def _hash_fraction(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Errors:
+class PredictionErrors:
     """Errors of predictions: (predicted - measured) / measured, as ``docs/definitions.md`` says.
 
     Parameters
@@ -59,7 +61,7 @@ class Errors:
     log: float
 
     @classmethod
-    def of(cls, predicted: ArrayLike, measured: ArrayLike) -> Errors:
+    def of(cls, predicted: ArrayLike, measured: ArrayLike) -> PredictionErrors:
         """Errors of predicted against measured values, row by row.
 
         >>> Errors.of([1.1, 0.9], [1.0, 1.0]).mean
@@ -108,7 +110,7 @@ ROUGH = ParameterSearch(2, (1e-2, 1e-4), 600)
 """For cross-validation."""
 
 
-def fit(
+def fit_parameters(
     predict: Predict, start: Sequence[float], measured: ArrayLike, search: ParameterSearch = FINE
 ) -> NDArray[np.float64]:
     """Positive parameters that minimise ``mean(abs(ln(predict(p) / measured)))``.
@@ -120,7 +122,7 @@ def fit(
     Examples
     --------
     >>> x = np.array([1.0, 2.0, 4.0])
-    >>> fit(lambda p: p[0] * x, [1.0], 3 * x).round(3).tolist()
+    >>> fit_parameters(lambda p: p[0] * x, [1.0], 3 * x).round(3).tolist()
     [3.0]
     """
     from scipy.optimize import minimize

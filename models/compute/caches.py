@@ -72,19 +72,19 @@ class Caches:
         far = max(seconds[-1] - own, 1e-30)
         return sizes.tolist(), [max(0.0, (s - own) / far) for s in seconds]
 
-    def extra(self, signatures: Sequence[str]) -> Floats:
+    def miss_seconds(self, signatures: Sequence[str]) -> Floats:
         """(n,) s that misses add to each op if the sequence is repeated in this order.
 
         Operands of equal type and shape count as the same memory.
 
         >>> cpu = Caches([(2**18, 0.0), (2**22, 1e-8)], {"memory": 5e-6}, 9e-6, 1e9)
         >>> small, large = "host:read uint8[1000]", "copy:h2h uint8[100000000]"
-        >>> (1e6 * cpu.extra([small, small, large])).round(3).tolist()  # us
+        >>> (1e6 * cpu.miss_seconds([small, small, large])).round(3).tolist()  # us
         [6.0, 0.0, 0.0]
         """
         clock, last_begin, last_use = 0.0, dict[str, float](), dict[Operand, float]()
         seconds_on_top = np.zeros(len(signatures))
-        known = {text: self._needs_of(text) for text in set(signatures)}
+        known = {text: self._cache_needs(text) for text in set(signatures)}
         for row, text in [*enumerate(signatures), *enumerate(signatures)]:
             op, start, touched, operands = known[text]
             seconds_on_top[row] = start * self.miss_fraction(clock - last_begin.get(op, -LONG_AGO))
@@ -97,7 +97,7 @@ class Caches:
             last_use |= dict.fromkeys(operands, clock)
         return seconds_on_top
 
-    def _needs_of(self, text: str) -> tuple[str, float, float, dict[Operand, float]]:
+    def _cache_needs(self, text: str) -> tuple[str, float, float, dict[Operand, float]]:
         """Name of an op, s that cold caches add to its start, B that it touches, s by operand.
 
         The last is what an operand adds where all of it has to come from memory again.

@@ -25,7 +25,7 @@ from ...sim.ops import Ops
 from ...sim.system import System
 from .kernels import REGIMES
 from .op_shape import op_shape
-from .roofline import Roofline, computed_in
+from .roofline import Roofline, compute_element_type
 
 JUDGED = Path(__file__).with_name("carried.json")
 Floats = NDArray[np.float64]
@@ -68,7 +68,7 @@ class GpuModel:
         ...     signatures=(text,)))]
         [[2.0], [1.0]]
         """
-        known = [self.peaks.get(computed_in(text), np.nan) for text in ops.signatures]
+        known = [self.peaks.get(compute_element_type(text), np.nan) for text in ops.signatures]
         peak = np.array([*known, np.nan])[ops.signature]
         flop, moved = self.model.demand(ops)
         idle = flop == 0
@@ -143,25 +143,25 @@ class Carried(Backend):
         self.here.model.open(system)
         self.there.model.open(system)
         if self._judged is None:
-            self._judged = judgements()
+            self._judged = bundled_judgements()
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether it was recorded, and its family was judged between these GPUs."""
         known = (ops.duration >= 0) & self.here.model.knows(ops) & self.there.model.knows(ops)
         rows = np.flatnonzero(known)
-        judged = [cell in self._cells for cell in self._of(ops.part(rows))]
+        judged = [cell in self._judgements_here for cell in self._cells_of_ops(ops.part(rows))]
         known[rows] = np.array(judged, np.bool_)
         return known
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded seconds, carried; the source says in which way."""
-        cells = self._of(ops)
-        ways = np.array([self._cells[cell].way for cell in cells], object)
+        cells = self._cells_of_ops(ops)
+        ways = np.array([self._judgements_here[cell].way for cell in cells], object)
         ratio = np.ones(len(ops))
         for way in set(ways.tolist()):
             rows = np.flatnonzero(ways == way)
             ratio[rows] = WAYS[way](self.here, self.there, ops.part(rows))
-        doubts = {c: Doubt(*c, self._cells[c].quantiles) for c in set(cells)}
+        doubts = {c: Doubt(*c, self._judgements_here[c].quantiles) for c in set(cells)}
         return Timing.of(
             ops.duration * ratio,
             source=Coded.of([f"{self.source}, {way}" for way in ways.tolist()]),
@@ -169,13 +169,13 @@ class Carried(Backend):
         )
 
     @property
-    def _cells(self) -> Mapping[Cell, Judgement]:
+    def _judgements_here(self) -> Mapping[Cell, Judgement]:
         """Judgements between these two GPUs, by family and regime."""
         told = self._judged or {}
         pair = self.here.name, self.there.name
         return {key[2:]: one for key, one in told.items() if key[:2] == pair}
 
-    def _of(self, ops: Ops) -> list[Cell]:
+    def _cells_of_ops(self, ops: Ops) -> list[Cell]:
         """(n,) family and regime of each op."""
         families = [*(family_of(text) for text in ops.signatures), ""]
         regimes = self.there.model.parts(ops).argmax(axis=0).tolist()
@@ -183,24 +183,28 @@ class Carried(Backend):
         return [(families[signature], REGIMES[regime]) for signature, regime in where]
 
 
-def by_roofline(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
+def roofline_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
     """(n,) time of each op on ``there`` over ``here``, as the models of both GPUs predict it."""
     a, b = (uncontended_seconds(gpu.model.timing(ops), ops) for gpu in (here, there))
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
 
-def by_peaks(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
+def peak_rate_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
     """(n,) time of each op on ``there`` over ``here``, at the peak rates of their datasheets."""
     a, b = (np.maximum(*gpu.roofs(ops)) for gpu in (here, there))
     return np.divide(b, a, out=np.ones(len(ops)), where=a > 0)
 
 
-def unchanged(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
+def unchanged_time_ratio(here: GpuModel, there: GpuModel, ops: Ops) -> Floats:
     """(n,) ones."""
     return np.ones(len(ops))
 
 
-WAYS = {"by roofline": by_roofline, "by peaks": by_peaks, "unchanged": unchanged}
+WAYS = {
+    "by roofline": roofline_time_ratio,
+    "by peaks": peak_rate_time_ratio,
+    "unchanged": unchanged_time_ratio,
+}
 
 
 def family_of(signature: str) -> str:
@@ -214,7 +218,7 @@ def family_of(signature: str) -> str:
 
 
 @cache
-def judgements() -> Mapping[Key, Judgement]:
+def bundled_judgements() -> Mapping[Key, Judgement]:
     """Judgements from the bundled table: the method that erred least, by (GPUs, family, regime)."""
     told: list[dict[str, Any]] = json.loads(JUDGED.read_text())["judged"]
     return {

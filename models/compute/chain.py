@@ -80,9 +80,9 @@ class Chain(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether any link knows it."""
-        return self.answering(ops) >= 0
+        return self.answering_link(ops) >= 0
 
-    def answering(self, ops: Ops) -> NDArray[np.int16]:
+    def answering_link(self, ops: Ops) -> NDArray[np.int16]:
         """(n,) number of the link that answers each op, -1 for none."""
         who = np.full(len(ops), -1, np.int16)
         for number, link in enumerate(self.links):
@@ -99,9 +99,9 @@ class Chain(Backend):
         BackendError
             Ops that no link knows: how many, the largest of them, and what to add.
         """
-        who = self.answering(ops)
+        who = self.answering_link(ops)
         if np.any(who < 0):
-            self._refuse(ops, np.flatnonzero(who < 0))
+            self._refuse_unknown_ops(ops, np.flatnonzero(who < 0))
         merge = Merge(len(ops))
         for number, link in enumerate(self.links):
             rows = np.flatnonzero(who == number)
@@ -110,7 +110,7 @@ class Chain(Backend):
                 merge.add(rows, link.timing(ops.part(rows), now), asked, link.source)
         return merge.timing()
 
-    def _refuse(self, ops: Ops, rows: NDArray[np.int64]) -> None:
+    def _refuse_unknown_ops(self, ops: Ops, rows: NDArray[np.int64]) -> None:
         names = ", ".join(link.registered_name for link in self.links)
         largest = largest_ops(ops, rows, ops.duration)
         told = ", ".join(one.text for one in largest[:SHOWN])

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...sim.signature import WIDTH, Signature, parse_signature
-from .matrix_product import product
+from .matrix_product import matrix_product
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "gemm": (
@@ -92,13 +92,13 @@ def family(signature: str) -> str:
         full = f"{parts.kind}:{name}"
         return "memory" if full in MEMORY else full
     found = _FAMILY.get(name, "elementwise")
-    return f"im2col {found}" if name in EITHER_WAY and _im2col(parts) else found
+    return f"im2col {found}" if name in EITHER_WAY and _runs_as_im2col(parts) else found
 
 
 EITHER_WAY = ("aten::convolution", "aten::convolution_backward")  # how it is done, torch chooses
 
 
-def _im2col(parts: Signature) -> bool:
+def _runs_as_im2col(parts: Signature) -> bool:
     """Whether torch, on one thread, runs a convolution as one matrix product per image (im2col).
 
     Few images, kernels of one point without stride; or one small image (``use_mkldnn`` of its
@@ -142,17 +142,19 @@ def demand(signature: str) -> Demand:
         return Demand(0.0, moved, moved)
     kind = family(signature)
     if kind == "gemm":
-        return _product(parts)
+        return _product_demand(parts)
     if "convolution" in kind:
-        return _convolution(parts, kind)
+        return _convolution_demand(parts, kind)
     if kind == "index":
-        return _indexed(parts)
-    flop = _attention(parts) if "attention" in kind else 0.0
+        return _gather_demand(parts)
+    flop = _attention_flop(parts) if "attention" in kind else 0.0
     pieces, each = _inner_loops(parts, kind)
-    return _elementwise(parts)._replace(flop=flop, pieces=pieces, ragged=pieces * (each % LANES))
+    return _elementwise_demand(parts)._replace(
+        flop=flop, pieces=pieces, ragged=pieces * (each % LANES)
+    )
 
 
-def _elementwise(parts: Signature) -> Demand:
+def _elementwise_demand(parts: Signature) -> Demand:
     """Demand of an op that streams its operands and a result as large as the largest."""
     sizes = [float(o.bytes) for o in parts.operands]
     whole, largest = sum(sizes), max(sizes, default=0.0)
@@ -179,7 +181,7 @@ def _inner_loops(parts: Signature, kind: str) -> tuple[float, int]:
     return float(numbers if kind == "elementwise" else 0), 0
 
 
-def _indexed(parts: Signature) -> Demand:
+def _gather_demand(parts: Signature) -> Demand:
     """Demand of a gather or scatter: one row per index."""
     floats = [o for o in parts.operands if o.dtype.startswith(("fp", "bf"))]
     rows = float(max((math.prod(o.shape) for o in parts.operands if o not in floats), default=0))
@@ -189,10 +191,10 @@ def _indexed(parts: Signature) -> Demand:
     return Demand(0.0, moved, moved, rows)
 
 
-def _product(parts: Signature) -> Demand:
+def _product_demand(parts: Signature) -> Demand:
     """Demand of a matrix product; its result has the element type of its first factor."""
     read = float(parts.bytes)
-    p = product(parts)
+    p = matrix_product(parts)
     if p is None:
         return Demand(0.0, read, read)
     width = next(WIDTH[o.dtype] for o in parts.operands if len(o.shape) >= 2)
@@ -210,7 +212,7 @@ def _remainder_share(numbers: float) -> float:
     return numbers % LANES / numbers if numbers else 0.0
 
 
-def _convolution(parts: Signature, kind: str) -> Demand:
+def _convolution_demand(parts: Signature, kind: str) -> Demand:
     """Demand of a convolution, or of its gradients where ``backward`` is in its name.
 
     Parameters
@@ -290,7 +292,7 @@ def _output_points(parts: Signature, four: Sequence[tuple[int, ...]]) -> float:
     return float(four[-2][0] * math.prod(-(-s // stride) for s in four[-2][2:]))
 
 
-def _attention(parts: Signature) -> float:
+def _attention_flop(parts: Signature) -> float:
     """Flop of attention: two products per head, 2.5 times as much for gradients.
 
     Operands are query, key and value, each (batch, heads, length, width); gradients come first.

@@ -19,7 +19,7 @@ from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
 from ...sim.ops import Ops, require
 from ...sim.system import System
-from ..value_doubts import from_median
+from ..value_doubts import range_from_median_error
 from .caches import Caches
 from .demand import Demand, demand, family, op_name
 
@@ -180,7 +180,11 @@ class Families(Backend):
         >>> slower.timing(ops).fixed.round(9).tolist(), cpu.timing(ops).fixed.tolist()
         ([1.26e-06], [1e-06])
         """
-        ends = {n: from_median(line.wrong) for n, line in self._lines.items() if line.wrong > 0}
+        ends = {
+            n: range_from_median_error(line.wrong)
+            for n, line in self._lines.items()
+            if line.wrong > 0
+        }
         variants = {
             name: (self._scaled_copy(name, exp(slow)), self._scaled_copy(name, exp(quick)))
             for name, (quick, slow) in ends.items()
@@ -219,7 +223,7 @@ class Families(Backend):
             )
         seconds = np.array([t or 0.0 for t in data])
         if self._costs is not None and self.caches == "step":
-            seconds = seconds + _in_order(self._costs, ops)
+            seconds = seconds + _cache_miss_seconds_in_order(self._costs, ops)
         if not fitted.all():
             require(ops.take(np.flatnonzero(~fitted)), "duration")
             seconds = np.where(fitted, seconds, ops.duration)
@@ -260,11 +264,13 @@ class Families(Backend):
         return self._known[key]
 
 
-def _in_order(costs: Caches, ops: Ops) -> Floats:
+def _cache_miss_seconds_in_order(costs: Caches, ops: Ops) -> Floats:
     """(n,) s that cache misses add to each op, given the ops before it on its component."""
     where = np.zeros(len(ops)) if ops.at is None else np.asarray(ops.at.component)
     variants = np.zeros(len(ops))
     for one in np.unique(where).tolist():
         rows = np.flatnonzero((where == one) & (ops.signature >= 0))
-        variants[rows] = costs.extra([ops.signatures[s] for s in ops.signature[rows].tolist()])
+        variants[rows] = costs.miss_seconds(
+            [ops.signatures[s] for s in ops.signature[rows].tolist()]
+        )
     return variants

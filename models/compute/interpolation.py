@@ -18,10 +18,10 @@ SLACK = 1e-9  # of a logarithm, for points on the border of the hull
 NEAR = 2  # measured values on either side of a size that may bound the box
 
 
-def logs(sizes: list[list[int]]) -> Matrix:
+def log_sizes(sizes: list[list[int]]) -> Matrix:
     """(n, sizes) natural logarithms; a size of 0 counts as 0.5.
 
-    >>> logs([[1, 0]]).round(3).tolist()
+    >>> log_sizes([[1, 0]]).round(3).tolist()
     [[0.0, -0.693]]
     """
     raw = np.array(sizes, float).reshape(len(sizes), -1)
@@ -34,13 +34,13 @@ class MeasuredPoints:
     Examples
     --------
     >>> points = MeasuredPoints([([8, 8], 1e-6), ([32, 32], 4e-6)])
-    >>> points.inside(logs([[16, 16], [16, 8]])).round(9).tolist()
+    >>> points.interpolate_inside(log_sizes([[16, 16], [16, 8]])).round(9).tolist()
     [2e-06, nan]
     """
 
     def __init__(self, rows: list[tuple[list[int], float]]):
         self._raw = np.array([sizes for sizes, _ in rows], float).reshape(len(rows), -1)
-        points = logs([sizes for sizes, _ in rows])
+        points = log_sizes([sizes for sizes, _ in rows])
         self._points, self._seconds = points, np.log([s for _, s in rows])
         self._centre = points.mean(axis=0)
         self._axes = _independent_columns(points - self._centre)
@@ -56,7 +56,7 @@ class MeasuredPoints:
         low, high = self._raw.min(axis=0), self._raw.max(axis=0)
         return f"{low.astype(int).tolist()} to {high.astype(int).tolist()}"
 
-    def inside(self, sizes: Matrix, triangulate: bool = True) -> NDArray[np.float64]:
+    def interpolate_inside(self, sizes: Matrix, triangulate: bool = True) -> NDArray[np.float64]:
         """(n,) interpolated seconds; NaN outside the convex hull of the measured points.
 
         Parameters
@@ -67,24 +67,24 @@ class MeasuredPoints:
         x = sizes[:, self._axes]
         tied = self._centre + (x - self._centre[self._axes]) @ self._dependence
         off = np.abs(tied - sizes).max(axis=1, initial=0.0)
-        logs_of_seconds = np.array([self._in_box(row) for row in x.tolist()])
+        logs_of_seconds = np.array([self._interpolate_in_box(row) for row in x.tolist()])
         low, high = (np.array([v[i] for v in self._values]) for i in (0, -1))
         within = ((x >= low - SLACK) & (x <= high + SLACK)).all(axis=1)
         rest = np.flatnonzero(np.isnan(logs_of_seconds) & (off <= SLACK) & within)
         several = triangulate and len(self._axes) > 1
         if several and len(rest) and len(self._seconds) > len(self._axes):
-            logs_of_seconds[rest] = self._in_simplex(x[rest])
+            logs_of_seconds[rest] = self._interpolate_in_simplex(x[rest])
         # a size that was the same, or tied to others, in all measurements must be so here
         return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)
 
-    def nearest(self, sizes: Matrix) -> tuple[float, float]:
+    def extrapolate_nearest(self, sizes: Matrix) -> tuple[float, float]:
         """Seconds extrapolated from the nearest point, and the largest ratio of sizes to it."""
         k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
         grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
         larger = float(np.maximum((sizes - self._points[k])[self._axes], 0).sum())
         return float(np.exp(self._seconds[k] + larger)), float(np.exp(grown))
 
-    def _in_box(self, x: list[float]) -> float:
+    def _interpolate_in_box(self, x: list[float]) -> float:
         """Log seconds from the smallest measured box around a point; NaN where there is none."""
         sides = [list(_bounds_around(v, values)) for v, values in zip(x, self._values, strict=True)]
         for box in sorted(product(*sides), key=lambda b: sum(high - low for low, high in b)):
@@ -93,7 +93,7 @@ class MeasuredPoints:
                 return _blend_corners(x, box, [c for c in corners if c is not None])
         return float("nan")
 
-    def _in_simplex(self, x: Matrix) -> Matrix:
+    def _interpolate_in_simplex(self, x: Matrix) -> Matrix:
         from scipy.interpolate import LinearNDInterpolator
 
         if self._simplices is None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ...sim.backend import Spread
 from ...sim.ops import Kind, Ops
-from .student_t import quantile
+from .student_t import student_t_quantile
 
 QUANTILES = 64
 BAR = (0.80, 0.97)  # of what is measured again, intervals of LEVEL should hold this much
@@ -31,7 +31,7 @@ LEVEL = 0.9
 OWN = (Kind.COMPUTE, Kind.HOST, Kind.COPY)  # others last as long as they wait for somebody
 
 
-def typical(ops: Ops) -> NDArray[np.float64]:
+def typical_durations(ops: Ops) -> NDArray[np.float64]:
     """(n,) s: median duration of each op over iterations, scaled so that sums are typical too.
 
     Medians do not add up to a median: of a rank's ops of one kind they are scaled alike, so that
@@ -40,11 +40,11 @@ def typical(ops: Ops) -> NDArray[np.float64]:
     Examples
     --------
     >>> ops = Ops.of(period=[0, 1, 2], duration=[1.0, 3.0, 1.5])
-    >>> typical(ops).tolist()
+    >>> typical_durations(ops).tolist()
     [1.5, 1.5, 1.5]
     >>> ops = Ops.of(period=[0, 0, 0, 1, 1, 1, 2, 2, 2], label=[0, 1, 2] * 3,
     ...     duration=[4.0, 1, 1, 1, 4, 1, 1, 1, 4])  # every iteration lasts 6
-    >>> typical(ops).tolist()[:3]
+    >>> typical_durations(ops).tolist()[:3]
     [2.0, 2.0, 2.0]
     """
     typical_seconds = _median_durations(ops)
@@ -68,7 +68,7 @@ def _median_durations(ops: Ops) -> NDArray[np.float64]:
     return np.asarray((ops.duration[low] + ops.duration[high]) / 2)[same]
 
 
-def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | None:
+def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | None:
     """Quantiles of the factors in a table of several iterations; None for a single iteration.
 
     Parameters
@@ -79,7 +79,7 @@ def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | Non
     Examples
     --------
     >>> steady = Ops.of(period=[0, 0, 1, 1], label=[0, 1, 0, 1], duration=[1.0, 2, 1.1, 2.2])
-    >>> result = spread(steady)
+    >>> result = jitter_spread(steady)
     >>> result.step[[0, -1]].round(3).tolist(), result.op.round(9).tolist()[:1]
     ([0.953, 1.047], [1.0])
     """
@@ -87,7 +87,7 @@ def spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Spread | Non
     if not len(rows) or len(np.unique(ops.period[rows])) < 2:
         return None
     own = ops.take(rows)
-    typical_seconds = typical(own)
+    typical_seconds = typical_durations(own)
     _, step = np.unique(own.rank.astype(np.int64) * 2**32 + own.period, return_inverse=True)
     factor = np.bincount(step, own.duration) / np.bincount(step, typical_seconds)
     op = _weighted_quantiles(own.duration / (typical_seconds * factor[step]), typical_seconds)
@@ -121,7 +121,7 @@ def start_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
         return np.empty(0)
     logs = np.log([np.median(s) for s in starts])
     wide = float(logs.std(ddof=1)) * (1 + 1 / n) ** 0.5
-    result: NDArray[np.float64] = np.exp(wide * quantile(n - 1, _quantile_levels()))
+    result: NDArray[np.float64] = np.exp(wide * student_t_quantile(n - 1, _quantile_levels()))
     return result
 
 
@@ -146,7 +146,7 @@ class Coverage:
         return BAR[0] <= self.held <= BAR[1]
 
 
-def coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
+def interval_coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
     """Leave-one-start-out coverage of the prediction intervals; None for fewer than three starts.
 
     Each step is compared once with an interval from the other starts.
@@ -154,7 +154,7 @@ def coverage(starts: Sequence[NDArray[np.float64]]) -> Coverage | None:
     Examples
     --------
     >>> steps = np.array([1.0, 1.01, 1.02, 1.03])
-    >>> coverage([steps, steps * 1.01, steps * 0.99, steps * 1.2]).resolved
+    >>> interval_coverage([steps, steps * 1.01, steps * 0.99, steps * 1.2]).resolved
     False
     """
     if len(starts) < 3:

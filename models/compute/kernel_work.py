@@ -62,7 +62,7 @@ def kernel_work(op: OpShape) -> KernelWork:
         flop, moved = op.axes
         return KernelWork(flop=flop, bytes=moved, far=moved)
     if family == "attention":
-        return _attention(op, width)
+        return _attention_work(op, width)
     if family == "decode attention":
         batch, heads, keys = op.axes
         group, head, _, window = op.exact
@@ -71,7 +71,7 @@ def kernel_work(op: OpShape) -> KernelWork:
         steps = math.ceil(keys / TILE) + 1  # the start of a block is one
         return KernelWork(batch * heads / group, 256, steps, 0.0, 0.0, moved, moved)
     if family == "experts":
-        return _experts(op, width)
+        return _experts_work(op, width)
     if family in ("norm", "softmax", "layer norm"):
         rows, wide = op.axes
         moved = width * (op.exact[0] + 1) * rows * wide
@@ -95,19 +95,19 @@ def kernel_work(op: OpShape) -> KernelWork:
         rows, wide, _ = op.axes
         moved = 2 * width * rows * wide
         return KernelWork(rows * wide / 128, 128, 1, bytes=moved, far=moved / 2)
-    return streamed(sum(op.axes))
+    return streaming_work(sum(op.axes))
 
 
-def streamed(moved: float) -> KernelWork:
+def streaming_work(moved: float) -> KernelWork:
     """Work of a kernel that only moves bytes.
 
-    >>> streamed(64.0).bytes
+    >>> streaming_work(64.0).bytes
     64.0
     """
     return KernelWork(moved / 6 / 1024, 128, 1, bytes=moved, far=moved)
 
 
-def _attention(op: OpShape, width: int) -> KernelWork:
+def _attention_work(op: OpShape, width: int) -> KernelWork:
     """Blocks of ``TILE`` queries of one head, which walk over the keys that they may see."""
     batch, heads, queries, keys = op.axes
     group, head, causal, window = op.exact
@@ -122,7 +122,7 @@ def _attention(op: OpShape, width: int) -> KernelWork:
     return KernelWork(batch * heads * rows * mean / most, FULL, most, each, 0.0, moved, moved)
 
 
-def _experts(op: OpShape, width: int) -> KernelWork:
+def _experts_work(op: OpShape, width: int) -> KernelWork:
     """Two grouped products: rows of each expert in whole tiles, weights of those that get any."""
     (tokens,) = op.axes
     hidden, inner, top, here, of, gated = op.exact

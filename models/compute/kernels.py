@@ -25,7 +25,7 @@ REGIMES = ("launch", "latency", "memory", "arithmetic")
 Floats = NDArray[np.float64]
 
 
-class Chip(NamedTuple):
+class GpuDatasheet(NamedTuple):
     """What a datasheet says of a GPU.
 
     Parameters
@@ -74,7 +74,7 @@ class KernelFamily:
     error: float = float("nan")
     source: str = ""
 
-    def parts(self, work: Floats, chip: Chip, peak: Floats) -> Floats:
+    def time_parts(self, work: Floats, chip: GpuDatasheet, peak: Floats) -> Floats:
         """(4, n) s of launch, latency, memory and arithmetic; their sum is the time.
 
         Parameters
@@ -86,13 +86,15 @@ class KernelFamily:
         --------
         >>> from .kernel_work import KernelWork
         >>> one = np.array([KernelWork(bytes=1e6, far=0.0)])
-        >>> chip = Chip(100, 1e9, 1e12, 1e7)
-        >>> KernelFamily(launch=2e3, near=1.0).parts(one, chip, np.ones(1)).T.round(9).tolist()
+        >>> chip = GpuDatasheet(100, 1e9, 1e12, 1e7)
+        >>> KernelFamily(launch=2e3, near=1.0).time_parts(one, chip, np.ones(1)).T.round(9).tolist()
         [[2e-06, 0.0, 1e-06, 0.0]]
         """
         blocks, threads, depth, step, flop, moved, far = work.T
         each = np.where(step > 0, step * chip.processors / peak, 1.0 / chip.clock)
-        chain = depth * each * (self.first + self.again * (_rounds(blocks, threads, chip) - 1))
+        chain = (
+            depth * each * (self.first + self.again * (_block_rounds(blocks, threads, chip) - 1))
+        )
         missed = np.maximum(1.0 - self.cache * chip.cache / np.maximum(moved, 1.0), 0.0)
         moving = (moved * self.near + missed * far * self.memory) / chip.bandwidth
         starts = np.full(len(work), self.launch / chip.clock)
@@ -100,13 +102,13 @@ class KernelFamily:
         arithmetic = flop * self.arithmetic / peak + np.where(steps, chain, 0.0)
         return np.stack([starts, np.where(steps, 0.0, chain), moving, arithmetic])
 
-    def plain(self) -> dict[str, Any]:
+    def as_plain_data(self) -> dict[str, Any]:
         """What a file holds of it."""
         told = {k: v for k, v in asdict(self).items() if v not in (0.0, "", {}) and v == v}
         return {k: v for k, v in told.items() if (k, v) != ("level", 1.0)}
 
 
-def _rounds(blocks: Floats, threads: Floats, chip: Chip) -> Floats:
+def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats:
     """(n,) rounds in which blocks find room: whole ones for the GPU, and those of a processor.
 
     A round of few blocks is quicker than a full one, which whole rounds do not know.
@@ -117,7 +119,7 @@ def _rounds(blocks: Floats, threads: Floats, chip: Chip) -> Floats:
     return np.maximum((np.maximum(whole, 1.0) + np.maximum(own, 1.0)) / 2, 1.0)
 
 
-def load(name: str) -> dict[str, KernelFamily]:
+def load_families(name: str) -> dict[str, KernelFamily]:
     """Families by name, from ``models/catalog/kernels`` or a file of one's own.
 
     Raises
@@ -127,7 +129,7 @@ def load(name: str) -> dict[str, KernelFamily]:
 
     Examples
     --------
-    >>> sorted(load("h100-sxm5-80g"))[:2]
+    >>> sorted(load_families("h100-sxm5-80g"))[:2]
     ['activation', 'attention']
     """
     file = Path(name) if name.endswith(".json") else OURS / f"{name}.json"

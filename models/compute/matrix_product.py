@@ -12,7 +12,7 @@ ADDED = ("addmm", "baddbmm")  # what is added comes first
 TRANSPOSED = ("linear",)  # weights as (n, k)
 
 
-class Product(NamedTuple):
+class MatrixProduct(NamedTuple):
     """``batch`` products of m x k with k x n."""
 
     batch: int
@@ -21,15 +21,15 @@ class Product(NamedTuple):
     k: int
 
 
-def product(parts: Signature) -> Product | None:
+def matrix_product(parts: Signature) -> MatrixProduct | None:
     """Matrix product of an op; None for other ops and for missing shapes.
 
     >>> from ...sim.signature import parse_signature
-    >>> product(parse("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
+    >>> matrix_product(parse("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
     Product(batch=1, m=32, n=32, k=16)
-    >>> product(parse("compute:aten::bmm bf16[4x8x16] bf16[4x16x32]"))
+    >>> matrix_product(parse("compute:aten::bmm bf16[4x8x16] bf16[4x16x32]"))
     Product(batch=4, m=8, n=32, k=16)
-    >>> product(parse("compute:aten::add bf16[4] bf16[4]"))
+    >>> matrix_product(parse("compute:aten::add bf16[4] bf16[4]"))
     """
     name = parts.name.split(" ", 1)[0].rpartition("::")[2]
     several = [o.shape for o in parts.operands if len(o.shape) >= 2]
@@ -38,17 +38,17 @@ def product(parts: Signature) -> Product | None:
     a, b = several[-2:] if name in ADDED else several[:2]
     batch = math.prod(b[:-2])
     rows = math.prod(a[:-1]) // max(batch, 1)
-    return Product(batch, rows, b[-2] if name in TRANSPOSED else b[-1], a[-1])
+    return MatrixProduct(batch, rows, b[-2] if name in TRANSPOSED else b[-1], a[-1])
 
 
-def tiles_flop(p: Product, processors: int) -> float:
+def tiles_flop(p: MatrixProduct, processors: int) -> float:
     """Flop that tiled execution occupies: full waves of whole tiles on all processors.
 
     Tiles are 64 x 64 up to m = 64, 64 x 128 up to 128, then 128 x 128, and none is split: of vllm's
     fp8 kernels for compute capability 9.0 (csrc/quantization, scaled_mm, CUTLASS), which other
     libraries' resemble.
 
-    >>> tiles_flop(Product(1, 128, 256, 10), 4) == 4 * 2 * 64 * 128 * 10
+    >>> tiles_flop(MatrixProduct(1, 128, 256, 10), 4) == 4 * 2 * 64 * 128 * 10
     True
     """
     high, wide = (64 if p.m <= 128 else 128), (64 if p.m <= 64 else 128)

@@ -15,8 +15,8 @@ from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.system import System
-from .interpolation import MeasuredPoints, logs
-from .op_database_rows import engine, files, rows
+from .interpolation import MeasuredPoints, log_sizes
+from .op_database_rows import database_files, engine_and_version, measured_rows
 from .op_shape import OpShape, op_shape
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class OpDatabase(Backend):
     def of(cls, measured: dict[OpShape, float]) -> OpDatabase:
         """Database in memory: seconds by shape."""
         made = cls(folder="<memory>")
-        made._fill(measured)
+        made._add_measured(measured)
         made._read.update(shape.family for shape in measured)
         return made
 
@@ -115,7 +115,7 @@ class OpDatabase(Backend):
         if self._measured:
             return
         folder = Path(self.folder)
-        if not folder.exists() or not self._files(""):
+        if not folder.exists() or not self._family_files(""):
             raise BackendError(
                 f"{self.folder}: holds no measured ops of {self.engine or 'any engine'}; give the "
                 "folder of one GPU of an AIConfigurator or Vidur database"
@@ -161,45 +161,47 @@ class OpDatabase(Backend):
 
     def lookup(self, shapes: Sequence[OpShape]) -> list[tuple[float, bool]]:
         """Seconds of ops by shape, NaN where unknown, and whether each is interpolated."""
-        return [self._look(_rounded(shape)) for shape in shapes]
+        return [self._look_up_shape(_rounded_shape(shape)) for shape in shapes]
 
-    def _look(self, shape: OpShape) -> tuple[float, bool]:
-        self._load(shape.family)
+    def _look_up_shape(self, shape: OpShape) -> tuple[float, bool]:
+        self._load_family(shape.family)
         if shape in self._measured:
             return self._measured[shape], False
-        points = self._points_of(_key(shape))
+        points = self._measured_points_of(_key(shape))
         if points is None:
             return np.nan, True
-        sizes = logs([[int(v) for v in shape.axes]])
-        return float(points.inside(sizes, triangulate=len(shape.axes) <= TRIANGULATED)[0]), True
+        sizes = log_sizes([[int(v) for v in shape.axes]])
+        return float(
+            points.interpolate_inside(sizes, triangulate=len(shape.axes) <= TRIANGULATED)[0]
+        ), True
 
-    def _points_of(self, key: Key) -> MeasuredPoints | None:
+    def _measured_points_of(self, key: Key) -> MeasuredPoints | None:
         if key not in self._points:
             some = self._rows.get(key)
             self._points[key] = MeasuredPoints(some) if some and len(some) > 1 else None
         return self._points[key]
 
-    def _files(self, family: str) -> list[Path]:
+    def _family_files(self, family: str) -> list[Path]:
         folder = Path(self.folder)
-        some = [folder] if folder.is_file() else files(folder, family)
-        return [f for f in some if engine(f).startswith(self.engine)]
+        some = [folder] if folder.is_file() else database_files(folder, family)
+        return [f for f in some if engine_and_version(f).startswith(self.engine)]
 
-    def _load(self, family: str) -> None:
+    def _load_family(self, family: str) -> None:
         """Read the files that have ops of a family, once."""
         if family in self._read:
             return
         self._read.add(family)
         found: dict[OpShape, list[float]] = {}
-        for file in self._files(family):
-            for shape, seconds in rows(file):
+        for file in self._family_files(family):
+            for shape, seconds in measured_rows(file):
                 if shape.family == family:
-                    found.setdefault(_rounded(shape), []).append(seconds)
+                    found.setdefault(_rounded_shape(shape), []).append(seconds)
         log.info("%s: %d measured ops of %s", self.folder, len(found), family)
-        self._fill({shape: float(np.median(s)) for shape, s in found.items()})
+        self._add_measured({shape: float(np.median(s)) for shape, s in found.items()})
 
-    def _fill(self, measured: dict[OpShape, float]) -> None:
+    def _add_measured(self, measured: dict[OpShape, float]) -> None:
         for shape, seconds in measured.items():
-            one = _rounded(shape)
+            one = _rounded_shape(shape)
             self._measured[one] = seconds
             self._rows.setdefault(_key(one), []).append(([int(v) for v in one.axes], seconds))
 
@@ -208,7 +210,7 @@ def _key(shape: OpShape) -> Key:
     return shape.family, shape.dtype, shape.exact
 
 
-def _rounded(shape: OpShape) -> OpShape:
+def _rounded_shape(shape: OpShape) -> OpShape:
     """The shape with whole axes; half precisions of 16 bit are one: they run the same kernels."""
     dtype = "bf16" if shape.dtype == "fp16" else shape.dtype
     return OpShape(shape.family, dtype, shape.exact, tuple(float(round(v)) for v in shape.axes))

@@ -34,7 +34,7 @@ class OpRow(NamedTuple):
     seconds: float
 
 
-def rows(file: Path) -> Iterator[OpRow]:
+def measured_rows(file: Path) -> Iterator[OpRow]:
     """Measured ops of one file; none for a table of collectives or of modules of several kernels.
 
     Raises
@@ -43,12 +43,12 @@ def rows(file: Path) -> Iterator[OpRow]:
         Its columns are not those of its kind.
     """
     if file.name.startswith("mlp.csv"):
-        yield from _vidur(file)
+        yield from _vidur_rows(file)
         return
     reader = PARQUET.get(file.name)
     if reader is None:
         return
-    table = _parquet(file)
+    table = _read_parquet(file)
     try:
         yield from reader(table)
     except KeyError as error:
@@ -58,10 +58,10 @@ def rows(file: Path) -> Iterator[OpRow]:
         ) from error
 
 
-def engine(file: Path) -> str:
+def engine_and_version(file: Path) -> str:
     """What measured a file: engine and version of AIConfigurator's, the model of Vidur's.
 
-    >>> engine(Path("op/h100_sxm/gemm/vllm/0.19.0/gemm_perf.parquet"))
+    >>> engine_and_version(Path("op/h100_sxm/gemm/vllm/0.19.0/gemm_perf.parquet"))
     'vllm/0.19.0'
     """
     if file.name.startswith("mlp.csv"):
@@ -69,13 +69,13 @@ def engine(file: Path) -> str:
     return "/".join(file.parts[-3:-1])
 
 
-def files(folder: Path, family: str = "") -> list[Path]:
+def database_files(folder: Path, family: str = "") -> list[Path]:
     """All files of a database under a folder that have rows, or those of one family."""
     wanted = {name for name, of in FAMILIES.items() if not family or family in of}
     return sorted(f for f in folder.rglob("*") if f.name in wanted)
 
 
-def _parquet(file: Path) -> dict[str, NDArray[Any]]:
+def _read_parquet(file: Path) -> dict[str, NDArray[Any]]:
     import duckdb
 
     try:
@@ -85,7 +85,7 @@ def _parquet(file: Path) -> dict[str, NDArray[Any]]:
     return {name: np.asarray(column) for name, column in found.items()}
 
 
-def _each(table: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
+def _timed_rows(table: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
     """Rows of some columns, and the seconds of each; those without a time are left out."""
     columns = [np.asarray(table[n]).tolist() for n in names]
     for *values, ms in zip(*columns, np.asarray(table["latency"], float).tolist(), strict=True):
@@ -93,15 +93,15 @@ def _each(table: Columns, *names: str) -> Iterator[tuple[Any, ...]]:
             yield (*values, ms * MS)
 
 
-def _products(t: Columns) -> Iterator[OpRow]:
-    for dtype, m, n, k, s in _each(t, "gemm_dtype", "m", "n", "k"):
+def _product_rows(t: Columns) -> Iterator[OpRow]:
+    for dtype, m, n, k, s in _timed_rows(t, "gemm_dtype", "m", "n", "k"):
         if dtype in DTYPES and m > 0:
             yield OpRow(OpShape("product", DTYPES[dtype], (), (1.0, m, n, k)), s)
 
 
-def _batched_products(t: Columns) -> Iterator[OpRow]:
+def _batched_product_rows(t: Columns) -> Iterator[OpRow]:
     """The two products around the latent cache: heads x (tokens, 128) x (128, 512), and back."""
-    for name, dtype, tokens, heads, s in _each(
+    for name, dtype, tokens, heads, s in _timed_rows(
         t, "op_name", "bmm_dtype", "num_tokens", "num_heads"
     ):
         if dtype in DTYPES:
@@ -109,11 +109,11 @@ def _batched_products(t: Columns) -> Iterator[OpRow]:
             yield OpRow(OpShape("product", DTYPES[dtype], (), (heads, tokens, n, k)), s)
 
 
-def _attention(t: Columns, *, decode: bool) -> Iterator[OpRow]:
+def _attention_rows(t: Columns, *, decode: bool) -> Iterator[OpRow]:
     names = ("batch_size", "isl", "step", "num_heads", "num_key_value_heads", "head_dim")
     zeros = np.zeros(len(t["isl"]), int)
     t = {"window_size": zeros, "attn_dtype": np.full(len(zeros), "bfloat16"), **t}
-    for b, queries, past, heads, shared, width, window, dtype, kept, s in _each(
+    for b, queries, past, heads, shared, width, window, dtype, kept, s in _timed_rows(
         t, *names, "window_size", "attn_dtype", "kv_cache_dtype"
     ):
         group = heads / shared if shared else 1.0
@@ -129,17 +129,17 @@ def _attention(t: Columns, *, decode: bool) -> Iterator[OpRow]:
             yield OpRow(OpShape("attention", DTYPES[dtype], exact, axes), s)
 
 
-def _prefill(t: Columns) -> Iterator[OpRow]:
-    return _attention(t, decode=False)
+def _prefill_rows(t: Columns) -> Iterator[OpRow]:
+    return _attention_rows(t, decode=False)
 
 
-def _decode(t: Columns) -> Iterator[OpRow]:
-    return _attention(t, decode=True)
+def _decode_rows(t: Columns) -> Iterator[OpRow]:
+    return _attention_rows(t, decode=True)
 
 
-def _experts(t: Columns) -> Iterator[OpRow]:
+def _expert_rows(t: Columns) -> Iterator[OpRow]:
     names = ("moe_dtype", "kernel_source", "num_tokens", "hidden_size", "inter_size", "topk")
-    for dtype, source, tokens, hidden, inner, top, of, tensor, parallel, s in _each(
+    for dtype, source, tokens, hidden, inner, top, of, tensor, parallel, s in _timed_rows(
         t, *names, "num_experts", "moe_tp_size", "moe_ep_size"
     ):
         if dtype in DTYPES:
@@ -148,24 +148,24 @@ def _experts(t: Columns) -> Iterator[OpRow]:
             yield OpRow(OpShape("experts", DTYPES[dtype], tuple(map(float, exact)), (tokens,)), s)
 
 
-def _scales(t: Columns) -> Iterator[OpRow]:
-    for m, k, s in _each(t, "m", "k"):
+def _scale_rows(t: Columns) -> Iterator[OpRow]:
+    for m, k, s in _timed_rows(t, "m", "k"):
         yield OpRow(OpShape("reduction", "bf16", (), (2.0 * m * k, 0.0)), s)
 
 
-def _scaled(t: Columns) -> Iterator[OpRow]:
-    for m, k, s in _each(t, "m", "k"):
+def _scaled_rows(t: Columns) -> Iterator[OpRow]:
+    for m, k, s in _timed_rows(t, "m", "k"):
         yield OpRow(OpShape("elementwise", "bf16", (), (2.0 * m * k, 1.0 * m * k)), s)
 
 
 PARQUET: dict[str, Callable[[Columns], Iterator[OpRow]]] = {
-    "gemm_perf.parquet": _products,
-    "mla_bmm_perf.parquet": _batched_products,
-    "context_attention_perf.parquet": _prefill,
-    "generation_attention_perf.parquet": _decode,
-    "moe_perf.parquet": _experts,
-    "computescale_perf.parquet": _scales,
-    "scale_matrix_perf.parquet": _scaled,
+    "gemm_perf.parquet": _product_rows,
+    "mla_bmm_perf.parquet": _batched_product_rows,
+    "context_attention_perf.parquet": _prefill_rows,
+    "generation_attention_perf.parquet": _decode_rows,
+    "moe_perf.parquet": _expert_rows,
+    "computescale_perf.parquet": _scale_rows,
+    "scale_matrix_perf.parquet": _scaled_rows,
 }
 VIDUR = (
     "norm", "layer norm", "rope", "activation", "gather", "gather of few", "elementwise", "product",
@@ -183,7 +183,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }
 
 
-def _vidur(file: Path) -> Iterator[OpRow]:
+def _vidur_rows(file: Path) -> Iterator[OpRow]:
     """Ops of a layer, in fp16, sharded over ``num_tensor_parallel_workers``."""
     with gzip.open(file, "rt") if file.suffix == ".gz" else open(file) as lines:
         for row in csv.DictReader(lines):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ...sim.signature import Operand, Signature, parse_signature
 from .demand import demand
-from .matrix_product import product
+from .matrix_product import matrix_product
 
 Shape = tuple[float, ...]
 
@@ -107,25 +107,25 @@ def op_shape(signature: str) -> OpShape | None:
     whole, _, helper = parts.op.partition("/")
     name = whole.rpartition("::")[2].removesuffix("_")
     if helper:
-        return _reduction(parts) if name in REDUCTIONS and "reduce_kernel" in helper else None
+        return _reduction_shape(parts) if name in REDUCTIONS and "reduce_kernel" in helper else None
     if "conv" in name:
-        return _convolution(parts, signature)
+        return _convolution_shape(parts, signature)
     for names, rule in RULES:
         if name in names:
             return rule(parts)
     if any(word in name for word in PACKED):
-        return _packed_attention(parts)
+        return _packed_attention_shape(parts)
     if any(word in name for word in SDPA):
-        return _attention(parts)
-    return _streamed("stream", parts)
+        return _attention_shape(parts)
+    return _streamed_shape("stream", parts)
 
 
-def _product(parts: Signature) -> OpShape | None:
-    found = product(parts)
+def _product_shape(parts: Signature) -> OpShape | None:
+    found = matrix_product(parts)
     return None if found is None else OpShape("product", parts.dtype, (), tuple(found))
 
 
-def _convolution(parts: Signature, signature: str) -> OpShape | None:
+def _convolution_shape(parts: Signature, signature: str) -> OpShape | None:
     """Convolution with the stride that its attributes tell, else of stride 1."""
     asked = demand(signature)
     if not asked.flop:
@@ -133,11 +133,11 @@ def _convolution(parts: Signature, signature: str) -> OpShape | None:
     return OpShape("convolution", parts.dtype, (), (asked.flop, asked.footprint))
 
 
-def _streamed(family: str, parts: Signature) -> OpShape:
+def _streamed_shape(family: str, parts: Signature) -> OpShape:
     """An op that reads its operands and writes a result as large as the largest."""
     name = parts.op.rpartition("::")[2]
     tensors = [o for o in parts.operands if o.shape]
-    sizes = [_touched(o, parts) for o in tensors]
+    sizes = [_bytes_touched(o, parts) for o in tensors]
     largest = max(sizes, default=max((o.bytes for o in parts.operands), default=0))
     read = sum(sizes) or largest
     if name.removesuffix("_") in ONLY_WRITTEN:
@@ -154,7 +154,7 @@ ROW = 512  # B that an index touches of a table without rows: 128 numbers of fp3
 TABLE = 4  # times as many rows as there are indices beside it make an operand a table
 
 
-def _touched(operand: Operand, parts: Signature) -> int:
+def _bytes_touched(operand: Operand, parts: Signature) -> int:
     """Bytes of an operand that an op touches: of a table beside indices, one row for each."""
     whole = [o for o in parts.operands if o.dtype.startswith("int") and o.shape]
     indices = [math.prod(o.shape) for o in whole]
@@ -171,15 +171,15 @@ def _touched(operand: Operand, parts: Signature) -> int:
     return min(operand.bytes, most * row)
 
 
-def _elementwise(parts: Signature) -> OpShape:
-    return _streamed("elementwise", parts)
+def _elementwise_shape(parts: Signature) -> OpShape:
+    return _streamed_shape("elementwise", parts)
 
 
-def _reduction(parts: Signature) -> OpShape:
+def _reduction_shape(parts: Signature) -> OpShape:
     return OpShape("reduction", parts.dtype, (), (float(parts.bytes), 0.0))
 
 
-def _rows(family: str, last: int = 1) -> Callable[[Signature], OpShape]:
+def _row_blocks_rule(family: str, last: int = 1) -> Callable[[Signature], OpShape]:
     """Rule of ops in which one block of threads takes one row of ``last`` dimensions."""
 
     def rule(parts: Signature) -> OpShape:
@@ -192,9 +192,9 @@ def _rows(family: str, last: int = 1) -> Callable[[Signature], OpShape]:
     return rule
 
 
-def _norm(parts: Signature) -> OpShape:
+def _norm_shape(parts: Signature) -> OpShape:
     """Norms of the last dimension; of images, one row a channel over all of them."""
-    found = _rows("norm")(parts)
+    found = _row_blocks_rule("norm")(parts)
     shape = max((o.shape for o in parts.operands), key=math.prod)
     if len(shape) < 4:
         return found
@@ -202,14 +202,14 @@ def _norm(parts: Signature) -> OpShape:
     return found._replace(axes=(channels, math.prod(shape) / channels))
 
 
-def _activation(parts: Signature) -> OpShape:
+def _activation_shape(parts: Signature) -> OpShape:
     """Gate and value side by side: the operand is twice as wide as the result."""
     widest = max(parts.operands, key=lambda o: math.prod(o.shape))
     rows = math.prod(widest.shape[:-1])
     return OpShape("activation", parts.dtype, (), (float(rows), widest.shape[-1] / 2))
 
 
-def _rope(parts: Signature) -> OpShape | None:
+def _rope_shape(parts: Signature) -> OpShape | None:
     """Rotation of queries and keys, (tokens, heads x width) each; ``head=128`` where it is told."""
     two = [o for o in parts.operands if len(o.shape) >= 2 and not o.dtype.startswith("int")]
     if len(two) < 2:
@@ -221,7 +221,7 @@ def _rope(parts: Signature) -> OpShape | None:
     return OpShape("rope", parts.dtype, (head,), (float(rows), *width))
 
 
-def _gather(parts: Signature) -> OpShape | None:
+def _gather_shape(parts: Signature) -> OpShape | None:
     tables = [o for o in parts.operands if len(o.shape) >= 2 and not o.dtype.startswith("int")]
     indices = [o for o in parts.operands if o.dtype.startswith("int") and o.shape]
     if not tables or not indices:
@@ -232,7 +232,7 @@ def _gather(parts: Signature) -> OpShape | None:
     return OpShape(family, tables[0].dtype, (), (float(rows), float(width), float(table)))
 
 
-def _attention(parts: Signature) -> OpShape | None:
+def _attention_shape(parts: Signature) -> OpShape | None:
     """Attention of (query, key, value), each (batch, heads, length, width).
 
     Operators of flash-attention itself have the length before the heads.
@@ -255,7 +255,7 @@ def _attention(parts: Signature) -> OpShape | None:
     return OpShape("attention", parts.dtype, exact, axes)
 
 
-def _packed_attention(parts: Signature) -> OpShape | None:
+def _packed_attention_shape(parts: Signature) -> OpShape | None:
     """Causal attention of sequences that lie end to end: (tokens, heads, width), and their starts.
 
     Sequences are taken to be as long as their mean; of a paged cache, the last operand says which
@@ -287,7 +287,7 @@ def _heads_first(op: str, operand: Operand) -> tuple[int, ...]:
     return (b, h, s, d) if own and "scaled_dot" not in op else operand.shape
 
 
-def _experts(parts: Signature) -> OpShape | None:
+def _experts_shape(parts: Signature) -> OpShape | None:
     """Fused experts: tokens, both weights, and (tokens, experts to each), as vllm passes them."""
     if len(parts.operands) < 4:
         return None
@@ -304,14 +304,14 @@ def _experts(parts: Signature) -> OpShape | None:
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_mm", "matmul")
 Rule = Callable[[Signature], "OpShape | None"]
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
-    (PRODUCTS, _product),
-    (EXPERTS, _experts),
-    (NORMS, _norm),
-    (LAYER_NORMS, _rows("layer norm")),
-    (SOFTMAXES, _rows("softmax")),
-    (GATED, _activation),
-    (ROPES, _rope),
-    (GATHERS, _gather),
-    (REDUCTIONS, _reduction),
-    (tuple(POINTWISE) + ONLY_WRITTEN, _elementwise),
+    (PRODUCTS, _product_shape),
+    (EXPERTS, _experts_shape),
+    (NORMS, _norm_shape),
+    (LAYER_NORMS, _row_blocks_rule("layer norm")),
+    (SOFTMAXES, _row_blocks_rule("softmax")),
+    (GATED, _activation_shape),
+    (ROPES, _rope_shape),
+    (GATHERS, _gather_shape),
+    (REDUCTIONS, _reduction_shape),
+    (tuple(POINTWISE) + ONLY_WRITTEN, _elementwise_shape),
 )

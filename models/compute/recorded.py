@@ -10,7 +10,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.system import CORE, System
 from ...sim.units import Chunk, Ratio
-from .jitter import spread
+from .jitter import jitter_spread
 
 
 @backend("recorded")
@@ -58,7 +58,7 @@ class Recorded(Backend):
         False
         """
         made = cls(scale=scale)
-        made.spread = spread(ops)
+        made.spread = jitter_spread(ops)
         return made
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:

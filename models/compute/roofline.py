@@ -24,9 +24,9 @@ from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
 from ...sim.system import System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
-from .kernel_work import KernelWork, kernel_work, streamed
-from .kernels import REGIMES, Chip, KernelFamily, load
-from .matrix_product import product, tiles_flop
+from .kernel_work import KernelWork, kernel_work, streaming_work
+from .kernels import REGIMES, GpuDatasheet, KernelFamily, load_families
+from .matrix_product import matrix_product, tiles_flop
 from .op_shape import op_shape
 
 SHORT = 32  # terms that a product sums without joining
@@ -138,13 +138,13 @@ class Roofline(Backend):
         self.scales = launch_fp8 is not None
         self.exposed, self.join, self.tile_processors = exposed, join, tile_processors
         self.kernels = kernels
-        self.families = load(kernels) if kernels else {}
+        self.families = load_families(kernels) if kernels else {}
         if kernels and not (processors and clock and shared_cache):
             raise BackendError(
                 f"roofline: kernels {kernels!r} need processors, clock and shared_cache of the "
                 "GPU; give all three"
             )
-        self.chip = Chip(processors, clock or 0.0, bandwidth, shared_cache or 0.0)
+        self.chip = GpuDatasheet(processors, clock or 0.0, bandwidth, shared_cache or 0.0)
         self._hbm: dict[int, int] = {}
         self.source = (
             f"model:roofline bandwidth={bandwidth:.4g} B/s launch={launch:.4g} s "
@@ -159,18 +159,19 @@ class Roofline(Backend):
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether flop, bytes and the peak of its element type are known."""
         flop, moved = self.demand(ops)
-        peaks = np.array([t in self.peaks for t in _types(ops)] + [False])[ops.signature]
+        peaks = np.array([t in self.peaks for t in _element_types(ops)] + [False])[ops.signature]
         return np.asarray(
-            _mine(ops, self._own(ops)) | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0)))
+            _is_answered_by_family(ops, self._family_of_signatures(ops))
+            | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0)))
         )
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op, and with ``kernels`` the doubt of its family."""
         parts = self.parts(ops)
-        doubt, source = self._told(ops, parts) if self.families else (None, None)
+        doubt, source = self._doubts_and_sources(ops, parts) if self.families else (None, None)
         if not self.shared:
             return Timing(parts.sum(axis=0), source=source, doubt=doubt)
-        flow = self._flow(ops, parts[0] + parts[1], parts[2] + parts[3])
+        flow = self._memory_timing(ops, parts[0] + parts[1], parts[2] + parts[3])
         return replace(flow, source=source, doubt=doubt)
 
     def parts(self, ops: Ops) -> Floats:
@@ -188,43 +189,45 @@ class Roofline(Backend):
         >>> gpu.parts(Ops.of(flop=2e7, bytes=2e6, signature=0, signatures=texts)).T.tolist()
         [[1e-06, 0.0, 0.002, 0.0]]
         """
-        own = self._own(ops)
+        own = self._family_of_signatures(ops)
         found = np.full((len(REGIMES), len(ops)), np.nan)
-        mine = _mine(ops, own)
+        mine = _is_answered_by_family(ops, own)
         rest = np.flatnonzero(~mine)
         if len(rest):
-            found[:, rest] = self._roofs(ops.part(rest))
+            found[:, rest] = self._roof_parts(ops.part(rest))
         rows = np.flatnonzero(mine)
         for name in {_name(own[s]) for s in ops.signature[rows].tolist()}:
             at = [r for r in rows.tolist() if _name(own[ops.signature[r]]) == name]
             work = np.array([_work(own[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
-            found[:, at] = self.families[name].parts(work, self.chip, peak)
+            found[:, at] = self.families[name].time_parts(work, self.chip, peak)
         return found * self._levels(ops, own)
 
-    def _roofs(self, ops: Ops) -> Floats:
+    def _roof_parts(self, ops: Ops) -> Floats:
         """(4, n) s of ops without a family of their own; what only streams, like its family."""
         flop, moved = self.demand(ops)
         ops = ops.replace(flop=flop, bytes=moved)
         require(ops, "flop", "bytes")
         rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
-        launch, filled = self._products(ops)
-        arithmetic, memory = ops.flop * filled / self._peak(ops), ops.bytes / rate
+        launch, filled = self._launch_and_tile_factors(ops)
+        arithmetic, memory = ops.flop * filled / self._peak_flop_rates(ops), ops.bytes / rate
         slower = arithmetic > memory
         memory = np.where(slower, self.exposed, 1.0) * memory
         arithmetic = np.where(slower, 1.0, self.exposed) * arithmetic
         found = np.stack([launch, np.zeros(len(ops)), memory, arithmetic])
         if STREAM in self.families:
             at = np.flatnonzero((ops.flop == 0) & (ops.kind == Kind.COMPUTE))
-            work = np.array([streamed(b) for b in ops.bytes[at].tolist()], float).reshape(-1, 7)
-            found[:, at] = self.families[STREAM].parts(work, self.chip, np.ones(len(at)))
+            work = np.array([streaming_work(b) for b in ops.bytes[at].tolist()], float).reshape(
+                -1, 7
+            )
+            found[:, at] = self.families[STREAM].time_parts(work, self.chip, np.ones(len(at)))
         return found
 
-    def _own(self, ops: Ops) -> list[tuple[str, KernelWork] | None]:
+    def _family_of_signatures(self, ops: Ops) -> list[tuple[str, KernelWork] | None]:
         """Family and work of each signature; None where the roofline answers."""
-        return [self._family(text) for text in ops.signatures]
+        return [self._family_and_work(text) for text in ops.signatures]
 
-    def _family(self, text: str) -> tuple[str, KernelWork] | None:
+    def _family_and_work(self, text: str) -> tuple[str, KernelWork] | None:
         shape = op_shape(text)
         if shape is None or not self.families:
             return None
@@ -263,21 +266,21 @@ class Roofline(Backend):
         known = {n: f.level for n, f in self.families.items() if f.level != 1.0}
         if not known:
             return np.ones(len(ops))
-        return np.array([known.get(name, 1.0) for name in self._names(ops, own)], float)
+        return np.array([known.get(name, 1.0) for name in self._doubt_families(ops, own)], float)
 
-    def _names(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> list[str]:
+    def _doubt_families(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> list[str]:
         """Family whose doubt and level each op has."""
         owned = zip(ops.signatures, own, strict=True)
-        names = np.array([*(self._doubted(text, one) for text, one in owned), ROOFLINE])
+        names = np.array([*(self._doubt_family(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
         each = names[ops.signature]
-        each = np.where((each == STREAM) & ~_mine(ops, own), ROOFLINE, each)
+        each = np.where((each == STREAM) & ~_is_answered_by_family(ops, own), ROOFLINE, each)
         told: list[str] = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
         return told
 
-    def _told(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
+    def _doubts_and_sources(self, ops: Ops, parts: Floats) -> tuple[Coded[Doubt], Coded[str]]:
         """Doubt and source of each row."""
-        told = self._names(ops, self._own(ops))
+        told = self._doubt_families(ops, self._family_of_signatures(ops))
         regimes = parts.argmax(axis=0).tolist()
         doubts = {key: self._doubt(*key) for key in set(zip(told, regimes, strict=True))}
         sources = {name: self._source(name) for name in set(told)}
@@ -286,7 +289,7 @@ class Roofline(Backend):
             Coded.of([sources[name] for name in told]),
         )
 
-    def _doubted(self, text: str, own: tuple[str, KernelWork] | None) -> str:
+    def _doubt_family(self, text: str, own: tuple[str, KernelWork] | None) -> str:
         """Family whose doubt an op has."""
         if own is not None:
             return own[0]
@@ -308,16 +311,16 @@ class Roofline(Backend):
             return f"assumed:{self.kernels} {name}, like other families"
         return f"fitted:{self.kernels} {name}, {family.error:.0%} on what was held out"
 
-    def _products(self, ops: Ops) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _launch_and_tile_factors(self, ops: Ops) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """(n,) s of launch, and (n,) factor by which whole tiles exceed the arithmetic."""
-        rows = [self._product(text) for text in ops.signatures]
+        rows = [self._launch_and_tile_factor(text) for text in ops.signatures]
         table = np.array([*rows, (self.launch, 1.0)])[ops.signature]
         return table[:, 0], table[:, 1]
 
-    def _product(self, text: str) -> tuple[float, float]:
+    def _launch_and_tile_factor(self, text: str) -> tuple[float, float]:
         """Launch seconds and tile factor of one signature."""
         parts = parse_signature(text)
-        shape, fp8 = product(parts), COMPUTED_AS.get(parts.dtype, parts.dtype) == "fp8"
+        shape, fp8 = matrix_product(parts), COMPUTED_AS.get(parts.dtype, parts.dtype) == "fp8"
         launch = self.launch_fp8 if fp8 else self.launch
         if shape is None or not math.prod(shape):
             return launch, 1.0
@@ -329,9 +332,9 @@ class Roofline(Backend):
             return launch, 1.0
         return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape))
 
-    def _peak(self, ops: Ops) -> NDArray[np.float64]:
+    def _peak_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s; infinite where there is no arithmetic."""
-        types = _types(ops)
+        types = _element_types(ops)
         rates = np.array([self.peaks.get(t, np.nan) for t in types] + [np.nan])
         peak = np.where(ops.flop > 0, rates[ops.signature], np.inf)
         for row in np.flatnonzero(np.isnan(peak))[:1].tolist():
@@ -343,7 +346,7 @@ class Roofline(Backend):
             )
         return peak
 
-    def _flow(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
+    def _memory_timing(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
         """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
         moved = self.demand(ops)[1]
         shape = [] if ops.at is None else ops.at.component.tolist()
@@ -362,7 +365,7 @@ class Roofline(Backend):
         return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))
 
 
-def _mine(ops: Ops, own: list[tuple[str, KernelWork] | None]) -> NDArray[np.bool_]:
+def _is_answered_by_family(ops: Ops, own: list[tuple[str, KernelWork] | None]) -> NDArray[np.bool_]:
     """(n,) whether a family answers; what an unknown name does, an op of known flop knows best."""
     known = np.array([one is not None for one in own] + [False])[ops.signature]
     stream = np.array([_name(one) == STREAM for one in own] + [False])[ops.signature]
@@ -378,18 +381,18 @@ def _work(own: tuple[str, KernelWork] | None) -> KernelWork:
 
 
 def _peak_of(peaks: Mapping[str, float], text: str) -> float | None:
-    return peaks.get(computed_in(text))
+    return peaks.get(compute_element_type(text))
 
 
-def _types(ops: Ops) -> list[str]:
+def _element_types(ops: Ops) -> list[str]:
     """Element type that each signature computes in."""
-    return [computed_in(s) for s in ops.signatures]
+    return [compute_element_type(s) for s in ops.signatures]
 
 
-def computed_in(text: str) -> str:
+def compute_element_type(text: str) -> str:
     """Element type that an op computes in.
 
-    >>> computed_in("compute:aten::mm fp8_e5m2[8x8] fp8[8x8]")
+    >>> compute_element_type("compute:aten::mm fp8_e5m2[8x8] fp8[8x8]")
     'fp8'
     """
     dtype = parse_signature(text).dtype

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 HALVINGS = 60  # of the angle: more than a double can tell apart
 
 
-def quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:
+def student_t_quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:
     """Quantile of Student's t: the value below which ``share`` of the distribution lies.
 
     Parameters
@@ -18,9 +18,9 @@ def quantile(freedom: int, share: ArrayLike) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> quantile(1, [0.25, 0.5, 0.75]).round(9).tolist()
+    >>> student_t_quantile(1, [0.25, 0.5, 0.75]).round(9).tolist()
     [-1.0, 0.0, 1.0]
-    >>> quantile(4, [0.975]).round(3).tolist()  # as in any table
+    >>> student_t_quantile(4, [0.975]).round(3).tolist()  # as in any table
     [2.776]
     """
     share = np.asarray(share, np.float64)

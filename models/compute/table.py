@@ -15,7 +15,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.signature import Signature, parse_signature
 from ...sim.system import System
-from .interpolation import MeasuredPoints, logs
+from .interpolation import MeasuredPoints, log_sizes
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class MeasuredTable(Backend):
     ) -> MeasuredTable:
         """Table from measurements in memory."""
         table = cls(file="<memory>", outside=outside)
-        table._fill(list(signatures), list(seconds))
+        table._add_points(list(signatures), list(seconds))
         return table
 
     def open(self, system: System) -> None:
@@ -76,14 +76,14 @@ class MeasuredTable(Backend):
             seconds = [float(r["seconds"]) for r in rows]
             if not all(0 <= s < np.inf for s in seconds):
                 raise ValueError("a time that cannot be")
-            self._fill([r["signature"] for r in rows], seconds)
+            self._add_points([r["signature"] for r in rows], seconds)
         except (OSError, ValueError, TypeError, csv.Error) as error:
             raise BackendError(
                 f"{self.file}: holds no measured times ({error}); give a CSV file with a signature "
                 "and its seconds in each row"
             ) from error
 
-    def _fill(self, signatures: list[str], seconds: list[float]) -> None:
+    def _add_points(self, signatures: list[str], seconds: list[float]) -> None:
         found: dict[str, list[float]] = {}
         for text, s in zip(signatures, seconds, strict=True):
             found.setdefault(text, []).append(s)
@@ -99,17 +99,17 @@ class MeasuredTable(Backend):
         """(n,) whether its size was measured, or lies between those that were."""
         known = np.zeros(len(ops.signatures) + 1, bool)  # the last: no signature
         for i in np.unique(ops.signature[ops.signature >= 0]).tolist():
-            known[i] = self._has(ops.signatures[i])
+            known[i] = self._has_size(ops.signatures[i])
         return known[ops.signature]
 
-    def _has(self, text: str) -> bool:
+    def _has_size(self, text: str) -> bool:
         if text in self._measured:
             return True
         parts = parse_signature(text)
         family = self._families.get(_family(parts))
         if family is None or self.outside == "warn":
             return family is not None
-        return bool(np.isfinite(family.inside(logs([_sizes(parts)]))[0]))
+        return bool(np.isfinite(family.interpolate_inside(log_sizes([_sizes(parts)]))[0]))
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op, each distinct signature looked up once."""
@@ -163,15 +163,15 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
                 f"{self.source}: nothing like {texts[0]!r} was measured; measure it, or bind "
                 "'roofline'"
             )
-        sizes = logs([_sizes(parse_signature(t)) for t in texts])
-        found = family.inside(sizes)
+        sizes = log_sizes([_sizes(parse_signature(t)) for t in texts])
+        found = family.interpolate_inside(sizes)
         for i in np.flatnonzero(np.isnan(found)).tolist():
             if self.outside == "refuse":
                 raise BackendError(
                     f"{self.source}: {texts[i]!r} lies outside the measured sizes "
                     f"({family.range}); measure it, or set outside: warn"
                 )
-            found[i], self._extrapolated[texts[i]] = family.nearest(sizes[i])
+            found[i], self._extrapolated[texts[i]] = family.extrapolate_nearest(sizes[i])
         return found
 
 

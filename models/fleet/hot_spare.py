@@ -63,7 +63,7 @@ class HotSpare:
         placed, self.unused = self.graph, list(self.spares)
         while self.unused and unfinished():
             yield sim.wait(self.period)
-            for gpu in dict.fromkeys(_gpus(placed)):
+            for gpu in dict.fromkeys(_gpus_of_ranks(placed)):
                 if self.unused and sim.failed(gpu):
                     yield sim.wait(self.swap)
                     placed = self._move_to_spare(sim, first, placed, gpu, self.unused.pop(0))
@@ -72,7 +72,7 @@ class HotSpare:
         self, sim: Running, first: int, placed: Graph, dead: str, spare: str
     ) -> Graph:
         """Move what the rank of a failed GPU has to do to a spare, where it starts over."""
-        gpus = _gpus(placed)
+        gpus = _gpus_of_ranks(placed)
         to = place(placed, sim.system, [spare if name == dead else name for name in gpus])
         was, now = placed.explicit, to.explicit
         assert was.slot is not None  # noqa: S101  both are placed
@@ -87,7 +87,7 @@ class HotSpare:
         return to
 
 
-def _gpus(graph: Graph) -> list[str]:
+def _gpus_of_ranks(graph: Graph) -> list[str]:
     """Names of the GPUs of the ranks of a placed graph."""
     assert graph.system is not None  # noqa: S101
     assert graph.gpus is not None  # noqa: S101

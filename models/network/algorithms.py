@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...sim.units import ByteRate, Bytes, Seconds
-from .patterns import back, climbs, depth, power_of_two, roots
+from .patterns import depth, power_of_two, reversed_steps, tree_climb_steps, tree_roots
 from .steps import ALGORITHMS as ALGORITHMS  # for whoever wants these among them
 from .steps import SWITCH, Algorithm, Step, algorithm, shift
 
@@ -102,7 +102,7 @@ def chain_back(n: int) -> Iterator[Step]:
     >>> [(step.source.tolist(), step.target.tolist()) for step in chain_back(3)]
     [([2], [1]), ([1], [0])]
     """
-    yield from back(list(chain(n)))
+    yield from reversed_steps(list(chain(n)))
 
 
 # --- trees ------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def trees(n: int) -> Iterator[Step]:
     >>> [step.source.tolist() for step in trees(2)]
     [[0, 1], [1, 0]]
     """
-    up = climbs(n)
-    yield from [*up, *back(up)]
+    up = tree_climb_steps(n)
+    yield from [*up, *reversed_steps(up)]
 
 
 @algorithm("all-reduce", "chain-tree", nested=True, pipelined=True)
@@ -131,7 +131,7 @@ def chain_tree(n: int, width: int) -> Iterator[Step]:
     yield from down
     for step in trees(n // width):
         yield step._replace(source=step.source * width, target=step.target * width)
-    yield from back(down)
+    yield from reversed_steps(down)
 
 
 @algorithm("reduce", "tree", pipelined=True)
@@ -141,9 +141,9 @@ def tree_in(n: int) -> Iterator[Step]:
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_in(3)]
     [([1, 2], [2, 1]), ([2, 1], [0, 0])]
     """
-    for step in climbs(n - 1):
+    for step in tree_climb_steps(n - 1):
         yield step._replace(source=step.source + 1, target=step.target + 1)
-    yield Step(roots(n - 1) + 1, np.zeros(2, np.int64), 1, 2)
+    yield Step(tree_roots(n - 1) + 1, np.zeros(2, np.int64), 1, 2)
 
 
 @algorithm("broadcast", "tree", pipelined=True)
@@ -153,7 +153,7 @@ def tree_out(n: int) -> Iterator[Step]:
     >>> [(step.source.tolist(), step.target.tolist()) for step in tree_out(3)]
     [([0, 0], [2, 1]), ([2, 1], [1, 2])]
     """
-    yield from back(list(tree_in(n)))
+    yield from reversed_steps(list(tree_in(n)))
 
 
 # --- partners at distances that double --------------------------------------------------------
@@ -178,7 +178,7 @@ def doubling(n: int) -> Iterator[Step]:
     >>> [step.of for step in doubling(4)]
     [4, 2]
     """
-    yield from back(list(halving(n)))
+    yield from reversed_steps(list(halving(n)))
 
 
 @algorithm("all-reduce", "halving-doubling", usable=power_of_two)
@@ -206,10 +206,10 @@ def dissemination(n: int) -> Iterator[Step]:
 # --- all at once, the farthest first ----------------------------------------------------------
 
 
-def pairs(n: int, of: int, times: int = 1) -> Step:
+def pairwise_exchange(n: int, of: int, times: int = 1) -> Step:
     """Pairwise exchange: every member sends a part to every other.
 
-    >>> step = pairs(3, of=3)
+    >>> step = pairwise_exchange(3, of=3)
     >>> list(zip(step.source.tolist(), step.target.tolist()))
     [(0, 2), (2, 0), (0, 1), (1, 0), (1, 2), (2, 1)]
     """
@@ -225,7 +225,7 @@ def two_shot(n: int) -> Iterator[Step]:
     >>> [step.times for step in two_shot(4)]
     [2]
     """
-    yield pairs(n, of=n, times=2)
+    yield pairwise_exchange(n, of=n, times=2)
 
 
 @algorithm("all-reduce", "one-shot")
@@ -235,7 +235,7 @@ def one_shot(n: int) -> Iterator[Step]:
     >>> [step.of for step in one_shot(4)]
     [1]
     """
-    yield pairs(n, of=1)
+    yield pairwise_exchange(n, of=1)
 
 
 @algorithm("all-gather", "direct")
@@ -247,7 +247,7 @@ def direct(n: int) -> Iterator[Step]:
     >>> [len(step.source) for step in direct(4)]
     [12]
     """
-    yield pairs(n, of=n)
+    yield pairwise_exchange(n, of=n)
 
 
 @algorithm("scatter", "linear")
@@ -267,7 +267,7 @@ def gather(n: int) -> Iterator[Step]:
     >>> [step.source.tolist() for step in gather(4)]
     [[3, 2, 1]]
     """
-    yield from back(list(scatter(n)))
+    yield from reversed_steps(list(scatter(n)))
 
 
 @algorithm("all-reduce", "in-switch", usable=lambda n: n >= 3, in_switch=True, pipelined=True)

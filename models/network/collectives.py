@@ -21,7 +21,15 @@ from ...sim.signature import parse_signature
 from ...sim.system import CORE, System
 from ...sim.units import ByteRate, Ratio, Seconds
 from .algorithms import ALGORITHMS
-from .load import Load, Members, even, hop, load, routes, wires
+from .load import (
+    AlgorithmLoad,
+    Members,
+    between_machines_mask,
+    compute_load,
+    fills_nodes_evenly,
+    hop_latency,
+    routes,
+)
 
 FIDELITIES = ("alpha-beta", "flow")
 PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
@@ -43,7 +51,7 @@ class Protocol(NamedTuple):
 class CollectivePlan(NamedTuple):
     """One algorithm with one protocol among certain GPUs."""
 
-    load: Load
+    load: AlgorithmLoad
     protocol: str
     fixed: Seconds
     beta: float
@@ -59,7 +67,7 @@ class CollectivePlan(NamedTuple):
 Cores = tuple[int, ...]  # of the members of a group, where a library's threads run on them
 
 
-class _Answer:
+class _TimingBuilder:
     """Builder of a ``Timing``, filled group by group."""
 
     def __init__(self, n: int):
@@ -197,11 +205,11 @@ class Fabric(Backend):
         core_step: Seconds = 0.0,
         core_rate: ByteRate | None = None,
     ):
-        _known("fidelity", fidelity, FIDELITIES)
+        _check_known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
         self.algorithms = tuple(a.strip() for a in algorithms.split(",") if a.strip()) or names
         for algorithm in self.algorithms:
-            _known("algorithm", algorithm, names)
+            _check_known("algorithm", algorithm, names)
         self.protocols = {"simple": Protocol(launch, step, efficiency)}
         for name, start, each, reach in (
             ("ll128", launch_ll128, step_ll128, efficiency_ll128),
@@ -227,9 +235,9 @@ class Fabric(Backend):
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
         if ops.at is None:
             raise BackendError("fabric: asked without a machine; place the graph first")
-        answer = _Answer(len(ops))
-        for (name, members), rows in _groups(ops, ops.at.members).items():
-            self._answer(name, members, np.array(rows), ops, ops.at.system, answer)
+        answer = _TimingBuilder(len(ops))
+        for (name, members), rows in _rows_by_group(ops, ops.at.members).items():
+            self._answer_group(name, members, np.array(rows), ops, ops.at.system, answer)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
         return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
@@ -249,17 +257,17 @@ class Fabric(Backend):
         return plans
 
     def _plans(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
-        _known("collective", collective, tuple(ALGORITHMS))
+        _check_known("collective", collective, tuple(ALGORITHMS))
         together = len({system.node_of(m) for m in members}) == 1
         plans = []
         for a in ALGORITHMS[collective].values():
             possible = a.name in self.algorithms and a.usable(len(members))
             if a.in_switch and (self.in_switch_efficiency is None or not together):
                 possible = False
-            if a.nested and not even(members, system):
+            if a.nested and not fills_nodes_evenly(members, system):
                 possible = False
             if possible:
-                plans += self._protocols(load(a, members, system), system)
+                plans += self._protocols(compute_load(a, members, system), system)
         if not plans:
             raise BackendError(
                 f"fabric: no algorithm of {list(self.algorithms)} does {collective} for "
@@ -267,7 +275,7 @@ class Fabric(Backend):
             )
         return plans
 
-    def _protocols(self, laid: Load, system: System) -> list[CollectivePlan]:
+    def _protocols(self, laid: AlgorithmLoad, system: System) -> list[CollectivePlan]:
         """Plans of one algorithm with every protocol; in the switch with the simple one only."""
         if laid.algorithm.in_switch and self.in_switch_efficiency is not None:
             own = self.protocols["simple"]._replace(efficiency=self.in_switch_efficiency)
@@ -275,27 +283,32 @@ class Fabric(Backend):
         else:
             protocols = self.protocols
         return [
-            self._way(laid, n, self.dispatch + p.launch, p, system) for n, p in protocols.items()
+            self._protocol_plan(laid, n, self.dispatch + p.launch, p, system)
+            for n, p in protocols.items()
         ]
 
-    def _way(
-        self, laid: Load, name: str, launch: Seconds, protocol: Protocol, system: System
+    def _protocol_plan(
+        self, laid: AlgorithmLoad, name: str, launch: Seconds, protocol: Protocol, system: System
     ) -> CollectivePlan:
-        stretch = self._stretch(name, protocol.efficiency, self._copied(laid), system)
+        stretch = self._bytes_per_byte_sent(
+            name, protocol.efficiency, self._last_part_cost(laid), system
+        )
         component = np.array(list(laid.uses), np.int32)
         weight = np.array(list(laid.uses.values())) * stretch[component]
         fixed = launch + laid.latency + laid.steps * protocol.step
-        beta = laid.per_byte(system, stretch)
+        beta = laid.seconds_per_byte(system, stretch)
         return CollectivePlan(laid, name, fixed, beta, component, weight, laid.limit(system))
 
-    def _copied(self, laid: Load) -> float:
+    def _last_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""
         if not (self.copying and laid.algorithm.passes_on):
             return 0.0
         n = laid.members
-        return self.copying * laid.algorithm.received(n) / laid.algorithm.volume(n)
+        return self.copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
 
-    def _stretch(self, protocol: str, efficiency: Ratio, copied: float, system: System) -> Floats:
+    def _bytes_per_byte_sent(
+        self, protocol: str, efficiency: Ratio, copied: float, system: System
+    ) -> Floats:
         """(components,) bytes by which each component is busy for each byte that is sent over it.
 
         Parameters
@@ -310,34 +323,38 @@ class Fabric(Backend):
             reached = efficiency
             if self.network_efficiency is not None:
                 reached = self.network_efficiency * PAYLOAD[protocol]
-            stretch[wires(system)] = 1 / reached
+            stretch[between_machines_mask(system)] = 1 / reached
             self._stretches[key] = stretch
         return stretch
 
-    def _answer(
+    def _answer_group(
         self,
         name: str,
         members: Members,
         rows: NDArray[np.int64],
         ops: Ops,
         system: System,
-        answer: _Answer,
+        answer: _TimingBuilder,
     ) -> None:
         """Fill in the rows of one group, each with its quickest plan."""
         if name == "recv" or (name != "send" and len(members) < 2):
             return
-        size = _sizes(name, ops, rows)
-        ways = [self._send(members, system)] if name == "send" else self.ways(name, members, system)
+        size = _sizes_of_rows(name, ops, rows)
+        ways = (
+            [self._send_plan(members, system)]
+            if name == "send"
+            else self.ways(name, members, system)
+        )
         seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
         best = np.argmin(seconds, axis=0)
-        cores = self._cores(members, system)
+        cores = self._member_cores(members, system)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
             if name != "send":
                 what = f"{name} {way.load.algorithm.name}/{way.protocol}"
                 answer.picked[what] += int(mine.sum())
             if self.fidelity == "flow" and (self.keeps(name) or (cores and name != "send")):
-                spent = self._spent(way, size[mine])
+                spent = self._core_seconds(way, size[mine])
                 answer.keep(rows[mine], way, seconds[k, mine], spent, cores)
             elif self.fidelity == "flow":
                 answer.add(rows[mine], way, np.full(mine.sum(), way.fixed), size[mine])
@@ -354,34 +371,36 @@ class Fabric(Backend):
         """Seconds of sends or collectives of given sizes when nothing else runs."""
         return way.fixed + size * way.beta
 
-    def _cores(self, members: Members, system: System) -> Cores:
+    def _member_cores(self, members: Members, system: System) -> Cores:
         """Cores of the members, where the library's threads run on them."""
         cores = tuple(system.part(m, "core") for m in members)
         return () if self.core_rate is None or min(cores) < 0 else cores
 
-    def _spent(self, way: CollectivePlan, size: Floats) -> Floats:
+    def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
         """Seconds of work on each core."""
         if self.core_rate is None:
             return np.zeros(len(size))
         most = max(way.load.uses.values())
         return way.load.steps * self.core_step + size * most / self.core_rate
 
-    def _send(self, members: Members, system: System) -> CollectivePlan:
+    def _send_plan(self, members: Members, system: System) -> CollectivePlan:
         """Plans of a send from the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
         routes(a, b, system)
         uses = dict(system.shares(a, b))
         most = {c: share for c, share in uses.items() if system.components[c].limit < np.inf}
-        once = Load(ALGORITHMS["broadcast"]["chain"], 2, 1, hop(a, b, system), uses, most)
-        return self._way(once, "simple", 0.0, self.protocols["simple"], system)
+        once = AlgorithmLoad(
+            ALGORITHMS["broadcast"]["chain"], 2, 1, hop_latency(a, b, system), uses, most
+        )
+        return self._protocol_plan(once, "simple", 0.0, self.protocols["simple"], system)
 
 
-def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
+def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise BackendError(f"fabric: {what} {value!r} is unknown; take one of {list(allowed)}")
 
 
-def _names(ops: Ops) -> list[str]:
+def _collective_names(ops: Ops) -> list[str]:
     """Name of each row's collective; ``send`` and ``recv`` for those."""
     parsed = [parse_signature(s).name for s in ops.signatures]
     plain = {int(Kind.SEND): "send", int(Kind.RECV): "recv"}
@@ -389,15 +408,15 @@ def _names(ops: Ops) -> list[str]:
     return [plain.get(kind) or (parsed[s] if s >= 0 else "unknown") for kind, s in rows]
 
 
-def _groups(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:
+def _rows_by_group(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:
     """Rows grouped by collective and members."""
     rows_of: dict[tuple[str, bytes], list[int]] = {}
-    for row, name in enumerate(_names(ops)):
+    for row, name in enumerate(_collective_names(ops)):
         rows_of.setdefault((name, members[row].tobytes()), []).append(row)
     return {(n, tuple(members[rows[0]].tolist())): rows for (n, _), rows in rows_of.items()}
 
 
-def _sizes(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
+def _sizes_of_rows(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
     if name == "barrier":
         return np.zeros(len(rows))
     if np.isnan(ops.bytes[rows]).any():

@@ -29,19 +29,19 @@ SEGMENTS = 16
 """Into which what is pipelined is cut."""
 
 
-def written_out(algorithm: Algorithm) -> bool:
+def can_expand(algorithm: Algorithm) -> bool:
     """Whether an algorithm can be expanded: no reduction in the switch, no knowledge of nodes.
 
-    >>> written_out(ALGORITHMS["all-reduce"]["in-switch"])
+    >>> can_expand(ALGORITHMS["all-reduce"]["in-switch"])
     False
     """
     return not (algorithm.in_switch or algorithm.nested)
 
 
-def rounds(algorithm: Algorithm, n: int) -> Iterator[Sends]:
+def expansion_rounds(algorithm: Algorithm, n: int) -> Iterator[Sends]:
     """Steps one after the other; of a pipelined algorithm, segments that follow each other.
 
-    >>> next(rounds(ALGORITHMS["all-gather"]["ring"], 2))
+    >>> next(expansion_rounds(ALGORITHMS["all-gather"]["ring"], 2))
     [(0, 1, 0.5), (1, 0, 0.5)]
     """
     steps = [step for step in algorithm.steps(n) for _ in range(step.times)]
@@ -84,7 +84,7 @@ def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> G
     if graph.placed:
         raise GraphError("placed", f"{graph.name!r} has its machine; expand it before place()")
     names = tuple(a.strip() for a in algorithms.split(","))
-    able = {a.name for named in ALGORITHMS.values() for a in named.values() if written_out(a)}
+    able = {a.name for named in ALGORITHMS.values() for a in named.values() if can_expand(a)}
     for name in names:
         if name not in able:
             cure = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
@@ -169,7 +169,7 @@ class _Expansion:
                 (op,),
             )
         ranks = [int(block.rank[p]) for p in places]
-        name, steps = self._steps(op, len(ranks))
+        name, steps = self._expansion_steps(op, len(ranks))
         got = [self._dependencies_of(p) for p in places]
         label, period = self.old.label(op), int(block.ops.period[op])
         release = float(block.release[op])
@@ -204,14 +204,14 @@ class _Expansion:
             label=label,
         )
 
-    def _steps(self, op: int, n: int) -> tuple[str, Iterator[Sends]]:
+    def _expansion_steps(self, op: int, n: int) -> tuple[str, Iterator[Sends]]:
         name = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         if n < 2:
             return name, iter(())
-        able = {a.name: a for a in ALGORITHMS.get(name, {}).values() if written_out(a)}
+        able = {a.name: a for a in ALGORITHMS.get(name, {}).values() if can_expand(a)}
         for algorithm in self.algorithms:
             if algorithm in able and able[algorithm].usable(n):
-                return name, rounds(able[algorithm], n)
+                return name, expansion_rounds(able[algorithm], n)
         raise GraphError(
             "expand",
             f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "

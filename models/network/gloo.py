@@ -63,7 +63,7 @@ class Lan:
         self._sent = [0.0] * self.ranks
         self._free = [0.0] * (self.processors or self.ranks)
 
-    def at(self, when: Seconds, then: Hook, *args: Any) -> None:
+    def schedule(self, when: Seconds, then: Hook, *args: Any) -> None:
         """Schedule a callback; those of one instant run in the order they were scheduled."""
         self._count += 1
         heapq.heappush(self._events, (when, self._count, then, args))
@@ -74,17 +74,17 @@ class Lan:
             self.now, _, then, args = heapq.heappop(self._events)
             then(*args)
 
-    def handle(self, rank: int, then: Hook, *args: Any) -> None:
+    def occupy_processor(self, rank: int, then: Hook, *args: Any) -> None:
         """Occupy the rank's processor for one message, then call back."""
         mine = rank % len(self._free)
         self._free[mine] = max(self.now, self._free[mine]) + self.message
-        self.at(self._free[mine], then, *args)
+        self.schedule(self._free[mine], then, *args)
 
     def send(self, to: int, size: Bytes, then: Hook, *args: Any) -> None:
         """Send one burst of frames through the port of its receiver."""
         wire = size + AROUND * max(1, ceil(size / PAYLOAD))
         self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
-        self.at(self._sent[to], then, *args)
+        self.schedule(self._sent[to], then, *args)
 
     def stream(self, source: int, to: int, size: Bytes, then: Hook, *args: Any) -> None:
         """Send bursts, each acknowledged; the last one is handled on arrival."""
@@ -95,16 +95,16 @@ class Lan:
     def _deliver_message(
         self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]
     ) -> None:
-        self.send(source, 0, _nothing)
+        self.send(source, 0, _ignore_acknowledgement)
         if last:
-            self.handle(to, then, *args)
+            self.occupy_processor(to, then, *args)
 
 
-def _nothing() -> None:
+def _ignore_acknowledgement() -> None:
     """Handler of an acknowledgement: it only takes its port's time."""
 
 
-class Ring:
+class RingAllReduce:
     """One all-reduce: every rank receives from the next and sends to the previous one.
 
     Parameters
@@ -127,7 +127,7 @@ class Ring:
         lap, at = divmod(k, self.lap)
         return k - FLIGHT + 1 if at >= FLIGHT else lap * self.lap
 
-    def go_on(self, rank: int) -> None:
+    def request_segments(self, rank: int) -> None:
         """Request segments as far as those received and sent allow."""
         while min(self.got[rank], self.sent[rank]) >= self._segments_before(self.posted[rank]):
             if self.posted[rank] == 2 * self.lap:
@@ -142,14 +142,14 @@ class Ring:
         """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
         to = (rank + way) % self.lan.ranks
         if then is None:
-            self.lan.send(to, PREAMBLE, _nothing)
+            self.lan.send(to, PREAMBLE, _ignore_acknowledgement)
         else:
-            self.lan.send(to, PREAMBLE, self.lan.handle, to, then, to)
+            self.lan.send(to, PREAMBLE, self.lan.occupy_processor, to, then, to)
 
     def _on_request(self, rank: int) -> None:
         self.ready[rank] += 1
         if self._send_next_segment(rank):
-            self.go_on(rank)
+            self.request_segments(rank)
 
     def _send_next_segment(self, rank: int) -> bool:
         """Send the next segment if it was requested and is there."""
@@ -163,10 +163,10 @@ class Ring:
 
     def _on_segment(self, rank: int) -> None:
         self.got[rank] += 1
-        self.go_on(rank)
+        self.request_segments(rank)
 
 
-class Calls:
+class AllReduceCalls:
     """All-reduces that ranks call one after the other, by their threads.
 
     Parameters
@@ -181,10 +181,10 @@ class Calls:
         self.ends = [[0.0] * len(row) for row in came]
         self.waiting: list[deque[int]] = [deque() for _ in came]
         self.idle = [THREADS] * len(came)
-        self.rings = [Ring(lan, size, self._end_hook(k)) for k in range(len(came[0]))]
+        self.rings = [RingAllReduce(lan, size, self._end_hook(k)) for k in range(len(came[0]))]
         order = sorted((t, rank, k) for rank, row in enumerate(came) for k, t in enumerate(row))
         for t, rank, k in order:
-            lan.at(t, self._on_call, rank, k)
+            lan.schedule(t, self._on_call, rank, k)
 
     def _end_hook(self, k: int) -> Hook:
         return lambda rank: self._on_end(rank, k)
@@ -196,7 +196,9 @@ class Calls:
     def _take_next_call(self, rank: int) -> None:
         if self.waiting[rank] and self.idle[rank]:
             self.idle[rank] -= 1
-            self.lan.handle(rank, self.rings[self.waiting[rank].popleft()].go_on, rank)
+            self.lan.occupy_processor(
+                rank, self.rings[self.waiting[rank].popleft()].request_segments, rank
+            )
 
     def _on_end(self, rank: int, k: int) -> None:
         self.ends[rank][k] = self.lan.now
@@ -204,7 +206,9 @@ class Calls:
         self._take_next_call(rank)
 
 
-def all_reduces(lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]) -> list[list[Seconds]]:
+def all_reduce_end_times(
+    lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]
+) -> list[list[Seconds]]:
     """(calls, ranks) seconds at which each rank has each result.
 
     Parameters
@@ -220,7 +224,7 @@ def all_reduces(lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]) -> lis
     >>> def took(n: int, late: float) -> float:
     ...     came = [[0.0] for _ in range(n - 1)] + [[late]]
     ...     lan = Lan(n, rate=1.25e9, delay=5e-6, processors=0)
-    ...     ends = all_reduces(lan, 1 << 20, came)
+    ...     ends = all_reduce_end_times(lan, 1 << 20, came)
     ...     return max(max(row) for row in ends) - late
     >>> bound = lambda n: 2 * (n - 1) / n * (1 << 20) / 1.25e9
     >>> [round(took(2, late) / bound(2), 2) for late in (0, 40e-6)]
@@ -232,6 +236,6 @@ def all_reduces(lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]) -> lis
     ----------
     Patarasu, Yuan 2009, doi:10.1016/j.jpdc.2008.09.002 (the ring).
     """
-    calls = Calls(lan, size, came)
+    calls = AllReduceCalls(lan, size, came)
     lan.run()
     return calls.ends

@@ -9,8 +9,8 @@ from ...sim.errors import BackendError
 from ...sim.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from .collectives import CollectivePlan, Fabric, Floats
-from .gloo import Lan, all_reduces
-from .load import Members, hop, routes
+from .gloo import Lan, all_reduce_end_times
+from .load import Members, hop_latency, routes
 
 OTHERS = "ring, pairwise, chain, linear, dissemination"
 
@@ -100,7 +100,9 @@ class Gloo(Fabric):
         if found is None:
             lan = self._lan(members, system)
             at_once = [[0.0] for _ in members]
-            found = self._played[key] = max(row[0] for row in all_reduces(lan, size, at_once))
+            found = self._played[key] = max(
+                row[0] for row in all_reduce_end_times(lan, size, at_once)
+            )
         return found
 
     def _lan(self, members: Members, system: System) -> Lan:
@@ -113,7 +115,7 @@ class Gloo(Fabric):
         """
         ways = [(members[k - 1], m) for k, m in enumerate(members)]
         crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in ways]
-        ports = {(min(system.components[c].rate or 0.0 for c in row), hop(a, b, system))
+        ports = {(min(system.components[c].rate or 0.0 for c in row), hop_latency(a, b, system))
                  for (a, b), row in zip(ways, crossed, strict=True)}  # fmt: skip
         every = [c for row in crossed for c in row]
         if len(ports) > 1 or len(set(every)) < len(every):

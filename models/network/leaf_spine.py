@@ -66,20 +66,20 @@ class FatTree(Topology):
         """
         found: dict[Adapter, int] = {}
         leaf, used = 0, 0
-        for here in by_node(adapters):
+        for here in adapters_by_machine(adapters):
             if used and used + len(here) > down:
                 leaf, used = leaf + 1, 0
             found |= dict.fromkeys(here, leaf)
             used += len(here)
         return found
 
-    def wanted(self, adapters: Sequence[Adapter]) -> int:
+    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len(adapters)
 
     def facing_machines(self, adapters: Sequence[Adapter], ports: int) -> int:
         """Ports of a leaf that face machines; all of them where one leaf is enough."""
-        if self.wanted(adapters) <= ports:
+        if self.ports_wanted(adapters) <= ports:
             return ports
         return int(ports * self.oversubscription / (1 + self.oversubscription))
 
@@ -144,15 +144,15 @@ class Rail(FatTree):
             on[adapter.rail] = before + 1
         return found
 
-    def wanted(self, adapters: Sequence[Adapter]) -> int:
+    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len({a.node for a in adapters})
 
 
-def by_node(adapters: Sequence[Adapter]) -> list[list[Adapter]]:
+def adapters_by_machine(adapters: Sequence[Adapter]) -> list[list[Adapter]]:
     """NICs by machine.
 
-    >>> by_node([Adapter(0, 0), Adapter(0, 1), Adapter(1, 0)])[1]
+    >>> adapters_by_machine([Adapter(0, 0), Adapter(0, 1), Adapter(1, 0)])[1]
     [Adapter(node=1, rail=0)]
     """
     nics: dict[int, list[Adapter]] = {}

@@ -18,7 +18,7 @@ Members = tuple[int, ...]  # GPUs, as component numbers, in group order
 
 
 @dataclass(frozen=True)
-class Load:
+class AlgorithmLoad:
     """The load of one algorithm among certain GPUs.
 
     Parameters
@@ -42,7 +42,7 @@ class Load:
         bounds = [system.components[c].limit / share for c, share in self.most.items()]
         return min(bounds, default=np.inf)
 
-    def per_byte(self, system: System, stretch: NDArray[np.float64] | None = None) -> float:
+    def seconds_per_byte(self, system: System, stretch: NDArray[np.float64] | None = None) -> float:
         """Seconds per byte of S, set by the busiest component.
 
         Parameters
@@ -56,7 +56,8 @@ class Load:
         >>> from .switch import Switch, star
         >>> link = Link(bandwidth=1e9, latency=1e-6)
         >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
-        >>> load(ALGORITHMS["all-reduce"]["ring"], (0, 1, 2, 3), system).per_byte(system)
+        >>> ring = ALGORITHMS["all-reduce"]["ring"]
+        >>> compute_load(ring, (0, 1, 2, 3), system).seconds_per_byte(system)
         1.5e-09
         """
         slowest = 0.0
@@ -67,7 +68,7 @@ class Load:
         return max(slowest, 1 / self.limit(system))
 
 
-def load(algorithm: Algorithm, members: Members, system: System) -> Load:
+def compute_load(algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
     """Compute the load of an algorithm on a machine.
 
     Where the members fill several nodes evenly, it runs on as many channels as a node has members,
@@ -81,7 +82,7 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
         Two members without a route.
     """
     n = len(members)
-    orders = [members] if algorithm.symmetric(n) else channels(members, system)
+    orders = [members] if algorithm.is_symmetric(n) else channel_orders(members, system)
     shape = (n, len(orders)) if algorithm.nested else (n,)
     source, target, share = algorithm.flows(*shape)
     uses: dict[int, float] = {}
@@ -94,17 +95,17 @@ def load(algorithm: Algorithm, members: Members, system: System) -> Load:
                 if system.components[c].limit < np.inf:
                     sender = c, order[a], order[b]
                     senders[sender] = senders.get(sender, 0.0) + crosses
-    path = algorithm.path(*shape)
-    latency = sum(hop(orders[0][a], orders[0][b], system) for a, b in path)
-    latency += (algorithm.posts(*shape) - 1) * posting(orders[0], system)
+    path = algorithm.latency_path(*shape)
+    latency = sum(hop_latency(orders[0][a], orders[0][b], system) for a, b in path)
+    latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
     most: dict[int, float] = {}
     for (c, _, _), sent in senders.items():
         most[c] = max(most.get(c, 0.0), sent)
     used, bound = ({c: w for c, w in x.items() if w} for x in (uses, most))
-    return Load(algorithm, len(members), len(path), latency, used, bound)
+    return AlgorithmLoad(algorithm, len(members), len(path), latency, used, bound)
 
 
-def hop(a: int, b: int, system: System) -> Seconds:
+def hop_latency(a: int, b: int, system: System) -> Seconds:
     """Latency in s of one message without bytes: every crossing, and the cost to enter.
 
     Of several routes, the longest: the message is there when all of it is.
@@ -113,7 +114,7 @@ def hop(a: int, b: int, system: System) -> Seconds:
                for crossed, _ in routes(a, b, system))  # fmt: skip
 
 
-def posting(members: Members, system: System) -> Seconds:
+def posting_cost(members: Members, system: System) -> Seconds:
     """Cost in s of posting one more message while others are on their way."""
     crossed = system.shares(members[0], members[-1])
     return max((system.components[c].overhead for c in crossed), default=0.0)
@@ -134,38 +135,40 @@ def routes(a: int, b: int, system: System) -> tuple[Route, ...]:
     return ways
 
 
-def wires(system: System) -> NDArray[np.bool_]:
+def between_machines_mask(system: System) -> NDArray[np.bool_]:
     """Mask of components between machines, NICs included.
 
     >>> from .nic import Nic
     >>> from .topology import NodeSpec, cluster
     >>> system = cluster(2, NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)))
-    >>> [c.name for c, wire in zip(system.components, wires(system)) if wire and c.rate]
+    >>> wires = between_machines_mask(system)
+    >>> [c.name for c, wire in zip(system.components, wires) if wire and c.rate]
     ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
     """
     return np.array([c.kind == "nic" or not c.node for c in system.components], bool)
 
 
-def even(members: Members, system: System) -> bool:
+def fills_nodes_evenly(members: Members, system: System) -> bool:
     """Whether a group fills several nodes with equally many members.
 
     >>> from ...sim.system import Component
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
     ...         for i in range(2) for j in range(2)]
-    >>> even((0, 1, 2, 3), System(tuple(gpus))), even((0, 1, 2), System(tuple(gpus)))
+    >>> system = System(tuple(gpus))
+    >>> fills_nodes_evenly((0, 1, 2, 3), system), fills_nodes_evenly((0, 1, 2), system)
     (True, False)
     """
     counts = Counter(system.node_of(m) for m in members)
     return len(counts) > 1 and len(set(counts.values())) == 1
 
 
-def channels(members: Members, system: System) -> list[Members]:
+def channel_orders(members: Members, system: System) -> list[Members]:
     """Order of the members in each channel; channel k enters every node at its k-th member.
 
     >>> from ...sim.system import Component
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
     ...         for i in range(2) for j in range(2)]
-    >>> channels((0, 1, 2, 3), System(tuple(gpus)))
+    >>> channel_orders((0, 1, 2, 3), System(tuple(gpus)))
     [(0, 1, 2, 3), (1, 0, 3, 2)]
     """
     local: dict[str, list[int]] = {}

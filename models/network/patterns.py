@@ -29,10 +29,10 @@ def power_of_two(n: int) -> bool:
     return n >= 2 and n & (n - 1) == 0
 
 
-def parent(i: int, n: int) -> int:
+def tree_parent(i: int, n: int) -> int:
     """Parent of node ``i`` (1 to n) in the binary tree whose leaves are odd; 0 of the root.
 
-    >>> [parent(i, 6) for i in range(1, 7)]
+    >>> [tree_parent(i, 6) for i in range(1, 7)]
     [2, 4, 2, 0, 6, 4]
     """
     low = i & -i
@@ -42,29 +42,29 @@ def parent(i: int, n: int) -> int:
     return above if above <= n else i - low
 
 
-def twin(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def place_in_other_tree(member: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """A member's place in the other tree: its mirror (n even) or the next one (n odd).
 
-    >>> twin(np.arange(4), 4).tolist(), twin(np.arange(3), 3).tolist()
+    >>> place_in_other_tree(np.arange(4), 4).tolist(), place_in_other_tree(np.arange(3), 3).tolist()
     ([3, 2, 1, 0], [1, 2, 0])
     """
     return (member + 1) % n if n % 2 else n - 1 - member
 
 
-def roots(n: int) -> NDArray[np.int64]:
+def tree_roots(n: int) -> NDArray[np.int64]:
     """Root members of the two trees.
 
-    >>> roots(4).tolist()
+    >>> tree_roots(4).tolist()
     [3, 0]
     """
     top = np.array([(1 << (n.bit_length() - 1)) - 1])
-    return np.concatenate([top, twin(top, n)])
+    return np.concatenate([top, place_in_other_tree(top, n)])
 
 
-def climbs(n: int) -> list[Step]:
+def tree_climb_steps(n: int) -> list[Step]:
     """Steps that send half of S up each of the two trees, level by level, member 0's leaf first.
 
-    >>> [(step.source.tolist(), step.target.tolist()) for step in climbs(4)]
+    >>> [(step.source.tolist(), step.target.tolist()) for step in tree_climb_steps(4)]
     [([0, 2, 3, 1], [1, 1, 2, 2]), ([1, 2], [3, 0])]
     """
     levels: dict[int, list[int]] = {}
@@ -73,9 +73,9 @@ def climbs(n: int) -> list[Step]:
     steps = []
     for level in sorted(levels, reverse=True)[:-1]:
         low = np.array(levels[level])
-        high = np.array([parent(i, n) for i in levels[level]])
+        high = np.array([tree_parent(i, n) for i in levels[level]])
         low, high = low - 1, high - 1
-        source, target = ([a, twin(a, n)] for a in (low, high))
+        source, target = ([a, place_in_other_tree(a, n)] for a in (low, high))
         steps.append(Step(np.concatenate(source), np.concatenate(target), 1, 2))
     return steps
 
@@ -83,15 +83,16 @@ def climbs(n: int) -> list[Step]:
 def _tree_depth(i: int, n: int) -> int:
     """Number of edges above a node."""
     level = 0
-    while (i := parent(i, n)) != 0:
+    while (i := tree_parent(i, n)) != 0:
         level += 1
     return level
 
 
-def back(steps: list[Step]) -> list[Step]:
+def reversed_steps(steps: list[Step]) -> list[Step]:
     """Steps in reverse: the same messages in the other direction, last step first.
 
-    >>> [(step.source.tolist(), step.target.tolist()) for step in back(climbs(3))]
+    >>> descent = reversed_steps(tree_climb_steps(3))
+    >>> [(step.source.tolist(), step.target.tolist()) for step in descent]
     [([1, 1, 2, 2], [0, 2, 1, 0])]
     """
     return [s._replace(source=s.target, target=s.source) for s in reversed(steps)]

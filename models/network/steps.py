@@ -94,20 +94,20 @@ class Algorithm:
         """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
         return _steps(self.make, n)
 
-    def path(self, *n: int) -> list[tuple[int, int]]:
+    def latency_path(self, *n: int) -> list[tuple[int, int]]:
         """Pairs of members whose latencies add up from the first byte to the last arrival.
 
         A message through the switch goes from the first member to the last.
         """
         if self.in_switch:
             return [(0, n[0] - 1) for step in self.steps(*n) for _ in range(step.times)]
-        return [hop for step in self.steps(*n) for hop in _hops(step)]
+        return [hop for step in self.steps(*n) for hop in _dependent_messages(step)]
 
     def latencies(self, *n: int) -> int:
         """Number of messages that wait for each other, one after the other."""
         return sum(step.times for step in self.steps(*n))
 
-    def posts(self, *n: int) -> int:
+    def most_posts(self, *n: int) -> int:
         """Most messages that one of ``n`` members sends in one step; a switch is no member.
 
         1 for a pipelined algorithm: a segment is posted while the one before it is on its way.
@@ -135,7 +135,7 @@ class Algorithm:
         into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
         return float(max(out.max(), into.max()))
 
-    def received(self, *n: int) -> float:
+    def last_share_received(self, *n: int) -> float:
         """Share of S that a member receives in the last step, without sending meanwhile."""
         if not self.passes_on:
             return 0.0
@@ -143,7 +143,7 @@ class Algorithm:
         parts = np.broadcast_to(last.parts, len(last.target))
         return float(np.bincount(last.target, parts).max() / last.of)
 
-    def symmetric(self, *n: int) -> bool:
+    def is_symmetric(self, *n: int) -> bool:
         """Whether each member sends each other as much, so that their order does not matter."""
         if self.nested:
             return False
@@ -173,7 +173,7 @@ def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
     return MemberFlows(source[first[order]], target[first[order]], total[order] / whole)
 
 
-def _hops(step: Step) -> Iterable[tuple[int, int]]:
+def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
     """(sender, receiver) of messages that wait for each other: one for each time of a step."""
     at = 0
     for _ in range(step.times):

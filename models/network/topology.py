@@ -142,7 +142,7 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
     >>> system.gpus, system.select(kind="host", pool="store")
     (('node0.gpu0', 'node1.gpu0'), ('node2.host',))
     """
-    return _Joined(kinds, fabric or FabricSpec()).system()
+    return _SystemBuilder(kinds, fabric or FabricSpec()).system()
 
 
 def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
@@ -187,7 +187,7 @@ def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
             )
 
 
-class _End(NamedTuple):
+class _NicEnd(NamedTuple):
     """A NIC, and the components that data cross between a GPU and it, out and in."""
 
     adapter: Adapter
@@ -195,7 +195,7 @@ class _End(NamedTuple):
     into: tuple[int, ...]
 
 
-class _Joined:
+class _SystemBuilder:
     """The system under construction: names, numbers, and who is joined to whom."""
 
     def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
@@ -206,7 +206,7 @@ class _Joined:
         self.components: list[Component] = []
         self.number: dict[str, int] = {}
         self.machine_of: list[int] = []
-        self.ends: dict[int, _End] = {}
+        self.ends: dict[int, _NicEnd] = {}
         self.parts: dict[str, dict[str, str]] = {}
 
     def system(self) -> System:
@@ -310,7 +310,7 @@ class _Joined:
                 return [Route(self._links_in_roles((a, "d2h"), (b, "h2d")))]
         if not (here.nics and there.nics):
             return ()
-        one, other = self._end_of(a), self._end_of(b)
+        one, other = self._nic_end_of(a), self._nic_end_of(b)
         alone = len(self.machines) < 2
         paths = (Path(),) if alone else self.topology.routes(one.adapter, other.adapter)
         return [
@@ -318,14 +318,14 @@ class _Joined:
             for path in paths
         ]
 
-    def _end_of(self, component: int) -> _End:
+    def _nic_end_of(self, component: int) -> _NicEnd:
         """NIC of a GPU or host, and the path to it."""
         if component not in self.ends:
             rail = max(self.components[component].rail, 0)
             nic = Adapter(self.machine_of[component], rail)
             out = (*self._links_in_roles((component, "to_nic")), self.number[f"{nic.name}.tx"])
             into = (self.number[f"{nic.name}.rx"], *self._links_in_roles((component, "from_nic")))
-            self.ends[component] = _End(nic, out, into)
+            self.ends[component] = _NicEnd(nic, out, into)
         return self.ends[component]
 
     def _component_named(self, name: str) -> int:

@@ -58,9 +58,9 @@ def import_(
 
     found = _open_trace(files)
     if execution_trace:
-        from ...traces.formats.execution_trace import join
+        from ...traces.formats.execution_trace import add_execution_traces
 
-        found = join(found, execution_trace)
+        found = add_execution_traces(found, execution_trace)
     if anonymise:
         from ...traces.transform.anonymise import anonymise as hide
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...models.compute.jitter import BAR, coverage, prediction_interval
+from ...models.compute.jitter import BAR, interval_coverage, prediction_interval
 from ..config.scenario import Scenario
 from ..workloads.trace_files import open_process_starts
 from .summary import FEWEST
@@ -23,7 +23,7 @@ def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}
     starts = open_process_starts(getattr(scenario.workload, "starts", None))
-    found = coverage(starts.steps) if starts else None
+    found = interval_coverage(starts.steps) if starts else None
     if starts and len(starts.steps) > 1:
         low, _ = prediction_interval(starts.steps)
         fastest = float(min(s.min() for s in starts.steps))

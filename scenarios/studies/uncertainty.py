@@ -20,7 +20,7 @@ from ...models.compute.op_database import OpDatabase
 from ...models.compute.recorded import Recorded
 from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
-from ...models.value_doubts import END, Ends, from_median, unjudged
+from ...models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
 from ...sim.analysis.erring import doubted_seconds, simulation_with_doubts
 from ...sim.analysis.sensitivity import AlteredBackend, altered
 from ...sim.backend import Backend
@@ -64,7 +64,7 @@ class ErrorSources:
     """
 
     parts: Mapping[str, float] = field(default_factory=dict)
-    unmeasured: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
+    unmeasured: Mapping[str, Mapping[str, FactorRange]] = field(default_factory=dict)
     families: tuple[tuple[str, ...], ...] = ()
     blind: bool = False
 
@@ -192,7 +192,7 @@ def run_with_model_errors(
     }
     ways: Ways = {
         kind: _simulations_at_ends(
-            simulation, {kind: rows}, {kind: from_median(errors.parts[kind])}
+            simulation, {kind: rows}, {kind: range_from_median_error(errors.parts[kind])}
         )
         for kind, rows in kinds.items()
         if kind in errors.parts
@@ -208,7 +208,7 @@ def run_with_model_errors(
         ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
     for names in errors.families:
         slower, quicker = (
-            simulation_with_doubts(simulation, names, p, unjudged()) for p in (END, 1 - END)
+            simulation_with_doubts(simulation, names, p, unjudged_doubt()) for p in (END, 1 - END)
         )
         ways[_families_name(names)] = slower, quicker
     ways |= _perturbed_simulations(simulation)
@@ -226,7 +226,7 @@ def _families_name(families: Sequence[str]) -> str:
 def _simulations_at_ends(
     simulation: Simulation,
     kinds: Mapping[str, Sequence[int]],
-    ends: Mapping[str, Ends],
+    ends: Mapping[str, FactorRange],
     rates_only: bool = False,
 ) -> tuple[Simulation, Simulation]:
     """Simulations, slower and quicker, with kinds of components at the ends of their times."""

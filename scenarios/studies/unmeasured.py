@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...models.compute.chain import Chain
-from ...models.compute.kernels import load
+from ...models.compute.kernels import load_families
 from ...models.compute.roofline import ROOFLINE, Roofline
-from ...models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, END, UNMEASURED_TIME, Ends
+from ...models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, END, UNMEASURED_TIME, FactorRange
 from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend
 from ...sim.doubt import Doubt
@@ -27,7 +27,7 @@ Settings = Mapping[str, Origin]
 
 def time_bounds_of_unmeasured(
     scenarios: Iterable[Scenario], known: Iterable[str] = ()
-) -> dict[str, dict[str, Ends]]:
+) -> dict[str, dict[str, FactorRange]]:
     """Ends of the times of each kind of component: for its unmeasured rates, and for its latencies.
 
     The values of one of the two are wrong together.
@@ -36,7 +36,7 @@ def time_bounds_of_unmeasured(
     ----------
     known : kinds of part of which a value says its error, which holds the others
     """
-    found: dict[str, dict[str, Ends]] = {}
+    found: dict[str, dict[str, FactorRange]] = {}
     for scenario in scenarios:
         parts = _settings_by_part_path(scenario)
         library = parts.get("cluster.fabric.library", {})
@@ -76,7 +76,7 @@ def is_unfitted_roofline(backend: Backend | None) -> bool:
 
 def unfitted_roofline_bounds() -> tuple[float, float]:
     """Factors on a blind roofline's times that hold 90 %, as rooflines of other GPUs err."""
-    doubt = Doubt(ROOFLINE, "", tuple(load(OTHERS)[ROOFLINE].quantiles[""]))
+    doubt = Doubt(ROOFLINE, "", tuple(load_families(OTHERS)[ROOFLINE].quantiles[""]))
     return doubt.factor(1 - END), doubt.factor(END)
 
 
@@ -104,7 +104,7 @@ def _component_kind_of_part(path: str) -> str:
     return {"links": "link", "library": "fabric"}.get(own[0], own[0]) if own else ""
 
 
-def _unmeasured_rate_bounds(kind: str, settings: Settings, library: Settings) -> Ends | None:
+def _unmeasured_rate_bounds(kind: str, settings: Settings, library: Settings) -> FactorRange | None:
     """Ends of the time that a part's bandwidth makes; None where it is known or the user's."""
     source = settings["bandwidth"].source if "bandwidth" in settings else None
     if source is None or source.kind not in UNSURE:
@@ -124,6 +124,6 @@ def _is_unmeasured_time(name: str, origin: Origin) -> bool:
     return timed and origin.source is not None and origin.source.kind in UNSURE
 
 
-def _widen_bounds(found: dict[str, Ends], kind: str, ends: Ends) -> None:
+def _widen_bounds(found: dict[str, FactorRange], kind: str, ends: FactorRange) -> None:
     own = found.get(kind, ends)
-    found[kind] = Ends(min(own.quick, ends.quick), max(own.slow, ends.slow))
+    found[kind] = FactorRange(min(own.quick, ends.quick), max(own.slow, ends.slow))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.compute.chain import Chain
-from ...models.compute.jitter import spread, typical
+from ...models.compute.jitter import jitter_spread, typical_durations
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend, Spread
@@ -71,12 +71,12 @@ class StepVariation:
     @cached_property
     def typical(self) -> NDArray[np.float64]:
         """(n,) s: how long each op typically is."""
-        return typical(self.ops)
+        return typical_durations(self.ops)
 
     @cached_property
     def spread(self) -> Spread | None:
         """Quantiles of recorded durations over typical ones; None if fewer than two steps."""
-        return spread(self.ops, self.starts)
+        return jitter_spread(self.ops, self.starts)
 
 
 @dataclass(frozen=True)

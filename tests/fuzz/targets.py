@@ -140,7 +140,7 @@ def graphs(value: Any, folder: Path) -> None:
 def inputs(value: Any, folder: Path) -> None:
     put(folder / "rank0.json", {"traceEvents": EVENTS})
     trace = kineto.read(folder / "rank0.json")
-    execution_trace.join(trace, [put(folder / "et.json", value)])
+    execution_trace.add_execution_traces(trace, [put(folder / "et.json", value)])
 
 
 def steps(value: Any, folder: Path) -> None:

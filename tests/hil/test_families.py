@@ -9,7 +9,7 @@ from foretrace.hil.bundled_recordings import located
 from foretrace.hil.measuring.spread import by_start, grouped
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
-from foretrace.models.calibration.held_out_errors import Judged
+from foretrace.models.calibration.held_out_errors import HeldOutErrors
 from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
@@ -45,7 +45,7 @@ def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(
     graph = recording.spec["graphs"][name]
     missing = 1e-9 * (seen[f"compute:step {name}"] - sum(seen[s] for s in graph))
     low, high = found
-    assert low * missing < costs.extra(graph).sum() < high * missing
+    assert low * missing < costs.miss_seconds(graph).sum() < high * missing
 
 
 def test_thin_products_that_were_not_measured_are_told_within_the_bar():
@@ -62,7 +62,7 @@ def test_all_families_of_a_training_step_together():
     found = fit_families(measured_rows(FILES), "shapes", draws=2)
     fits = [one.calibration for one in found.values() if not isinstance(one, str)]
     for parts in ([f.judged for f in fits], [f.once for f in fits]):
-        assert Judged.together(parts).interval[1] < 0.15
+        assert HeldOutErrors.pooled(parts).interval[1] < 0.15
     for name in ("im2col convolution", "im2col convolution backward"):
         told = found[name].calibration
         assert told.held.median < 0.12

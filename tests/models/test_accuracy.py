@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 import pytest
-from foretrace.models.calibration.parameter_search import Errors, held_out
+from foretrace.models.calibration.parameter_search import PredictionErrors, held_out_mask
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.algorithms import bus_factor
 from foretrace.models.network.collectives import Fabric
@@ -107,8 +107,8 @@ def test_all_reduce_of_eight(data, machine, small, large):
     size, truth = h200(data) if machine.startswith("h200") else a100(data, machine)
     found = all_reduce(library, link, size, dispatch=dispatch)
     at = size <= LARGE
-    assert Errors.of(found[at], truth[at]).mean <= small
-    assert Errors.of(found[~at], truth[~at]).mean <= large
+    assert PredictionErrors.of(found[at], truth[at]).mean <= small
+    assert PredictionErrors.of(found[~at], truth[~at]).mean <= large
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_small_all_reduces_with_one_constant_of_the_machine(data, machine, bar):
 
     dispatch = min(np.linspace(0, 100e-6, 2001), key=wrong)
     found = all_reduce(library, link, size[rest], dispatch=dispatch)
-    assert Errors.of(found, truth[rest]).mean <= bar
+    assert PredictionErrors.of(found, truth[rest]).mean <= bar
 
 
 @pytest.mark.parametrize("n", range(2, 9))
@@ -137,7 +137,7 @@ def test_all_reduce_of_a_machine_that_nobody_fitted(data, n):
     with open(file) as lines:
         rows = np.array(list(csv.reader(lines))[1:])
     size, seconds = rows[:, 0].astype(float), rows[:, 3].astype(float) * 1e-9
-    error = Errors.of(all_reduce("nccl-nvlink3", "nvlink3", size, n), seconds)
+    error = PredictionErrors.of(all_reduce("nccl-nvlink3", "nvlink3", size, n), seconds)
     assert error.median <= 0.03
     assert error.mean <= 0.03
 
@@ -154,7 +154,7 @@ def test_all_reduce_of_a_machine_that_nobody_fitted(data, n):
 )
 def test_matrix_products_of_shapes_that_were_held_out(data, gpu, folder, dtype, median, mean):
     ops, s = products(data, folder, dtype)
-    error = Errors.of(part("gpu", gpu, Roofline).timing(ops).fixed, s)
+    error = PredictionErrors.of(part("gpu", gpu, Roofline).timing(ops).fixed, s)
     assert error.median <= median
     assert error.mean <= mean
 
@@ -172,7 +172,7 @@ def test_products_of_a_gpu_of_which_nothing_was_measured(data):
         **shares,
         **starts,
     )
-    assert Errors.of(h100.timing(ops).fixed, s).median <= 0.12
+    assert PredictionErrors.of(h100.timing(ops).fixed, s).median <= 0.12
 
 
 def products(data, folder, dtype):
@@ -185,7 +185,7 @@ def products(data, folder, dtype):
     )
     table = duckdb.execute(query, [str(path), dtype]).fetchnumpy()
     m, n, k, s = (np.asarray(table[c], float) for c in ("m", "n", "k", "s"))
-    aside = held_out([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
+    aside = held_out_mask([f"{a:.0f}x{b:.0f}" for a, b in zip(n, k, strict=True)]) | (m == m.max())
     m, n, k, s = m[aside], n[aside], k[aside], s[aside]
     short = "fp8" if dtype == "fp8" else "bf16"
     ops = Ops.of(
@@ -208,7 +208,7 @@ def test_matrix_products_of_our_own_machine():
 
     with open(Path(traces.__path__[0]) / "data" / "compute.csv") as lines:
         rows = [r for r in csv.DictReader(lines) if r["cores"] == "1" and r["op"] == "gemm"]
-    aside = held_out([f"compute:start{r['start']}" for r in rows])
+    aside = held_out_mask([f"compute:start{r['start']}" for r in rows])
     ops = Ops.of(
         flop=[float(r["flop"]) for r in rows], bytes=[float(r["bytes"]) for r in rows],
         signature=0, signatures=("compute:mm fp32[1x1]",),
@@ -216,7 +216,7 @@ def test_matrix_products_of_our_own_machine():
     found = part("gpu", "epyc-zen4-core", Roofline).timing(ops).fixed
     truth = np.array([float(r["duration_ns"]) * 1e-9 for r in rows])
     assert 0 < aside.sum() < len(rows)
-    assert Errors.of(found[aside], truth[aside]).median <= 0.1
+    assert PredictionErrors.of(found[aside], truth[aside]).median <= 0.1
 
 
 def bundled(name):
@@ -233,12 +233,12 @@ def test_all_reduce_of_our_own_machine():
     calls = {}
     for row in bundled("all_reduce.csv"):
         calls.setdefault((row["start"], row["bytes"]), []).append(float(row["duration_ns"]))
-    aside = held_out([f"all-reduce:start{start}" for start, _ in calls])
+    aside = held_out_mask([f"all-reduce:start{start}" for start, _ in calls])
     size = np.array([float(size) for _, size in calls])
     truth = np.array([np.mean(times) for times in calls.values()]) * 1e-9
     found = all_reduce("gloo", "loopback-tcp", size, 2)
     assert 0 < aside.sum() < len(truth)
-    assert Errors.of(found[aside], truth[aside]).median <= 0.12
+    assert PredictionErrors.of(found[aside], truth[aside]).median <= 0.12
 
 
 def test_the_memory_of_our_own_machine_gives_two_cores_what_they_were_measured_to_move():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from foretrace.models.calibration.calibrate import calibrate
-from foretrace.models.calibration.held_out_errors import Judged, spread
-from foretrace.models.calibration.held_out_rows import Rows
+from foretrace.models.calibration.held_out_errors import HeldOutErrors, start_spread
+from foretrace.models.calibration.held_out_rows import CalibrationRows
 from foretrace.models.calibration.identifiability import Parameter
 from foretrace.models.calibration.nearest_rows import model_free_predictions
 from foretrace.models.compute.demand import demand, family
@@ -21,7 +21,7 @@ def copies(seconds, sizes=SIZES, per_size=3, noise=0.02):
     ops = Ops.of(bytes=size, signature=np.repeat(np.arange(len(sizes)), per_size), signatures=texts)
     random = np.random.default_rng(5)
     made = seconds(size) * random.normal(1, noise, len(size))
-    return Rows(ops, made, tuple(f"{s:.0f}" for s in size), size)
+    return CalibrationRows(ops, made, tuple(f"{s:.0f}" for s in size), size)
 
 
 def line(p, ops):
@@ -46,7 +46,7 @@ def test_a_fit_finds_the_line_and_says_how_sure_it_is():
 
 def test_the_largest_size_is_held_out_and_nothing_is_in_two_parts():
     rows = copies(lambda s: s / 1e9)
-    aside, final = rows.split()
+    aside, final = rows.held_out_masks()
     assert aside[rows.size == rows.size.max()].all()
     assert not (aside & final).any()
     for chosen in (aside, final):
@@ -180,16 +180,16 @@ def test_lines_that_are_written_come_first_unless_they_were_read():
 
 
 def test_a_median_is_as_sure_as_its_groups_agree():
-    same = Judged(np.full(30, 0.1), tuple(f"{i // 3}" for i in range(30)))
+    same = HeldOutErrors(np.full(30, 0.1), tuple(f"{i // 3}" for i in range(30)))
     assert same.interval == (0.1, 0.1)
     errors = np.repeat([0.02, 0.3], 15)
-    apart = Judged(errors, tuple(f"{i // 3}" for i in range(30)))
+    apart = HeldOutErrors(errors, tuple(f"{i // 3}" for i in range(30)))
     assert apart.interval == (0.02, 0.3)
-    assert Judged.together([same, apart]).interval[1] < 0.3
+    assert HeldOutErrors.pooled([same, apart]).interval[1] < 0.3
 
 
 def test_starts_that_differ_are_the_floor_of_any_accuracy():
     texts = ("copy:h2h uint8[8]", "copy:h2h uint8[16]")
     ops = Ops.of(signature=[0, 0, 0, 0, 1], signatures=texts)
-    rows = Rows(ops, np.array([1.0, 1.2, 1.0, 1.2, 7.0]), ("a", "a", "a", "a", "b"))
-    assert spread(rows) == pytest.approx(0.2)
+    rows = CalibrationRows(ops, np.array([1.0, 1.2, 1.0, 1.2, 7.0]), ("a", "a", "a", "a", "b"))
+    assert start_spread(rows) == pytest.approx(0.2)

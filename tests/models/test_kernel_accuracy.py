@@ -8,8 +8,8 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from foretrace.models.compute.kernel_work import kernel_work
-from foretrace.models.compute.kernels import REGIMES, Chip, load
-from foretrace.models.compute.op_database_rows import rows
+from foretrace.models.compute.kernels import REGIMES, GpuDatasheet, load_families
+from foretrace.models.compute.op_database_rows import measured_rows
 from foretrace.scenarios.config.catalog import installed
 from foretrace.sim.doubt import Doubt
 from foretrace.sim.units import quantity
@@ -25,19 +25,21 @@ def chip(name):
     entry = installed().entry("gpu", name)
     units = {"clock": "1/s", "bandwidth": "B/s", "shared_cache": "B"}
     told = {key: quantity(entry[key].value, unit) for key, unit in units.items()}
-    return Chip(entry["processors"].value, told["clock"], told["bandwidth"], told["shared_cache"])
+    return GpuDatasheet(
+        entry["processors"].value, told["clock"], told["bandwidth"], told["shared_cache"]
+    )
 
 
 def judged(data, gpu, constants):
     """By family: (predicted, measured, whether the 90 % interval holds)."""
     file = data / "vidur-opdb" / "compute" / gpu / "Qwen" / "Qwen-72B" / "mlp.csv.gz"
     by_family = defaultdict(list)
-    for row in rows(file):
+    for row in measured_rows(file):
         by_family[row.shape.family].append(row)
-    families, found = load(constants), {}
+    families, found = load_families(constants), {}
     for name in BARS:
         work = np.array([kernel_work(r.shape) for r in by_family[name]], float)
-        parts = families[name].parts(work, chip(GPUS[gpu]), np.ones(len(work)))
+        parts = families[name].time_parts(work, chip(GPUS[gpu]), np.ones(len(work)))
         said, took = parts.sum(axis=0), np.array([r.seconds for r in by_family[name]])
         told = families[name].quantiles
         ends = [Doubt(name, r, tuple(told.get(r, told[""]))).interval() for r in REGIMES]

@@ -11,8 +11,8 @@ from foretrace.models.value_doubts import (
     DATASHEET_RATE,
     UNMEASURED_TIME,
     WIDER,
-    from_median,
-    unjudged,
+    range_from_median_error,
+    unjudged_doubt,
 )
 
 FILE = Path(foretrace.__file__).parent / "tools" / "value_doubts.py"
@@ -37,9 +37,9 @@ def test_the_constants_are_those_that_the_tool_learns_from_the_catalog(learnt):
 def test_of_exponential_errors_their_median_tells_the_90_percent_ends():
     """Errors that are mostly small and sometimes large, as held-out ones are."""
     errors = np.random.default_rng(3).exponential(0.1, 10_000)
-    _, slow = from_median(float(np.median(errors)))
+    _, slow = range_from_median_error(float(np.median(errors)))
     assert 0.80 <= np.mean(errors <= np.expm1(slow)) <= 0.97
 
 
 def test_what_nobody_judged_is_as_wide_as_an_assumed_time():
-    assert np.log(unjudged().interval()) == pytest.approx(UNMEASURED_TIME)
+    assert np.log(unjudged_doubt().interval()) == pytest.approx(UNMEASURED_TIME)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.compute.jitter import BAR, coverage, spread, typical
+from foretrace.models.compute.jitter import BAR, interval_coverage, jitter_spread, typical_durations
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.start_variation import check_jitter_interval
@@ -37,8 +37,8 @@ def drawn(made, starts):
     """Steps of replicas that know these starts."""
     graph = with_untraced_times(made.graph, starts)
     known = Recorded()
-    known.spread = spread(graph.ops, starts.steps)
-    usual = graph.with_ops(graph.ops.replace(duration=typical(graph.ops)))
+    known.spread = jitter_spread(graph.ops, starts.steps)
+    usual = graph.with_ops(graph.ops.replace(duration=typical_durations(graph.ops)))
     simulation = replace(made.simulation, backends={"*": known})
     found = [measure(simulation.run(usual, replica=k))["iteration_time"] for k in range(REPLICAS)]
     return np.concatenate(found)
@@ -62,7 +62,7 @@ def test_intervals_hold_steps_of_starts_that_were_held_out(name):
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_the_profile_alone_says_the_same(name):
-    found = coverage(read([DATA / name]).steps)
+    found = interval_coverage(read([DATA / name]).steps)
     assert (found.starts, found.steps) == (19, 570)
     assert found.resolved
 
@@ -77,7 +77,7 @@ def test_without_what_starts_differ_by_the_intervals_hold_too_little(name):
         typical_ = np.exp(np.mean([np.log(np.median(s)) for i, s in enumerate(starts) if i != k]))
         low, high = typical_ * np.quantile(others, [0.05, 0.95])
         held += [low <= step <= high for step in steps]
-    assert np.mean(held) < coverage(starts).held - 0.05
+    assert np.mean(held) < interval_coverage(starts).held - 0.05
 
 
 def test_the_report_says_how_its_jitter_was_checked():

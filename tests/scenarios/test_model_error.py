@@ -4,7 +4,7 @@ import json
 
 import pytest
 from foretrace.models.compute.families import FORM
-from foretrace.models.value_doubts import from_median
+from foretrace.models.value_doubts import range_from_median_error
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.uncertainty import COST, relative_error_by_kind, widen_interval
@@ -22,7 +22,7 @@ def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_rec
     low, high = value.interval
     assert value.interval_of == ("model",)
     assert low < value.value < high
-    _, gpu = from_median(relative_error_by_kind([scenario])["gpu"])  # which nobody predicts
+    _, gpu = range_from_median_error(relative_error_by_kind([scenario])["gpu"])  # which nobody predicts
     assert (high - low) / 2 / value.value < gpu / 2
 
 

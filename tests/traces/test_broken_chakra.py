@@ -6,8 +6,8 @@ Each row is what lies in the folder: nodes of each rank as ``x.RANK.et``, or byt
 import gzip
 
 import pytest
-from foretrace.traces.formats.chakra.files import save
-from foretrace.traces.formats.chakra.messages import NodeType, attribute, messages
+from foretrace.traces.formats.chakra.files import save_rank_file
+from foretrace.traces.formats.chakra.messages import NodeType, make_attribute, message_classes
 
 SCENARIO = """\
 foretrace: 1
@@ -18,8 +18,10 @@ cluster: {nodes: 1, node: {gpu: epyc-zen4-core}}
 
 
 def node(number, kind=NodeType.COMP, *, waits=(), name="", **said):
-    made = messages().Node(id=number, name=name, type=kind, data_deps=waits, duration_micros=3)
-    made.attr.extend(attribute(k.replace("__", "."), v) for k, v in said.items())
+    made = message_classes().Node(
+        id=number, name=name, type=kind, data_deps=waits, duration_micros=3
+    )
+    made.attr.extend(make_attribute(k.replace("__", "."), v) for k, v in said.items())
     return made
 
 
@@ -33,7 +35,7 @@ def third(number):
 
 def twice():
     made = node(1, num_ops=1)
-    made.attr.append(attribute("num_ops", 2))
+    made.attr.append(make_attribute("num_ops", 2))
     return made
 
 
@@ -172,7 +174,9 @@ def put(folder, content):
         return
     version, ranks = (content, [[]]) if isinstance(content, str) else ("0.0.4", content)
     for rank, nodes in enumerate(ranks):
-        save(folder / f"x.{rank}.et", messages().GlobalMetadata(version=version), nodes)
+        save_rank_file(
+            folder / f"x.{rank}.et", message_classes().GlobalMetadata(version=version), nodes
+        )
 
 
 @pytest.fixture

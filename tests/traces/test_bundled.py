@@ -8,7 +8,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.models.calibration.parameter_search import held_out
+from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.traces.formats import native
 from foretrace.traces.step_times import read, stretch_factor
 
@@ -93,7 +93,7 @@ def test_every_start_has_untraced_steps_of_all_ranks(name):
 def test_the_bundled_start_is_none_that_the_check_of_intervals_holds_out(name):
     bundled = [row["start"] for row in rows("starts.csv") if row["bundled"] == "True"]
     assert len(bundled) == len(RANKS)
-    assert not held_out([f"start{start}" for start in bundled], share=0.5).any()
+    assert not held_out_mask([f"start{start}" for start in bundled], share=0.5).any()
 
 
 @pytest.mark.parametrize("name", RANKS)

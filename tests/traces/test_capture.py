@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces.capture import training_hook
-from foretrace.traces.capture.launcher import capture, slowdown
+from foretrace.traces.capture.launcher import capture, profiler_slowdown
 
 
 def python(code: str) -> list[str]:
@@ -89,10 +89,10 @@ def test_only_clean_steps_enter_the_slowdown(tmp_path):
     rows = ["warm-up,90", "untraced,10", "prepare,70", "traced,12", "traced,14", "export,80"]
     table = tmp_path / "rank0.steps.csv"
     table.write_text("\n".join(["phase,duration_ns", *rows, "untraced,10"]))
-    assert slowdown(table) == 1.3
+    assert profiler_slowdown(table) == 1.3
 
 
 def test_without_untraced_steps_nothing_is_known_of_the_slowdown(tmp_path):
     table = tmp_path / "rank0.steps.csv"
     table.write_text("phase,duration_ns\nwarm-up,90\ntraced,12\n")
-    assert math.isnan(slowdown(table))
+    assert math.isnan(profiler_slowdown(table))

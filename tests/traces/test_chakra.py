@@ -9,8 +9,13 @@ from foretrace.sim.errors import TraceError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.traces.formats.chakra import read, write
-from foretrace.traces.formats.chakra.files import load, save
-from foretrace.traces.formats.chakra.messages import NodeType, attribute, attributes, messages
+from foretrace.traces.formats.chakra.files import load_rank_file, save_rank_file
+from foretrace.traces.formats.chakra.messages import (
+    NodeType,
+    attribute_values,
+    make_attribute,
+    message_classes,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,7 +106,7 @@ def test_rounded_durations_of_a_stream_keep_their_sum(tmp_path):
     for _ in range(1000):
         build.op(Kind.COMPUTE, duration=0.3e-6)
     (path, _) = write(build.graph(), tmp_path)
-    assert sum(node.duration_micros for node in load(path)[1]) == 300
+    assert sum(node.duration_micros for node in load_rank_file(path)[1]) == 300
 
 
 def test_collectives_are_written_as_astra_sim_counts_them(tmp_path):
@@ -110,14 +115,16 @@ def test_collectives_are_written_as_astra_sim_counts_them(tmp_path):
     build.collective(members, bytes=8e6, signature="collective:all-gather fp32[2000000]")
     build.collective(members, bytes=8e6, signature="collective:all-reduce fp32[2000000]")
     *paths, groups = write(build.graph(), tmp_path)
-    sizes = [attributes(node)["comm_size"] for node in load(paths[1])[1]]
+    sizes = [attribute_values(node)["comm_size"] for node in load_rank_file(paths[1])[1]]
     assert sizes == [4_000_000, 8_000_000]
     assert json.loads(groups.read_text()) == {"1": [0, 1]}
 
 
 def node(number, kind, *, waits=(), micros=0, name="", **said):
-    made = messages().Node(id=number, name=name, type=kind, data_deps=waits, duration_micros=micros)
-    made.attr.extend(attribute(k, v) for k, v in said.items())
+    made = message_classes().Node(
+        id=number, name=name, type=kind, data_deps=waits, duration_micros=micros
+    )
+    made.attr.extend(make_attribute(k, v) for k, v in said.items())
     return made
 
 
@@ -127,7 +134,9 @@ def foreign(tmp_path):
 
     def put(*ranks, version="0.0.4"):
         for rank, nodes in enumerate(ranks):
-            save(tmp_path / f"x.{rank}.et", messages().GlobalMetadata(version=version), nodes)
+            save_rank_file(
+                tmp_path / f"x.{rank}.et", message_classes().GlobalMetadata(version=version), nodes
+            )
         return tmp_path / "x"
 
     return put

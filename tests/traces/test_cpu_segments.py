@@ -2,8 +2,13 @@
 
 import numpy as np
 from foretrace.traces.infer.call_tree import call_tree
-from foretrace.traces.infer.cpu_segments import CutPoints, WaitSpans, cpu_segments, visible
-from foretrace.traces.infer.thread_waits import union
+from foretrace.traces.infer.cpu_segments import (
+    CutPoints,
+    WaitSpans,
+    cpu_segments,
+    segment_naming_tree,
+)
+from foretrace.traces.infer.thread_waits import union_of_spans
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,7 +66,7 @@ def test_nesting_is_what_it_looks_like(events):
         )
         for i in range(len(tree.row))
     ]
-    assert tree.own().tolist() == naive
+    assert tree.own_ticks().tolist() == naive
 
 
 @given(
@@ -72,7 +77,7 @@ def test_nesting_is_what_it_looks_like(events):
 def test_pieces_cover_each_tick_once_and_name_what_ran(events, points, pauses):
     tree = rows(events)
     everything = np.ones(len(tree.row), np.bool_)
-    shown = visible(tree, ~everything, ~everything)  # nobody stands for another
+    shown = segment_naming_tree(tree, ~everything, ~everything)  # nobody stands for another
     cuts = CutPoints(*(np.array([c[i] for c in points], np.int64) for i in range(2)))
     lane, start, lasts = (np.array([p[i] for p in pauses], np.int64) for i in range(3))
     waits = WaitSpans(lane, start, start + lasts)
@@ -103,9 +108,9 @@ def test_a_mark_finds_the_piece_that_ended_last(events, points):
     cuts = CutPoints(*(np.array([c[i] for c in points], np.int64) for i in range(2)))
     none = np.empty(0, np.int64)
     tree = rows(events)
-    shown = visible(tree, np.zeros(len(tree.row), bool), np.zeros(len(tree.row), bool))
+    shown = segment_naming_tree(tree, np.zeros(len(tree.row), bool), np.zeros(len(tree.row), bool))
     found = cpu_segments(shown, cuts, WaitSpans(none, none, none), np.zeros(len(tree.row), bool))
-    for (lane, time), at in zip(points, found.last_before(cuts).tolist(), strict=True):
+    for (lane, time), at in zip(points, found.last_segment_before(cuts).tolist(), strict=True):
         before = [
             i for i in range(len(found.lane)) if found.lane[i] == lane and found.end[i] <= time
         ]
@@ -116,7 +121,7 @@ def test_a_mark_finds_the_piece_that_ended_last(events, points):
 def test_a_union_covers_the_same_ticks(spans):
     start = np.array([s for s, _ in spans], np.int64)
     end = start + np.array([n for _, n in spans], np.int64)
-    found = union(start, end)
+    found = union_of_spans(start, end)
     covered = {t for s, n in spans for t in range(s, s + n)}
     assert {t for s, e in zip(*found, strict=True) for t in range(s, e)} == covered
     assert (found.start[1:] > found.end[:-1]).all()

@@ -6,8 +6,8 @@ import json
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces.formats import kineto
-from foretrace.traces.formats.execution_trace import join
-from foretrace.traces.infer.operands import operands
+from foretrace.traces.formats.execution_trace import add_execution_traces
+from foretrace.traces.infer.operands import parse_operands
 
 INPUTS = {
     "values": [[13, 14, 0, 32, 4, "cpu"], [7, 8, 0, 8, 4, "cpu"], 1],
@@ -52,9 +52,9 @@ def written(tmp_path):
 @pytest.mark.parametrize("node", [NODE, OLD], ids=["grouped", "flat"])
 @pytest.mark.parametrize("name", ["et.json", "et.json.gz"])
 def test_shapes_and_types_are_filled_in(node, name, trace, written):
-    joined = join(trace, [written(document(node), name)])
+    joined = add_execution_traces(trace, [written(document(node), name)])
     told = [
-        operands(*pair)
+        parse_operands(*pair)
         for pair in zip(*(joined.text(c) for c in ("shapes", "dtypes")), strict=True)
     ]
     assert [list(map(str, one)) for one in told] == [[], ["fp32[32x8]", "fp16[8]"], ["fp32[3]"]]
@@ -63,7 +63,7 @@ def test_shapes_and_types_are_filled_in(node, name, trace, written):
 
 def test_what_was_recorded_stays(trace, written):
     other = {**NODE, "name": "aten::mul", "attrs": [{"name": "rf_id", "value": 6}]}
-    joined = join(trace, [written(document(other))])
+    joined = add_execution_traces(trace, [written(document(other))])
     assert joined.text("shapes")[2] == "[[3]]"
 
 

@@ -42,7 +42,9 @@ def test_a_trace_says_what_it_holds(script, tmp_path):
 
 def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     info = one(script, world=2, **SAID).read(tmp_path).info()
-    assert str(info.usable("replay")) == "replay yes: ranks 1 were not recorded; set missing_ranks"
+    assert (
+        str(info.use_named("replay")) == "replay yes: ranks 1 were not recorded; set missing_ranks"
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,13 +55,13 @@ def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     ],
 )
 def test_scaling_needs_groups_and_sizes(script, tmp_path, said, why):
-    assert str(one(script, **said).read(tmp_path).info().usable("scale_to")) == why
+    assert str(one(script, **said).read(tmp_path).info().use_named("scale_to")) == why
 
 
 def test_scaling_needs_collectives(script, tmp_path):
     s = script()
     s.op("aten::mm", 0, 10)
-    assert str(s.read(tmp_path).info().usable("scale_to")) == (
+    assert str(s.read(tmp_path).info().use_named("scale_to")) == (
         "scale_to no: no collectives, so nothing says what ranks exchange"
     )
 
@@ -68,7 +70,7 @@ def test_a_trace_without_launches_can_only_be_serialised(script, tmp_path):
     s = script()
     s.add("kernel", "k", 0, 10, pid=0, tid=7, stream=7)
     info = s.read(tmp_path).info()
-    assert str(info.usable("replay")) == (
+    assert str(info.use_named("replay")) == (
         "replay no: GPU work without launches; serialise: true keeps recorded order"
     )
 
@@ -101,7 +103,7 @@ def test_ranks_that_do_not_match_still_have_an_info(script, tmp_path):
     b.document["distributedInfo"]["rank"] = 1
     b.launch(500, 510, 80, stream=20, name=NCCL, **SAID)
     info = kineto.read([a.write(tmp_path), b.write(tmp_path)]).info()
-    assert str(info.usable("replay")) == (
+    assert str(info.use_named("replay")) == (
         "replay no: rank0.json.gz: rank 0 has 1 collectives of group '0', others 2; record the "
         "same steps on every rank"
     )

@@ -16,8 +16,8 @@ from foretrace.sim.system import Component, System
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.launches import launches
 from foretrace.traces.infer.rank_trace import RankTrace
-from foretrace.traces.infer.steps import steps
-from foretrace.traces.infer.thread_waits import union
+from foretrace.traces.infer.steps import find_steps
+from foretrace.traces.infer.thread_waits import union_of_spans
 
 ONE_RANK = [
     "ddp-A100x2/rank0.json.gz",
@@ -60,7 +60,7 @@ def measured(data, name):
 @pytest.mark.parametrize("name", ONE_RANK)
 def test_recorded_durations_give_back_the_recorded_steps(data, replay, step_times, name):
     trace, graph = graph_of(data / name)
-    found = steps(RankTrace(trace, trace.ranks[0]))
+    found = find_steps(RankTrace(trace, trace.ranks[0]))
     expected = trace.seconds(found.recorded)
     end = replay(graph)[1]
     if found.marked:
@@ -76,10 +76,10 @@ def recorded_makespan(trace, graph, found):
     """From the first step's start to the end of the last or of the work that the steps launched."""
     events = RankTrace(trace, trace.ranks[0])
     work = launches(events)
-    in_steps = found.of(work.point) >= 0
+    in_steps = found.position_at(work.point) >= 0
     last = max(
         work.end[in_steps].max(),
-        found.end[-1] if found.marked else events.end[events.lanes >= 0].max(),
+        found.end[-1] if found.marked else events.end[events.lane_of_event >= 0].max(),
     )
     return float(trace.seconds(last - found.start[0]))
 
@@ -92,7 +92,7 @@ def exposed(graph, start, end):
     together = kind == Kind.COLLECTIVE
 
     def covered(rows):
-        spans = union(
+        spans = union_of_spans(
             (start[rows] * 1e9).round().astype(int), (end[rows] * 1e9).round().astype(int)
         )
         return (spans.end - spans.start).sum() / 1e9
@@ -127,8 +127,8 @@ def test_d2_eight_ranks_end_when_they_did(data, eight, replay):
     main = graph.ops.stream == 0
     ends = [float(end[main & (graph.ops.rank == r)].max()) for r in range(8)]
     rank_traces = [RankTrace(trace, r) for r in range(8)]
-    zero = min(int(steps(v).start[0]) for v in rank_traces)
-    recorded = [float(trace.seconds(steps(v).end[0] - zero)) for v in rank_traces]
+    zero = min(int(find_steps(v).start[0]) for v in rank_traces)
+    recorded = [float(trace.seconds(find_steps(v).end[0] - zero)) for v in rank_traces]
     assert ends == pytest.approx(recorded, rel=0.05)
 
 
@@ -161,7 +161,7 @@ def _arrival(block, end, row, rank):
 def _recorded_arrivals(trace, rank):
     events = RankTrace(trace, rank)
     rows = np.flatnonzero(
-        events.on_gpu
+        events.is_gpu_work
         & np.char.startswith(trace.text("name")[events.rows].astype(str), "ncclKernel")
     )
     return np.sort(events.start[rows])

@@ -84,23 +84,23 @@ def capture(
     Traceback (most recent call last):
     ValueError: steps: 0; record at least 1
     """
-    settings = _settings(out, steps, warm_up, untraced, stack, memory)
+    settings = _capture_settings(out, steps, warm_up, untraced, stack, memory)
     if not command:
         raise ValueError("command: empty; give the training command, e.g. python train.py")
-    _claim(out)
+    _make_recording_folder(out)
     with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
-        _write_start_up(Path(folder), settings)
-        code = _run(command, folder)
-        _check_run(command, code, Path(folder))
-    traces = _check_files(command, out, settings)
+        _write_start_up_hook(Path(folder), settings)
+        code = _run_with_hook(command, folder)
+        _check_exit(command, code, Path(folder))
+    traces = _check_recorded_files(command, out, settings)
     manifest = {"command": list(command), "settings": settings | {"out": "."}}
     (out / "capture.json").write_text(json.dumps(manifest, indent=1) + "\n")
     log.info("%s: %d ranks, %d traced steps each", out, len(traces), steps)
-    _warn_if_slow(out / f"rank{_rank(traces[0])}.steps.csv")
+    _warn_if_tracing_slows(out / f"rank{_rank_of_file(traces[0])}.steps.csv")
     return traces
 
 
-def slowdown(table: Path) -> float:
+def profiler_slowdown(table: Path) -> float:
     r"""Median traced step over median untraced step of a ``rankK.steps.csv``; nan without both.
 
     Examples
@@ -109,7 +109,7 @@ def slowdown(table: Path) -> float:
     ...     table = Path(folder) / "rank0.steps.csv"
     ...     rows = ["step,phase,duration_ns", "0,warm-up,9", "1,untraced,4", "2,traced,5"]
     ...     _ = table.write_text("\n".join(rows))
-    ...     slowdown(table)
+    ...     profiler_slowdown(table)
     1.25
     """
     times: dict[str, list[int]] = {"traced": [], "untraced": []}
@@ -121,8 +121,8 @@ def slowdown(table: Path) -> float:
     return median(times["traced"]) / median(times["untraced"])
 
 
-def _warn_if_slow(table: Path) -> None:
-    ratio = slowdown(table)
+def _warn_if_tracing_slows(table: Path) -> None:
+    ratio = profiler_slowdown(table)
     if ratio > SLOW:
         log.warning(
             "%s: a traced step takes %.2f times an untraced one; on CPUs an allocator that keeps "
@@ -132,7 +132,7 @@ def _warn_if_slow(table: Path) -> None:
         )
 
 
-def _settings(
+def _capture_settings(
     out: Path, steps: int, warm_up: int, untraced: int, stack: bool, memory: bool
 ) -> dict[str, Any]:
     least_of = (("steps", steps, 1), ("warm_up", warm_up, 0), ("untraced", untraced, 0))
@@ -149,20 +149,20 @@ def _settings(
     }
 
 
-def _claim(out: Path) -> None:
+def _make_recording_folder(out: Path) -> None:
     """Make the folder; refuse one that holds a recording."""
     out.mkdir(parents=True, exist_ok=True)
     if any(out.glob("rank*")):
         raise TraceError(f"{out}: already holds a recording; name another folder with --out")
 
 
-def _write_start_up(folder: Path, settings: dict[str, Any]) -> None:
+def _write_start_up_hook(folder: Path, settings: dict[str, Any]) -> None:
     hook = str(Path(training_hook.__file__).resolve())
     text = _START_UP.format(folder=str(folder), hook=hook, settings=settings)
     (folder / "sitecustomize.py").write_text(text)
 
 
-def _run(command: Sequence[str], folder: str) -> int:
+def _run_with_hook(command: Sequence[str], folder: str) -> int:
     paths = [folder, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     try:
@@ -172,7 +172,7 @@ def _run(command: Sequence[str], folder: str) -> int:
         raise TraceError(f"{command[0]}: {why}") from error
 
 
-def _check_run(command: Sequence[str], code: int, folder: Path) -> None:
+def _check_exit(command: Sequence[str], code: int, folder: Path) -> None:
     if code == 0:
         return
     if (folder / training_hook.TORCH_MISSING).exists():
@@ -186,25 +186,27 @@ def _check_run(command: Sequence[str], code: int, folder: Path) -> None:
     )
 
 
-def _check_files(command: Sequence[str], out: Path, settings: dict[str, Any]) -> list[Path]:
-    tables = sorted(out.glob("rank*.steps.csv"), key=_rank)
+def _check_recorded_files(
+    command: Sequence[str], out: Path, settings: dict[str, Any]
+) -> list[Path]:
+    tables = sorted(out.glob("rank*.steps.csv"), key=_rank_of_file)
     if not tables:
         raise TraceError(
             f"{' '.join(command)}: made no optimizer step; steps are seen where a subclass of "
             "torch.optim.Optimizer runs step() in a Python started without -I, -E or -S"
         )
-    traces = [out / f"rank{_rank(table)}.json.gz" for table in tables]
+    traces = [out / f"rank{_rank_of_file(table)}.json.gz" for table in tables]
     for table, trace in zip(tables, traces, strict=True):
         if not trace.exists():
-            raise TraceError(_too_few(table, settings))
+            raise TraceError(_too_few_steps_message(table, settings))
     return traces
 
 
-def _rank(path: Path) -> int:
+def _rank_of_file(path: Path) -> int:
     return int(path.name.removeprefix("rank").split(".")[0])
 
 
-def _too_few(table: Path, settings: dict[str, Any]) -> str:
+def _too_few_steps_message(table: Path, settings: dict[str, Any]) -> str:
     """Message that a script made fewer steps than tracing needs."""
     # the header stands for the step that starts the clock
     steps = len(table.read_text().splitlines())

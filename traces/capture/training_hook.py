@@ -25,11 +25,11 @@ PREPARE = 1  # steps torch's profiler asks for before it records: its own start-
 TORCH_MISSING = "torch-missing"  # marker file, beside the hook's sitecustomize
 
 
-def phase(step: int, settings: dict[str, Any]) -> str:
+def step_phase(step: int, settings: dict[str, Any]) -> str:
     """Phase of iteration `step`; only ``untraced`` and ``traced`` ones are free of start-up work.
 
     >>> plan = {"warm_up": 1, "untraced": 1, "steps": 2}
-    >>> [phase(step, plan) for step in range(7)]
+    >>> [step_phase(step, plan) for step in range(7)]
     ['warm-up', 'untraced', 'prepare', 'traced', 'traced', 'export', 'untraced']
     """
     spans = (
@@ -46,7 +46,7 @@ def phase(step: int, settings: dict[str, Any]) -> str:
     return "untraced"
 
 
-class Recorder:
+class StepRecorder:
     """Timer of all steps of one process, and profiler of some.
 
     Iterations are those of the first optimizer that steps; a second one (a GAN's) is ignored.
@@ -83,17 +83,17 @@ class Recorder:
         # Mode x: two processes of one rank would write over each other.
         self.table = stem.with_suffix(".steps.csv").open("x", encoding="ascii")
         self.table.write(HEADER)
-        self.profiler = _profiler(self.settings, self._export)
+        self.profiler = _make_profiler(self.settings, self._export)
         self.profiler.start()
 
     def _close_step(self, wall: int, cpu: int) -> None:
-        name = phase(self.done, self.settings)
+        name = step_phase(self.done, self.settings)
         self.rows.append((self.done, name, self.began, wall - self.wall, cpu - self.cpu))
         if name != "traced":  # writing would show in the trace
             self._write_steps()
         if self.profiler is None:
             return
-        if name == "traced" != phase(self.done + 1, self.settings):
+        if name == "traced" != step_phase(self.done + 1, self.settings):
             self.profiler.add_metadata_json("foretrace", json.dumps(self._recording_facts()))
         self.profiler.step()
         if self.trace.exists():
@@ -128,7 +128,7 @@ class Recorder:
         packed.replace(self.trace)
 
 
-def _profiler(settings: dict[str, Any], ready: Any) -> Any:
+def _make_profiler(settings: dict[str, Any], ready: Any) -> Any:
     import torch
     from torch import profiler as tp
 
@@ -136,7 +136,7 @@ def _profiler(settings: dict[str, Any], ready: Any) -> Any:
     extra = {}
     if torch.cuda.is_available():
         activities.append(tp.ProfilerActivity.CUDA)
-        config = torch._C._profiler._ExperimentalConfig
+        config = torch._C._make_profiler._ExperimentalConfig
         extra["experimental_config"] = config(enable_cuda_sync_events=True)
     wait = settings["warm_up"] + settings["untraced"]
     return tp.profile(
@@ -159,8 +159,8 @@ def _rank_and_world() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
-class Watch(importlib.abc.MetaPathFinder):
-    """Import finder that starts a Recorder when torch's optimizers are imported."""
+class TorchImportHook(importlib.abc.MetaPathFinder):
+    """Import finder that starts a StepRecorder when torch's optimizers are imported."""
 
     TARGET = "torch.optim.optimizer"
 
@@ -176,21 +176,21 @@ class Watch(importlib.abc.MetaPathFinder):
         if spec is None:
             (self.notes / TORCH_MISSING).touch()
         elif name == self.TARGET:
-            self._wrap(spec.loader)
+            self._wrap_loader(spec.loader)
             return spec
         sys.meta_path.insert(0, self)
         return spec
 
-    def _wrap(self, loader: Any) -> None:
+    def _wrap_loader(self, loader: Any) -> None:
         execute = loader.exec_module
 
         def exec_module(module: Any) -> None:
             execute(module)
-            Recorder(self.settings).attach(module)
+            StepRecorder(self.settings).attach(module)
 
         loader.exec_module = exec_module
 
 
 def install(settings: dict[str, Any], notes: str) -> None:
     """Record once torch is imported in this process; `notes` is a folder for marker files."""
-    sys.meta_path.insert(0, Watch(settings, Path(notes)))
+    sys.meta_path.insert(0, TorchImportHook(settings, Path(notes)))

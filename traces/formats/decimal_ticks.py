@@ -36,7 +36,7 @@ class Micros(NamedTuple):
     rounded: int = 0
 
 
-def micros(texts: Sequence[Any]) -> Micros:
+def parse_micros(texts: Sequence[Any]) -> Micros:
     """Parse decimal microseconds, given as bytes or msgspec's Raw.
 
     Raises
@@ -46,31 +46,31 @@ def micros(texts: Sequence[Any]) -> Micros:
 
     Examples
     --------
-    >>> times = micros([b"1712170331000000.123", b"7", b"0.25"])
+    >>> times = parse_micros([b"1712170331000000.123", b"7", b"0.25"])
     >>> times.whole.tolist(), times.pico.tolist()
     ([1712170331000000, 7, 0], [123000, 0, 250000])
     """
     flat = np.frombuffer(b"\n".join([*texts, b""]), np.uint8)
     ends = np.flatnonzero(flat == 10)
     if len(ends) != len(texts):
-        return _one_by_one(texts, range(len(texts)), _empty(len(texts)))
+        return _parse_one_by_one(texts, range(len(texts)), _empty_micros(len(texts)))
     starts = np.concatenate([[0], ends[:-1] + 1])[: len(ends)]
-    dots = _dots(flat, starts, ends)
-    out, odd = _empty(len(texts)), []
+    dots = _decimal_point_positions(flat, starts, ends)
+    out, odd = _empty_micros(len(texts)), []
     layout = (ends - starts) * 256 + (dots - starts)
     for code in np.unique(layout).tolist():
         rows = np.flatnonzero(layout == code)
         length, dot = divmod(code, 256)
-        ok = _same_layout(flat, starts[rows], length, dot, rows, out)
+        ok = _parse_same_layout(flat, starts[rows], length, dot, rows, out)
         odd += rows[~ok].tolist()
-    return _one_by_one(texts, odd, out)
+    return _parse_one_by_one(texts, odd, out)
 
 
-def _empty(n: int) -> Micros:
+def _empty_micros(n: int) -> Micros:
     return Micros(np.zeros(n, np.int64), np.zeros(n, np.int64))
 
 
-def _dots(
+def _decimal_point_positions(
     flat: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Position of the decimal point of each text; its end where it has none."""
@@ -78,7 +78,7 @@ def _dots(
     return np.asarray(np.minimum(dots[np.searchsorted(dots, starts)], ends), np.int64)
 
 
-def _same_layout(
+def _parse_same_layout(
     flat: NDArray[np.uint8],
     starts: NDArray[np.int64],
     length: int,
@@ -91,12 +91,12 @@ def _same_layout(
     if not 0 < dot <= 18 or decimals > PLACES:
         return np.zeros(len(rows), np.bool_)
     ok = np.ones(len(rows), np.bool_)
-    out.whole[rows] = _number(flat, starts, dot, ok)
-    out.pico[rows] = _number(flat, starts + dot + 1, decimals, ok) * 10 ** (PLACES - decimals)
+    out.whole[rows] = _parse_digits(flat, starts, dot, ok)
+    out.pico[rows] = _parse_digits(flat, starts + dot + 1, decimals, ok) * 10 ** (PLACES - decimals)
     return ok
 
 
-def _number(
+def _parse_digits(
     flat: NDArray[np.uint8], starts: NDArray[np.int64], length: int, ok: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     """Integers of `length` digits at `starts`; clears `ok` where a character is no digit."""
@@ -108,7 +108,7 @@ def _number(
     return value
 
 
-def _one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) -> Micros:
+def _parse_one_by_one(texts: Sequence[Any], rows: Sequence[int], out: Micros) -> Micros:
     """Parse texts with signs, exponents, quotes or many digits: rare, so one at a time."""
     rounded = 0
     for row in rows:

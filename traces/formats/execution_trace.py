@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..trace import Trace
-from .gzipped import opened
+from .gzipped import open_maybe_gzipped
 
 LARGEST = 2 * 2**30  # bytes
 
@@ -61,7 +61,7 @@ class _Node(msgspec.Struct):
         return _Inputs(self.inputs, self.input_shapes, self.input_types)
 
 
-class _Document(msgspec.Struct):
+class _ExecutionTraceFile(msgspec.Struct):
     schema: str
     pid: int
     nodes: list[_Node]
@@ -75,7 +75,7 @@ class OperatorTexts(NamedTuple):
     scalars: str
 
 
-def join(trace: Trace, paths: Iterable[str | Path]) -> Trace:
+def add_execution_traces(trace: Trace, paths: Iterable[str | Path]) -> Trace:
     """Add to a trace the shapes, element types and values that the profiler did not record.
 
     Parameters
@@ -98,23 +98,23 @@ def join(trace: Trace, paths: Iterable[str | Path]) -> Trace:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "et.json"
     ...     _ = path.write_text(json.dumps({"schema": "1.1.1", "pid": 0, "nodes": [node]}))
-    ...     joined = join(trace, [path])
+    ...     joined = add_execution_traces(trace, [path])
     >>> joined.text("shapes").tolist(), joined.text("dtypes").tolist()
     (['[[2,3]]'], ['["float"]'])
     """
     texts = {text: number for number, text in enumerate(trace.strings)}
     columns = {name: trace.events[name].copy() for name in OperatorTexts._fields}
     for path in map(Path, paths):
-        document = _read(path)
-        rank = _rank(trace, document.pid, path)
-        _fill(trace, rank, document, path, columns, texts)
+        document = _read_execution_trace(path)
+        rank = _rank_of_process(trace, document.pid, path)
+        _fill_absent_cells(trace, rank, document, path, columns, texts)
     return replace(trace, events=trace.events.replace(**columns), strings=tuple(texts))
 
 
-def _fill(
+def _fill_absent_cells(
     trace: Trace,
     rank: int,
-    document: _Document,
+    document: _ExecutionTraceFile,
     path: Path,
     columns: dict[str, NDArray[Any]],
     texts: dict[str, int],
@@ -133,7 +133,7 @@ def _fill(
                 "trace; give the execution trace that was taken in the same run"
             )
         matched += 1
-        for column, text in _texts(node)._asdict().items():
+        for column, text in _operator_texts(node)._asdict().items():
             if columns[column][row] < 0:
                 columns[column][row] = texts.setdefault(text, len(texts))
     if not matched:
@@ -143,25 +143,25 @@ def _fill(
         )
 
 
-def _texts(node: _Node) -> OperatorTexts:
+def _operator_texts(node: _Node) -> OperatorTexts:
     inputs = node.all_inputs
-    tensors = [_element(text) for text in inputs.types]
+    tensors = [_element_type(text) for text in inputs.types]
     shapes = [shape if t else [] for shape, t in zip(inputs.shapes, tensors, strict=False)]
     scalars = ["" if t else str(v) for v, t in zip(inputs.values, tensors, strict=False)]
     dtypes = [t or "Scalar" for t in tensors]
     return OperatorTexts(*(json.dumps(x, separators=(",", ":")) for x in (shapes, dtypes, scalars)))
 
 
-def _element(text: str) -> str:
+def _element_type(text: str) -> str:
     """Element type of a tensor; "" for anything else.
 
-    >>> _element("Tensor(c10::Half)"), _element("Int")
+    >>> _element_type("Tensor(c10::Half)"), _element_type("Int")
     ('c10::Half', '')
     """
     return text[7:-1] if text.startswith("Tensor(") else ""
 
 
-def _rank(trace: Trace, pid: int, path: Path) -> int:
+def _rank_of_process(trace: Trace, pid: int, path: Path) -> int:
     """The one rank of the trace whose process has this number."""
     ranks = {track.rank for track in trace.tracks if track.process == str(pid)}
     if len(ranks) != 1:
@@ -173,22 +173,23 @@ def _rank(trace: Trace, pid: int, path: Path) -> int:
     return ranks.pop()
 
 
-def _read(path: Path) -> _Document:
+def _read_execution_trace(path: Path) -> _ExecutionTraceFile:
     try:
-        with opened(path) as stream:
+        with open_maybe_gzipped(path) as stream:
             text = stream.read(LARGEST + 1)
         if len(text) > LARGEST:
             raise TraceError(f"{path}: more than {LARGEST >> 30} GiB of text; record fewer steps")
-        return msgspec.json.decode(text, type=_Document)
+        return msgspec.json.decode(text, type=_ExecutionTraceFile)
     except OSError as e:
         raise TraceError(f"{path}: {e.strerror or e}; correct the path or copy it again") from e
     except (EOFError, zlib.error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
         raise TraceError(
-            f"{path}: {_reason(e)}; this is no execution trace of PyTorch, or it is damaged"
+            f"{path}: {_decoding_error_text(e)}; this is no execution trace of PyTorch, "
+            "or it is damaged"
         ) from e
 
 
-def _reason(error: Exception) -> str:
+def _decoding_error_text(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "is not UTF-8"
     return "is nested too deeply" if isinstance(error, RecursionError) else str(error)

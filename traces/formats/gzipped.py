@@ -13,7 +13,7 @@ def is_gzipped(path: Path) -> bool:
         return raw.read(2) == b"\x1f\x8b"
 
 
-def opened(path: Path) -> IO[bytes]:
+def open_maybe_gzipped(path: Path) -> IO[bytes]:
     """A file opened for reading, decompressed if its content is gzip.
 
     Examples
@@ -22,7 +22,7 @@ def opened(path: Path) -> IO[bytes]:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "trace.json"
     ...     _ = path.write_bytes(gzip.compress(b"{}"))
-    ...     with opened(path) as stream:
+    ...     with open_maybe_gzipped(path) as stream:
     ...         stream.read()
     b'{}'
     """

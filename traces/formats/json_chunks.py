@@ -46,7 +46,7 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
         raise TraceError(f"{file}: {what}; give the profiler's .json or .json.gz")
     size = max(min(CHUNK, int(memory) // (2 * OBJECTS)), 2**12)
     try:
-        yield from _cut_chunks(_blocks(file, size), file, size, int(memory))
+        yield from _cut_chunks(_read_blocks(file, size), file, size, int(memory))
     except EOFError as e:
         raise TraceError(
             f"{file}: gzip ends in the middle; copy it again, or record it again"
@@ -55,7 +55,7 @@ def json_chunks(file: Path, memory: Bytes) -> Iterator[JsonChunk]:
         raise TraceError(f"{file}: gzip is damaged ({e}); copy it again") from e
 
 
-def _blocks(file: Path, size: int) -> Iterator[bytes]:
+def _read_blocks(file: Path, size: int) -> Iterator[bytes]:
     """The decompressed text, in blocks of at least `size` bytes."""
     packed = is_gzipped(file)
     with file.open("rb") as raw:
@@ -88,11 +88,11 @@ def _cut_chunks(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> 
     if not more:
         yield JsonChunk(text, 0, 1)
         return
-    _refuse_larger(file, _length(file), size, memory)
-    yield from _several_chunks(text, more, blocks, file, memory)
+    _refuse_beyond_memory(file, _decompressed_length(file), size, memory)
+    yield from _cut_between_events(text, more, blocks, file, memory)
 
 
-def _several_chunks(
+def _cut_between_events(
     text: bytes, more: bytes, blocks: Iterator[bytes], file: Path, memory: int
 ) -> Iterator[JsonChunk]:
     """Chunks cut before the last event of each block; that event begins the next chunk."""
@@ -101,28 +101,30 @@ def _several_chunks(
     while more:
         text += more
         more = next(blocks, b"")
-        cut = _last_cut(text) if more else None
+        cut = _last_event_boundary(text) if more else None
         if more and cut is None:  # events do not begin with ph: whole, or not at all
-            text, more = _remainder(text + more, offset, blocks, file, memory), b""
+            text, more = _whole_remaining_text(text + more, offset, blocks, file, memory), b""
         elif cut is not None:
             yield JsonChunk(head + text[: cut[0]] + closing, offset - len(head), line)
             head, offset, line = opening, offset + cut[1], line + text.count(b"\n", 0, cut[1])
             text = text[cut[1] :]
-        _refuse_larger(file, offset + len(text), len(text), memory)
+        _refuse_beyond_memory(file, offset + len(text), len(text), memory)
     yield JsonChunk(head + text, offset - len(head), line)
 
 
-def _remainder(text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int) -> bytes:
+def _whole_remaining_text(
+    text: bytes, offset: int, blocks: Iterator[bytes], file: Path, memory: int
+) -> bytes:
     """The text and all blocks that follow."""
     held, length = [text], len(text)
     for block in blocks:
         held.append(block)
         length += len(block)
-        _refuse_larger(file, offset + length, length, memory)
+        _refuse_beyond_memory(file, offset + length, length, memory)
     return b"".join(held)
 
 
-def _last_cut(text: bytes) -> tuple[int, int] | None:
+def _last_event_boundary(text: bytes) -> tuple[int, int] | None:
     """Position of the comma before the last event, and of that event; None where none is found."""
     at = text.rfind(b'"ph"')
     for _ in range(_TRIES):
@@ -133,7 +135,7 @@ def _last_cut(text: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _refuse_larger(file: Path, length: int, chunk: int, memory: int) -> None:
+def _refuse_beyond_memory(file: Path, length: int, chunk: int, memory: int) -> None:
     """Refuse a text of `length` bytes, decoded in chunks of `chunk`, that needs too much memory."""
     need = KEPT * length + OBJECTS * min(chunk, length)
     if need > memory:
@@ -143,7 +145,7 @@ def _refuse_larger(file: Path, length: int, chunk: int, memory: int) -> None:
         )
 
 
-def _length(file: Path) -> int:
+def _decompressed_length(file: Path) -> int:
     """Length of the decompressed text; of a gzip file the least that its trailer allows."""
     size = file.stat().st_size
     if not is_gzipped(file):

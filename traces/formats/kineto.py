@@ -19,8 +19,8 @@ from ..recorded_events import FileHeader, ProcessGroup
 from ..trace import Trace
 from ..validate import MOST_RANKS
 from .json_chunks import JsonChunk, json_chunks
-from .kineto_columns import Codes, KinetoColumns
-from .kineto_join import KinetoFile, join
+from .kineto_columns import KinetoColumns, ValueNumbering
+from .kineto_join import KinetoFile, join_files
 from .kineto_schema import KinetoDistributed, KinetoDocument, KinetoEvent
 from .memory_budget import memory_budget
 
@@ -50,18 +50,18 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
     >>> trace, trace.absolute(0), trace.events["dur"].tolist()
     (<Trace: 1 events, rank 0>, 1712170331000000125, [500])
     """
-    files = _files(paths)
+    files = _expand_globs(paths)
     memory = memory_budget() if memory is None else memory
-    texts, tracks = Codes(), Codes()
+    texts, tracks = ValueNumbering(), ValueNumbering()
     try:
-        with _without_collector():
+        with _garbage_collection_off():
             kineto_files = [
                 _read_file(file, KinetoColumns(str(file), i, texts, tracks), memory / len(files))
                 for i, file in enumerate(files)
             ]
         kineto_files.sort(key=lambda p: p.process.rank)
         _refuse_same_rank(kineto_files)
-        return join(kineto_files, texts, tracks)
+        return join_files(kineto_files, texts, tracks)
     except MemoryError as error:
         raise TraceError(
             f"{files[0]}: needs more than the {memory / 2**30:.3g} GiB of memory that there are; "
@@ -69,7 +69,7 @@ def read(paths: str | Path | Iterable[str | Path], *, memory: Bytes | None = Non
         ) from error
 
 
-def _files(paths: str | Path | Iterable[str | Path]) -> list[Path]:
+def _expand_globs(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     """The files that paths and globs name, each once."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     files: list[Path] = []
@@ -93,7 +93,7 @@ def _refuse_same_rank(files: Sequence[KinetoFile]) -> None:
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def _garbage_collection_off() -> Iterator[None]:
     """Switch garbage collection off: it would only walk millions of objects without cycles."""
     was = gc.isenabled()
     gc.disable()
@@ -109,9 +109,9 @@ def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
     head = KinetoDocument()
     seen = 0
     for chunk in json_chunks(file, memory):
-        document = _decode(chunk, file, seen)
+        document = _decode_chunk(chunk, file, seen)
         if document.events is UNSET:
-            raise TraceError(f"{file}: {_no_trace_events(document)}")
+            raise TraceError(f"{file}: {_explain_missing_trace_events(document)}")
         columns.add(document.events, seen)
         seen += len(document.events)
         head = _merge_headers(head, document)
@@ -120,7 +120,7 @@ def _read_file(file: Path, columns: KinetoColumns, memory: Bytes) -> KinetoFile:
     return KinetoFile(columns, _file_header(head, file, columns.number), head.base)
 
 
-def _no_trace_events(document: KinetoDocument) -> str:
+def _explain_missing_trace_events(document: KinetoDocument) -> str:
     """What a file without ``traceEvents`` is, and what to give instead."""
     if bytes(document.nodes):
         return "is an execution trace, which has no times; give the profiler's Kineto file"
@@ -140,27 +140,27 @@ _DOCUMENT = msgspec.json.Decoder(KinetoDocument)
 _LIST = msgspec.json.Decoder(list[KinetoEvent])
 
 
-def _decode(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
+def _decode_chunk(chunk: JsonChunk, file: Path, seen: int) -> KinetoDocument:
     """Decode one chunk; `seen` is the number of events before it.  Errors name the place."""
     try:
         if chunk.text[:1] == b"[":
             return KinetoDocument(events=_LIST.decode(chunk.text))
         return _DOCUMENT.decode(chunk.text)
     except msgspec.ValidationError as e:
-        raise TraceError(f"{file}: {_event_of(str(e), seen)}; {_DAMAGED}") from e
+        raise TraceError(f"{file}: {_number_event_in_message(str(e), seen)}; {_DAMAGED}") from e
     except UnicodeDecodeError as e:
-        raise TraceError(f"{file}: {_not_utf8(chunk)}; {_DAMAGED}") from e
+        raise TraceError(f"{file}: {_utf8_error_place(chunk)}; {_DAMAGED}") from e
     except (msgspec.DecodeError, RecursionError) as e:
-        raise TraceError(f"{file}: {_place_of(str(e), chunk)}; {_DAMAGED}") from e
+        raise TraceError(f"{file}: {_json_error_place(str(e), chunk)}; {_DAMAGED}") from e
 
 
 _DAMAGED = "the file is damaged or no profiler trace, record it again"
 
 
-def _event_of(message: str, seen: int) -> str:
+def _number_event_in_message(message: str, seen: int) -> str:
     """The message of msgspec, with the event counted from the beginning of the file.
 
-    >>> _event_of("Expected `int`, got `str` - at `$.traceEvents[3].dur`", 100)
+    >>> _number_event_in_message("Expected `int`, got `str` - at `$.traceEvents[3].dur`", 100)
     'event 103: dur: Expected `int`, got `str`'
     """
     what, _, path = message.partition(" - at ")
@@ -172,7 +172,7 @@ def _event_of(message: str, seen: int) -> str:
     return f"event {seen + int(event[1])}{field}: {what}"
 
 
-def _place_of(message: str, chunk: JsonChunk) -> str:
+def _json_error_place(message: str, chunk: JsonChunk) -> str:
     """Line and column at which the JSON breaks off or is wrong."""
     byte = re.search(r"\(byte (\d+)\)", message)
     if "recursion" in message:
@@ -187,7 +187,7 @@ def _place_of(message: str, chunk: JsonChunk) -> str:
     return f"line {line}, column {column}: JSON is wrong ({what})"
 
 
-def _not_utf8(chunk: JsonChunk) -> str:
+def _utf8_error_place(chunk: JsonChunk) -> str:
     """Line and value of the first byte that is not UTF-8."""
     try:
         chunk.text.decode()

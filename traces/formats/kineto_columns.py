@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...sim.errors import TraceError
 from ..column_table import ColumnTable
 from ..event_columns import EVENTS, TABLES, Event
-from .decimal_ticks import PLACES, Micros, micros
+from .decimal_ticks import PLACES, Micros, parse_micros
 from .kineto_schema import KinetoArgs, KinetoEvent
 
 CATEGORIES: dict[str, Event] = {  # lower case, as PyTorch 1.8 to 2.13 and ROCm wrote them
@@ -59,16 +59,16 @@ _SYNC = {name: name for name in ("stream", "awaited_stream", "awaited_record")}
 _ALLOCATION = {name: name for name in ("allocated", "reserved", "device_type", "address")}
 
 
-class Codes:
+class ValueNumbering:
     """Numbers for distinct values, in the order in which they first appear."""
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
 
-    def of(self, values: Sequence[Any]) -> NDArray[np.int32]:
+    def numbers_of(self, values: Sequence[Any]) -> NDArray[np.int32]:
         """(n,) The number of each value, a new one where it is new.
 
-        >>> Codes().of(["b", "a", "b"]).tolist()
+        >>> ValueNumbering().of(["b", "a", "b"]).tolist()
         [0, 1, 0]
         """
         numbers = self.numbers
@@ -87,7 +87,7 @@ class KinetoColumns:
     texts, tracks : numbers shared by the files of a trace
     """
 
-    def __init__(self, file: str, number: int, texts: Codes, tracks: Codes):
+    def __init__(self, file: str, number: int, texts: ValueNumbering, tracks: ValueNumbering):
         self.file, self.number, self.texts, self.tracks = file, number, texts, tracks
         self.tables: dict[str, list[ColumnTable]] = {name: [] for name in TABLES}
         self.times: list[Micros] = []
@@ -100,7 +100,9 @@ class KinetoColumns:
         phases = {e.ph for e in events}
         for e in events if phases & {"B", "E"} else ():
             if e.ph in "BE":
-                self._fail(events, e, first, "begins or ends apart; record complete events (ph X)")
+                self._raise_for_event(
+                    events, e, first, "begins or ends apart; record complete events (ph X)"
+                )
         if "M" in phases:
             self._name_threads([e for e in events if e.ph == "M"])
         kept = [e for e in events if e.ph == "X" or (e.ph == "i" and e.name == MEMORY)]
@@ -120,9 +122,9 @@ class KinetoColumns:
         for row in np.flatnonzero(whole < 0)[:1].tolist():
             lasts = whole[row] + pico[row] / 10**PLACES
             what = f"lasts {lasts:g} us; the clock was set meanwhile, record it again"
-            self._fail(events, kept[row], first, what)
+            self._raise_for_event(events, kept[row], first, what)
 
-    def _fail(
+    def _raise_for_event(
         self, events: Sequence[KinetoEvent], culprit: KinetoEvent, first: int, what: str
     ) -> None:
         row = next(i for i, e in enumerate(events) if e is culprit)
@@ -133,16 +135,18 @@ class KinetoColumns:
         named = [e.name for e in kept]
         if None in named:
             culprit = kept[named.index(None)]
-            self._fail(events, culprit, first, "has no name; the file is damaged, record it again")
-        kind = _kinds(categories)
+            self._raise_for_event(
+                events, culprit, first, "has no name; the file is damaged, record it again"
+            )
+        kind = _event_kinds(categories)
         kind[[i for i, e in enumerate(kept) if e.ph == "i"]] = Event.MEMORY
-        self.times.append(self._micros([e.ts for e in kept], "ts", kept))
-        self.durations.append(self._micros([e.dur for e in kept], "dur", kept))
+        self.times.append(self._parse_times([e.ts for e in kept], "ts", kept))
+        self.durations.append(self._parse_times([e.dur for e in kept], "dur", kept))
         columns: dict[str, Any] = {
             "kind": kind,
-            "category": self.texts.of(categories),
-            "name": self.texts.of(named),
-            "track": self._track_of([(e.pid, e.tid) for e in kept]),
+            "category": self.texts.numbers_of(categories),
+            "name": self.texts.numbers_of(named),
+            "track": self._track_numbers([(e.pid, e.tid) for e in kept]),
         }
         args = [e.args for e in kept]
         self._add_fields(columns, args, kind)
@@ -150,17 +154,17 @@ class KinetoColumns:
         self.tables["events"].append(ColumnTable.of("events", **columns))
         self.count += len(kept)
 
-    def _track_of(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
+    def _track_numbers(self, pairs: list[tuple[Any, Any]]) -> NDArray[np.int32]:
         """(n,) Number of each event's track; some writers quote the numbers of threads."""
-        codes = Codes()
-        local = codes.of(pairs)
+        codes = ValueNumbering()
+        local = codes.numbers_of(pairs)
         known = [(self.number, str(pid), str(tid)) for pid, tid in codes.numbers]
-        numbers: NDArray[np.int32] = self.tracks.of(known)[local]
+        numbers: NDArray[np.int32] = self.tracks.numbers_of(known)[local]
         return numbers
 
-    def _micros(self, texts: list[Any], field: str, kept: list[KinetoEvent]) -> Micros:
+    def _parse_times(self, texts: list[Any], field: str, kept: list[KinetoEvent]) -> Micros:
         try:
-            return micros(texts)
+            return parse_micros(texts)
         except ValueError as e:
             row, text = e.args
             raise TraceError(
@@ -179,25 +183,25 @@ class KinetoColumns:
             rows = np.flatnonzero(kind == value)
             chosen = [args[i] for i in rows.tolist()]
             for name in fields if chosen else ():
-                columns[name][rows] = self._numbers(chosen, name)
+                columns[name][rows] = self._integer_column(chosen, name)
             if value in (Event.OP, Event.ANNOTATION) and chosen:
                 for name in _TEXTS:
-                    columns[name][rows] = self._texts(chosen, name)
+                    columns[name][rows] = self._text_numbers(chosen, name)
         memory = np.flatnonzero(kind == Event.MEMORY)
         chosen = [args[i] for i in memory.tolist()]
-        columns["bytes"][memory] = self._numbers(chosen, "memory")
-        columns["device"][memory] = self._numbers(chosen, "memory_device")
+        columns["bytes"][memory] = self._integer_column(chosen, "memory")
+        columns["device"][memory] = self._integer_column(chosen, "memory_device")
 
-    def _numbers(self, args: list[KinetoArgs], name: str) -> NDArray[np.int64]:
+    def _integer_column(self, args: list[KinetoArgs], name: str) -> NDArray[np.int64]:
         values = list(map(attrgetter(name), args))
         if name == "external" and -1 in values:
             values = [a.external_old if v == -1 else v for v, a in zip(values, args, strict=True)]
         try:
             return np.array(values, np.int64)
         except (ValueError, TypeError, OverflowError):
-            return np.array([self._number(v, name) for v in values], np.int64)
+            return np.array([self._check_integer(v, name) for v in values], np.int64)
 
-    def _number(self, value: object, name: str) -> int:
+    def _check_integer(self, value: object, name: str) -> int:
         if value is None or value == "":
             return -1
         try:
@@ -208,17 +212,17 @@ class KinetoColumns:
                 "damaged, record it again"
             ) from None
 
-    def _texts(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:
+    def _text_numbers(self, args: list[KinetoArgs], name: str) -> NDArray[np.int32]:
         """(n,) Number of each text; -1 where it is absent or empty."""
         values: list[Any] = list(map(attrgetter(name), args))
         if name not in _PLAIN:
             values = list(map(bytes, values))
             if name == "shapes" and not any(values):
                 values = [bytes(a.shapes_old) for a in args]
-            values = _decoded(values)
+            values = _decode_texts(values)
         if not any(values):
             return np.full(len(values), -1, np.int32)
-        numbers = self.texts.of(values)
+        numbers = self.texts.numbers_of(values)
         empty = [self.texts.numbers.get(v, -2) for v in ("", None)]
         numbers[np.isin(numbers, empty)] = -1
         return numbers
@@ -245,17 +249,19 @@ class KinetoColumns:
         if not len(rows):
             return
         chosen = [args[i] for i in rows.tolist()]
-        columns: dict[str, Any] = {to: self._numbers(chosen, of) for to, of in numbers.items()}
-        columns |= {to: self._texts(chosen, of) for to, of in texts.items()}
+        columns: dict[str, Any] = {
+            to: self._integer_column(chosen, of) for to, of in numbers.items()
+        }
+        columns |= {to: self._text_numbers(chosen, of) for to, of in texts.items()}
         self.tables[table].append(ColumnTable.of(table, event=rows + self.count, **columns))
 
 
-def _kinds(categories: list[str]) -> NDArray[np.uint8]:
+def _event_kinds(categories: list[str]) -> NDArray[np.uint8]:
     numbers = {c: CATEGORIES.get(c.lower(), Event.OTHER) for c in set(categories)}
     return np.array([numbers[c] for c in categories], np.uint8)
 
 
-def _decoded(values: list[bytes]) -> list[str]:
+def _decode_texts(values: list[bytes]) -> list[str]:
     """Texts from UTF-8, without the quotes around them; each distinct one is decoded once."""
     texts = {v: v.decode("utf-8", "replace").strip('"') for v in set(values)}
     return [texts[v] for v in values]

@@ -15,7 +15,7 @@ from ..recorded_events import FileHeader, Track
 from ..trace import Trace
 from ..validate import LONGEST
 from .decimal_ticks import PLACES, Micros
-from .kineto_columns import Codes, KinetoColumns
+from .kineto_columns import KinetoColumns, ValueNumbering
 
 _PICO = 10**PLACES
 
@@ -28,21 +28,21 @@ class KinetoFile(NamedTuple):
     base: int
 
 
-def join(files: Sequence[KinetoFile], texts: Codes, tracks: Codes) -> Trace:
+def join_files(files: Sequence[KinetoFile], texts: ValueNumbering, tracks: ValueNumbering) -> Trace:
     """Join files, given by ascending rank, into one trace."""
     starts = [_concatenate_times(f.columns.times) for f in files]
     durations = [_concatenate_times(f.columns.durations) for f in files]
-    notes = _notes(starts + durations)
+    notes = _rounding_notes(starts + durations)
     picoseconds = any((t.pico % 1000).any() for t in [*starts, *durations])
     origin = min(
         f.base * 1000 + int(t.whole.min()) * _PICO for f, t in zip(files, starts, strict=True)
     )
     unit = 1 if picoseconds else 1000  # ps a tick
     origin -= origin % 1000
-    tables = _tables(files)
+    tables = _joined_tables(files)
     tables["events"] = tables["events"].replace(
-        ts=_ticks(starts, [f.base * 1000 - origin for f in files], unit, files),
-        dur=_ticks(durations, [0] * len(files), unit, files),
+        ts=_times_to_ticks(starts, [f.base * 1000 - origin for f in files], unit, files),
+        dur=_times_to_ticks(durations, [0] * len(files), unit, files),
     )
     ranks = {f.columns.number: f.process.rank for f in files}
     names = {k: v for f in files for k, v in f.columns.thread_names.items()}
@@ -68,7 +68,7 @@ def _concatenate_times(times: list[Micros]) -> Micros:
     return gathered
 
 
-def _ticks(
+def _times_to_ticks(
     times: Sequence[Micros], shifts: Sequence[int], unit: int, files: Sequence[KinetoFile]
 ) -> NDArray[np.int64]:
     """Times of all files in ticks of `unit` ps, each file's moved by its shift (ps).
@@ -89,7 +89,7 @@ def _ticks(
     return np.concatenate(ticks)
 
 
-def _tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
+def _joined_tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
     """Tables of all files, one after the other; rows that point to events stay right."""
     base, tables = 0, dict[str, list[ColumnTable]]((name, []) for name in TABLES)
     for file in files:
@@ -106,6 +106,6 @@ def _tables(files: Sequence[KinetoFile]) -> dict[str, Any]:
     return {n: ColumnTable.gather(t) if t else ColumnTable.of(n) for n, t in tables.items()}
 
 
-def _notes(times: Sequence[Micros]) -> tuple[str, ...]:
+def _rounding_notes(times: Sequence[Micros]) -> tuple[str, ...]:
     rounded = sum(t.rounded for t in times)
     return (f"{rounded} times had more digits than a picosecond and were rounded",) * bool(rounded)

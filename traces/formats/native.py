@@ -66,13 +66,13 @@ def _write_into(trace: Trace, folder: Path) -> None:
 def _write_table(db: Any, path: Path, columns: dict[str, Any]) -> None:
     db.register("columns", columns)
     db.execute(
-        f"COPY columns TO '{_quoted(path)}' (FORMAT parquet, PARQUET_VERSION V2, "
+        f"COPY columns TO '{_quoted_sql_path(path)}' (FORMAT parquet, PARQUET_VERSION V2, "
         "COMPRESSION zstd, COMPRESSION_LEVEL 9)"
     )
     db.unregister("columns")
 
 
-def _quoted(path: Path) -> str:
+def _quoted_sql_path(path: Path) -> str:
     return str(path).replace("'", "''")
 
 
@@ -95,12 +95,12 @@ def read(path: str | Path) -> Trace:
     """
     path = Path(path)
     text = (path / MANIFEST).read_bytes()
-    schema = _decoded(text, _Schema, path).schema
+    schema = _decode_json(text, _TableSchema, path).schema
     if schema not in range(1, SCHEMA + 1):
         raise TraceError(
             f"{path}: has schema {schema}, this version reads 1 to {SCHEMA}; import the trace again"
         )
-    manifest = _decoded(text, _Manifest, path)
+    manifest = _decode_json(text, _Manifest, path)
     import duckdb
 
     with duckdb.connect() as db:  # one for all tables: each takes 15 ms
@@ -121,7 +121,7 @@ def read(path: str | Path) -> Trace:
     return trace
 
 
-class _Schema(msgspec.Struct):
+class _TableSchema(msgspec.Struct):
     schema: int
 
 
@@ -136,7 +136,7 @@ class _Manifest(msgspec.Struct):
 _Form = TypeVar("_Form")
 
 
-def _decoded(text: bytes, form: type[_Form], path: Path) -> _Form:
+def _decode_json(text: bytes, form: type[_Form], path: Path) -> _Form:
     try:
         return msgspec.json.decode(text, type=form)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
@@ -177,7 +177,7 @@ def _read_columns(db: Any, path: Path, names: list[str]) -> dict[str, Any]:
 
     try:
         wanted = ", ".join(f'"{name}"' for name in names)
-        query = f"SELECT {wanted} FROM '{_quoted(path)}'"
+        query = f"SELECT {wanted} FROM '{_quoted_sql_path(path)}'"
         columns: dict[str, Any] = db.execute(query).fetchnumpy()
     except duckdb.Error as e:
         reason = str(e).splitlines()[0]

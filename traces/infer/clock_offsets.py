@@ -51,11 +51,11 @@ def clock_offsets(
     unshifted = np.zeros(len(graphs), np.int64)
     wide = [m for m in matches if len(m.members) > 1 and m.members[0][1].name in SYNCHRONISING]
     proven = all(len(m.members) == 1 or m.members[0][1].name in SYNCHRONISING for m in matches)
-    if not wide or _worst_match(graphs, wide, unshifted)[0] <= 0:
+    if not wide or _furthest_apart_collective(graphs, wide, unshifted)[0] <= 0:
         return ClockOffsets(unshifted, "as recorded", proven)
     shift = _align_ends(graphs, wide)
     slack = int(SLACK * graphs[0].events.trace.resolution)
-    apart, m = _worst_match(graphs, wide, shift)
+    apart, m = _furthest_apart_collective(graphs, wide, shift)
     if apart > slack:
         i, c = m.members[-1]
         seconds = apart / graphs[0].events.trace.resolution
@@ -70,7 +70,7 @@ def clock_offsets(
     return ClockOffsets(shift, note, proven and apart <= 0)
 
 
-def _worst_match(
+def _furthest_apart_collective(
     graphs: Sequence[RankGraph], matches: Sequence[MatchedCollective], shift: NDArray[np.int64]
 ) -> tuple[int, MatchedCollective]:
     """The collective whose members are furthest apart, and by how many ticks."""

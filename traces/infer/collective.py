@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ...sim.signature import WIDTH, Operand, Signature
 from .call_tree import CallTree
 from .launches import Launches
-from .network_waits import elements
-from .operands import DTYPES, operands
+from .network_waits import largest_input_elements
+from .operands import DTYPES, parse_operands
 from .rank_trace import RankTrace
 
 ANNOTATED = re.compile(r"(nccl|gloo|rccl|c10d|hccl|xccl):")
@@ -68,7 +68,7 @@ class RecordedCollective(NamedTuple):
 
 def is_collective(events: RankTrace, work: Launches) -> NDArray[np.bool_]:
     """(work,) Whether each is a collective."""
-    return events.communicates[work.row] | events.network[work.row]
+    return events.is_communication_kernel[work.row] | events.is_gloo_collective[work.row]
 
 
 def collective_name(text: str) -> str:
@@ -83,7 +83,9 @@ def collective_name(text: str) -> str:
     return next((name for name, pattern in _NAMES if re.search(pattern, low)), "")
 
 
-def collectives(events: RankTrace, work: Launches, tree: CallTree) -> list[RecordedCollective]:
+def recorded_collectives(
+    events: RankTrace, work: Launches, tree: CallTree
+) -> list[RecordedCollective]:
     """Describe every collective of a rank, in the order of its launches."""
     rows = np.flatnonzero(is_collective(events, work))
     if not len(rows):
@@ -92,7 +94,7 @@ def collectives(events: RankTrace, work: Launches, tree: CallTree) -> list[Recor
     table = {e: i for i, e in enumerate(events.trace.collectives["event"].tolist())}
     when = np.where(work.call[rows] >= 0, events.start[work.call[rows]], work.start[rows])
     return [
-        _describe(events, work, k, _enclosing_rows(work, tree, position, k), table)
+        _describe_collective(events, work, k, _enclosing_rows(work, tree, position, k), table)
         for k in rows[np.lexsort((work.start[rows], when))].tolist()
     ]
 
@@ -107,7 +109,7 @@ def _enclosing_rows(work: Launches, tree: CallTree, position: dict[int, int], k:
     return rows
 
 
-def _describe(
+def _describe_collective(
     events: RankTrace, work: Launches, k: int, around: list[int], table: dict[int, int]
 ) -> RecordedCollective:
     """The collective that work `k` is, from the events around it and the profiler's table."""
@@ -116,29 +118,29 @@ def _describe(
     name = collective_name(events.text(named[0] if named else around[0])) or "all-to-all"
     dtype, size = "", 0
     for r in [*named, around[0]]:
-        if size := elements(events, r):
-            dtype = _dtype(events, r)
+        if size := largest_input_elements(events, r):
+            dtype = _largest_input_dtype(events, r)
             break
     group: tuple[int, ...] = ()
     channel = ""
     if entry >= 0:
-        dtype, size, group, channel = _from_table(events, entry, dtype, size)
-    if not group and events.network[work.row[k]]:
+        dtype, size, group, channel = _read_profiler_row(events, entry, dtype, size)
+    if not group and events.is_gloo_collective[work.row[k]]:
         group = next((g.ranks for g in events.process.groups), ())
     return RecordedCollective(k, name, dtype, size, tuple(sorted(group)), channel)
 
 
-def _dtype(events: RankTrace, row: int) -> str:
+def _largest_input_dtype(events: RankTrace, row: int) -> str:
     """Element type of the largest input of an event; "" where not recorded."""
     shapes, dtypes = (int(events.table[c][row]) for c in ("shapes", "dtypes"))
     if shapes < 0 or dtypes < 0:
         return ""
     texts = events.trace.strings
-    inputs = operands(texts[shapes], texts[dtypes])
+    inputs = parse_operands(texts[shapes], texts[dtypes])
     return max(inputs, key=lambda o: o.bytes).dtype if inputs else ""
 
 
-def _from_table(
+def _read_profiler_row(
     events: RankTrace, i: int, dtype: str, size: int
 ) -> tuple[str, int, tuple[int, ...], str]:
     """dtype, size, group and channel that the profiler wrote into row `i` of its table."""

@@ -26,7 +26,7 @@ class MatchedCollective(NamedTuple):
 
     members: tuple[tuple[int, RecordedCollective], ...]
 
-    def rows(self, base: Sequence[int] | Ints) -> Ints:
+    def member_rows(self, base: Sequence[int] | Ints) -> Ints:
         """Row of each member's op where graph i begins at row ``base[i]``."""
         return np.array([int(base[p]) + c.work for p, c in self.members])
 
@@ -82,12 +82,12 @@ def _match_group(
     matches = []
     for k in range(most):
         together = tuple((i, members[i][k]) for i in expected)
-        _refuse_different(graphs, k, together)
+        _refuse_different_signatures(graphs, k, together)
         matches.append(MatchedCollective(together))
     return matches
 
 
-def _refuse_different(
+def _refuse_different_signatures(
     graphs: Sequence[RankGraph], k: int, together: tuple[tuple[int, RecordedCollective], ...]
 ) -> None:
     first = together[0][1]

@@ -52,24 +52,26 @@ class CpuSegments(NamedTuple):
     event: Ints
     wait: Ints
 
-    def last_before(self, cuts: CutPoints) -> Ints:
+    def last_segment_before(self, cuts: CutPoints) -> Ints:
         """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
         if not len(self.lane):
             return np.full(len(cuts.lane), -1, np.int64)
-        ends, instants = keyed(self.lane, self.end, cuts.lane, cuts.time)
+        ends, instants = lane_time_keys(self.lane, self.end, cuts.lane, cuts.time)
         last = np.searchsorted(ends, instants, side="right") - 1
         same = (last >= 0) & (self.lane[last] == cuts.lane)
         return np.where(same, last, -1)
 
 
-def keyed(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
+def lane_time_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
     """(lane, time) of two tables, each pair as one number that keeps their order."""
     low = min(time.min(initial=0), when.min(initial=0))
     span = max(time.max(initial=0), when.max(initial=0)) - low + 1
     return lane * span + (time - low), other * span + (when - low)
 
 
-def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]) -> CallTree:
+def segment_naming_tree(
+    tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
+) -> CallTree:
     """Call tree of only the events that name a CPU segment; others merge into those around them.
 
     Parameters
@@ -77,9 +79,9 @@ def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
     operator : (n,) may stand for what ran inside it, where most of its time was its own
     call : (n,) of the GPU's runtime: always kept, because it launches or waits
     """
-    stands = operator & tree.mostly_own()
+    stands = operator & tree.is_mostly_own_time()
     above = np.full(len(stands), -1, np.int64)
-    for level in tree.levels():
+    for level in tree.positions_by_depth():
         p = tree.parent[level]
         above[level] = np.where(above[p] >= 0, above[p], np.where(stands[p], p, -1))
     kept = ((above < 0) | call) & (tree.end > tree.start)
@@ -91,7 +93,7 @@ def visible(tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
     )
 
 
-class _Borders(NamedTuple):
+class _SegmentBorders(NamedTuple):
     """Instants at which what runs on a thread may change, by thread and time."""
 
     lane: Ints
@@ -104,7 +106,7 @@ class _Borders(NamedTuple):
 _SAME = -2  # what runs stays what it was
 
 
-def _borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _Borders:
+def _segment_borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _SegmentBorders:
     """Starts and ends of calls, waits and cut points, in the order of time on each lane."""
     n, m, w = len(tree.row), len(cuts.lane), len(waits.lane)
     lane = np.concatenate([tree.lane, tree.lane, cuts.lane, waits.lane, waits.lane])
@@ -118,7 +120,7 @@ def _borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _Borders:
     running, change = running[order], change[order]
     known = np.maximum.accumulate(np.where(running != _SAME, np.arange(len(running)), 0))
     running = running[known] if len(running) else running
-    return _Borders(
+    return _SegmentBorders(
         lane[order],
         time[order],
         np.where(running == _SAME, NO_EVENT, running),
@@ -134,10 +136,10 @@ def cpu_segments(
 
     Parameters
     ----------
-    tree : :func:`visible` events
+    tree : :func:`segment_naming_tree` events
     alone : (n,) whether an event is a segment of its own, never merged with its neighbours
     """
-    b = _borders(tree, cuts, waits)
+    b = _segment_borders(tree, cuts, waits)
     here = np.flatnonzero(
         (b.lane[:-1] == b.lane[1:]) & (b.time[:-1] < b.time[1:]) & ~b.waiting[:-1]
     )
@@ -152,15 +154,15 @@ def cpu_segments(
     )
     first = np.flatnonzero(np.concatenate([[True], ~joins])[: len(here)])
     last = np.append(first[1:], len(here)) - 1 if len(first) else first
-    busiest = _longest_spells(end - start, first)
+    busiest = _longest_spell_of_segments(end - start, first)
     row = np.where(running >= 0, tree.row[running], NO_EVENT) if len(tree.row) else running
     segments = CpuSegments(
         lane[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
     )
-    return _with_waits(segments, waits)
+    return _add_wait_segments(segments, waits)
 
 
-def _longest_spells(lasts: Ints, first: Ints) -> Ints:
+def _longest_spell_of_segments(lasts: Ints, first: Ints) -> Ints:
     """Position of the longest spell of each segment; `first` is where each segment begins."""
     if not len(lasts):
         return first
@@ -170,7 +172,7 @@ def _longest_spells(lasts: Ints, first: Ints) -> Ints:
     return longest
 
 
-def _with_waits(segments: CpuSegments, waits: WaitSpans) -> CpuSegments:
+def _add_wait_segments(segments: CpuSegments, waits: WaitSpans) -> CpuSegments:
     """Add a segment of no duration where each wait ends."""
     w = len(waits.lane)
     lane = np.concatenate([segments.lane, waits.lane])

@@ -27,17 +27,17 @@ from .collective_match import MatchedCollective, match_collectives
 from .cycle import refuse_cycles
 from .gap_share import gap_share
 from .missing_ranks import fill_missing_ranks
-from .op_texts import flop_and_bytes, labels, signatures
+from .op_texts import flop_and_bytes, label_numbers, signature_numbers
 from .rank_assembly import rank_graph
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
-from .steps import Steps, alternation, steps
+from .steps import Steps, alternation_length, find_steps
 
 HOST_TIME = ("work", "wait", "poll", "unknown")
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
 
 
-def graph(
+def infer_graph(
     trace: RecordedEvents,
     *,
     missing_ranks: str = "refuse",
@@ -50,8 +50,8 @@ def graph(
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
     wanted = None if periods is None else sorted(periods)
     traces = [RankTrace(trace, rank, tuple(communication)) for rank in trace.ranks]
-    _refuse_unused(traces, communication)
-    graphs = [_graph_of_rank(one, wanted, serialise) for one in traces]
+    _refuse_unused_communication(traces, communication)
+    graphs = [_infer_rank_graph(one, wanted, serialise) for one in traces]
     return join_ranks(trace, graphs, missing_ranks)
 
 
@@ -66,10 +66,10 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
     _refuse_different_steps(graphs)
     graphs = fill_missing_ranks(trace, graphs, missing_ranks)
     matches = match_collectives(graphs)
-    return _Join(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
+    return _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
 
 
-def _refuse_unused(traces: list[RankTrace], communication: Iterable[str]) -> None:
+def _refuse_unused_communication(traces: list[RankTrace], communication: Iterable[str]) -> None:
     for pattern in communication:
         fits = re.compile(translate(pattern)).match
         kernels = (t.name[t.kind == Event.KERNEL] for t in traces)
@@ -80,9 +80,9 @@ def _refuse_unused(traces: list[RankTrace], communication: Iterable[str]) -> Non
             )
 
 
-def _graph_of_rank(events: RankTrace, wanted: list[int] | None, serialise: bool) -> RankGraph:
+def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bool) -> RankGraph:
     place = events.process.file or f"rank {events.rank}"
-    chosen = steps(events).keep(wanted, place)
+    chosen = find_steps(events).select(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
     inferred = rank_graph(events, chosen, serialise=serialise)
@@ -102,17 +102,17 @@ def _refuse_different_steps(graphs: list[RankGraph]) -> None:
         if graph.steps.number != first.steps.number:
             common = sorted(set(graph.steps.number) & set(first.steps.number))
             raise TraceError(
-                f"{graph.events.process.file}: has steps {_span(graph.steps)}, but "
-                f"{first.events.process.file} has {_span(first.steps)}; "
+                f"{graph.events.process.file}: has steps {_step_range_text(graph.steps)}, but "
+                f"{first.events.process.file} has {_step_range_text(first.steps)}; "
                 + (f"keep those of both (iterations: {common})" if common else "record the same")
             )
 
 
-def _span(steps: Steps) -> str:
+def _step_range_text(steps: Steps) -> str:
     return f"{steps.number[0]} to {steps.number[-1]}"
 
 
-class _Join:
+class _RankJoin:
     """All ranks as one graph: one op for each collective, one clock, one table of texts."""
 
     def __init__(
@@ -126,7 +126,7 @@ class _Join:
         counts = [len(g.kind) for g in graphs]
         self.base = np.concatenate([[0], np.cumsum(counts)])
         self.rank = np.repeat(np.arange(len(graphs)), counts)
-        self.turn = alternation(graphs[0].events, graphs[0].steps)
+        self.turn = alternation_length(graphs[0].events, graphs[0].steps)
 
     def _joined_column(self, name: str) -> Ints:
         """A column of all ranks, one after the other."""
@@ -136,7 +136,7 @@ class _Join:
         start = self._aligned_column("start")
         end = self._aligned_column("end")
         duration = end - start
-        self._share_durations(start, end, duration)
+        self._set_collective_durations(start, end, duration)
         kept, row_of, place_of, places = self._merge_collectives()
         source = np.concatenate(
             [g.source + b for g, b in zip(self.graphs, self.base, strict=False)]
@@ -147,24 +147,24 @@ class _Join:
         zero = min(
             int(g.steps.start[0]) + o for g, o in zip(self.graphs, self.clock.ticks, strict=True)
         )
-        ops, texts = self._ops(kept, duration)
+        ops, texts = self._build_ops(kept, duration)
         if not self.clock.proven:
             op_of = np.concatenate([np.arange(len(kept)), places.op])
-            refuse_cycles(self._name(), ops, row_of[source], op_of[place_of[target]])
-        release = self._releases(zero)[kept] / self.trace.resolution
+            refuse_cycles(self._graph_name(), ops, row_of[source], op_of[place_of[target]])
+        release = self._release_times(zero)[kept] / self.trace.resolution
         block = FlatGraph(
             ops,
-            _unique(row_of[source], place_of[target], len(kept)),
+            _unique_dependencies(row_of[source], place_of[target], len(kept)),
             places,
             release,
             np.full(len(kept), -1, np.int32),
         )
         return Graph(
-            self._name(),
+            self._graph_name(),
             (block,),
             texts.labels,
-            self._streams(),
-            self._facts(start, end, source, target),
+            self._stream_kinds(),
+            self._inference_facts(start, end, source, target),
         )
 
     def _aligned_column(self, name: str) -> Ints:
@@ -172,16 +172,16 @@ class _Join:
         shift = np.repeat(self.clock.ticks, [len(g.kind) for g in self.graphs])
         return self._joined_column(name) + shift
 
-    def _share_durations(self, start: Ints, end: Ints, duration: Ints) -> None:
+    def _set_collective_durations(self, start: Ints, end: Ints, duration: Ints) -> None:
         """Set the duration of each collective: its time from when all members are there.
 
         On a GPU that is the shortest of the members' durations: the others also waited in it.  On
         gloo's threads, which return late when they lose their core, it lasts until the first
         member returned; the returns of the others take the rest.
         """
-        returns = self._returns()
+        returns = self._collective_return_rows()
         for m in self.matches:
-            rows = m.rows(self.base)
+            rows = m.member_rows(self.base)
             both = int(end[rows].min() - start[rows].max())
             late = [returns.get(int(r), -1) for r in rows]
             if both <= 0 or len(rows) == 1 or min(late) < 0:
@@ -190,11 +190,13 @@ class _Join:
             duration[rows] = both
             duration[late] += end[rows] - end[rows].min()
 
-    def _returns(self) -> dict[int, int]:
+    def _collective_return_rows(self) -> dict[int, int]:
         """Row of the return of each collective that ran on a library's own thread, by its row."""
         returns: dict[int, int] = {}
         for g, base in zip(self.graphs, self.base.tolist(), strict=False):
-            network = [c.work for c in g.collectives if g.events.network[g.event[c.work]]]
+            network = [
+                c.work for c in g.collectives if g.events.is_gloo_collective[g.event[c.work]]
+            ]
             at = np.flatnonzero(np.isin(g.source, network) & (g.kind[g.target] == Kind.DELAY))
             pairs = zip((g.source[at] + base).tolist(), (g.target[at] + base).tolist(), strict=True)
             returns |= dict(pairs)
@@ -208,7 +210,7 @@ class _Join:
         """
         total = int(self.base[-1])
         first = np.arange(total)
-        further = [m.rows(self.base) for m in self.matches if len(m.members) > 1]
+        further = [m.member_rows(self.base) for m in self.matches if len(m.members) > 1]
         for rows in further:
             first[rows] = rows[0]
         kept = np.flatnonzero(first == np.arange(total))
@@ -227,10 +229,10 @@ class _Join:
         )
         return kept, row_of, place_of, places
 
-    def _ops(self, kept: Ints, duration: Ints) -> tuple[Ops, OpTexts]:
+    def _build_ops(self, kept: Ints, duration: Ints) -> tuple[Ops, OpTexts]:
         texts = OpTexts()
-        label = np.concatenate([labels(g, texts) for g in self.graphs])
-        signature = np.concatenate([signatures(g, texts) for g in self.graphs])
+        label = np.concatenate([label_numbers(g, texts) for g in self.graphs])
+        signature = np.concatenate([signature_numbers(g, texts) for g in self.graphs])
         flop, moved = (
             np.concatenate(c) for c in zip(*map(flop_and_bytes, self.graphs), strict=True)
         )
@@ -238,7 +240,7 @@ class _Join:
             kind=self._joined_column("kind")[kept],
             rank=self.rank[kept],
             stream=self._joined_column("lane")[kept],
-            period=self._periods()[kept],
+            period=self._period_numbers()[kept],
             flop=flop[kept],
             bytes=moved[kept],
             duration=duration[kept] / self.trace.resolution,
@@ -248,27 +250,29 @@ class _Join:
         )
         return ops, texts
 
-    def _periods(self) -> Ints:
+    def _period_numbers(self) -> Ints:
         """(n,) Iteration of each op, a whole turn of steps that alternate; -1 outside of them."""
         step = self._joined_column("period")
         whole = len(self.graphs[0].steps.number) // self.turn * self.turn
         return np.where((step >= 0) & (step < whole), step // self.turn, -1)
 
-    def _releases(self, zero: int) -> Ints:
+    def _release_times(self, zero: int) -> Ints:
         never = self._joined_column("release") == NEVER
         return np.where(never, 0, np.maximum(self._aligned_column("release") - zero, 0))
 
-    def _streams(self) -> dict[tuple[int, int], str]:
+    def _stream_kinds(self) -> dict[tuple[int, int], str]:
         return {
             (r, lane): kind
             for r, g in enumerate(self.graphs)
             for lane, kind in enumerate(_lane_kinds(g))
         }
 
-    def _name(self) -> str:
+    def _graph_name(self) -> str:
         return ",".join(p.file for p in self.trace.processes) or "trace"
 
-    def _facts(self, start: Ints, end: Ints, source: Ints, target: Ints) -> dict[str, object]:
+    def _inference_facts(
+        self, start: Ints, end: Ints, source: Ints, target: Ints
+    ) -> dict[str, object]:
         """How much of the graph was recorded, inferred or left open, and the recorded steps."""
         total = {k: sum(g.facts[k] for g in self.graphs) for k in self.graphs[0].facts}
         known = total["inferred"] + total["resolved"]
@@ -294,7 +298,7 @@ class _Join:
         }
 
 
-def _unique(source: Ints, target: Ints, n: int) -> Csr:
+def _unique_dependencies(source: Ints, target: Ints, n: int) -> Csr:
     """Dependencies, each once, grouped by the op that is waited for."""
     span = int(target.max(initial=0)) + 1
     pairs = np.unique(source * span + target)
@@ -307,9 +311,9 @@ def _lane_kinds(g: RankGraph) -> list[str]:
     copies = g.kind == Kind.COPY
     work = (g.kind == Kind.COMPUTE) | collectives | copies
     kinds = []
-    for lane in range(len(g.events.lane_tracks)):
+    for lane in range(len(g.events.track_of_lane)):
         mine = g.lane == lane
-        if lane < g.events.hosts:
+        if lane < g.events.host_lane_count:
             kinds.append("host")
         elif collectives[mine].sum() * 2 > work[mine].sum():
             kinds.append("network")

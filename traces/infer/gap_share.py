@@ -16,17 +16,21 @@ def gap_share(
 
     The path is followed back from each rank's last op, always to the dependency that ended last.
     """
-    before = _last_dependency(end, source, target).tolist()
+    before = _last_ended_dependency(end, source, target).tolist()
     durations = (end - start).tolist()
     is_gap = (kind == Kind.GAP).tolist()
     shares = []
     for r in np.unique(rank).tolist():
         rows = np.flatnonzero(rank == r)
-        shares.append(_share_on_path(int(rows[np.argmax(end[rows])]), before, durations, is_gap))
+        shares.append(
+            _gap_share_of_path(int(rows[np.argmax(end[rows])]), before, durations, is_gap)
+        )
     return float(np.mean(shares)) if shares else 0.0
 
 
-def _share_on_path(op: int, before: list[int], durations: list[int], is_gap: list[bool]) -> float:
+def _gap_share_of_path(
+    op: int, before: list[int], durations: list[int], is_gap: list[bool]
+) -> float:
     """Share of gaps on the path that ends with an op."""
     total = gaps = 0
     while op >= 0:
@@ -36,7 +40,7 @@ def _share_on_path(op: int, before: list[int], durations: list[int], is_gap: lis
     return gaps / total if total else 0.0
 
 
-def _last_dependency(end: Ints, source: Ints, target: Ints) -> Ints:
+def _last_ended_dependency(end: Ints, source: Ints, target: Ints) -> Ints:
     """(n,) The dependency of each op that ended last; -1 for none."""
     last = np.full(len(end), -1, np.int64)
     order = np.argsort(end[source], kind="stable")

@@ -32,10 +32,10 @@ def add_gaps(graph: RankGraph, launched: int, launch: Ints, lag: int) -> RankGra
     usual = np.full(len(late), lag)
     usual[launched:] = np.maximum(launch, lag)
     delay = np.minimum(late, usual)
-    return _insert(graph, ready, delay, late - delay)
+    return _insert_gaps_and_delays(graph, ready, delay, late - delay)
 
 
-def _insert(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
+def _insert_gaps_and_delays(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
     """Ops with what stands before each: its gap, then its delay, ticks; 0 for none."""
     n = len(graph.start)
     delays, gaps = np.flatnonzero(delay), np.flatnonzero(gap)
@@ -67,7 +67,7 @@ def _insert(graph: RankGraph, ready: Ints, delay: Ints, gap: Ints) -> RankGraph:
     )
 
 
-def as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = False) -> RankGraph:
+def count_gaps_as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = False) -> RankGraph:
     """Take the gaps before some work for time of its GPU, which is as much slower or quicker.
 
     Parameters
@@ -80,7 +80,7 @@ def as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = False) -> RankG
     late[work[work >= 0]] = True
     late[graph.source[late[graph.target] & (graph.kind[graph.source] == Kind.DELAY)]] = True
     gap = graph.source[late[graph.target] & (graph.kind[graph.source] == Kind.GAP)]
-    gap = gap[graph.lane[gap] >= graph.events.hosts]
+    gap = gap[graph.lane[gap] >= graph.events.host_lane_count]
     if earlier:
         gap = gap[graph.end[gap] - graph.start[gap] > LONG * graph.events.trace.resolution]
     kind, event, period = graph.kind.copy(), graph.event.copy(), graph.period.copy()
@@ -89,7 +89,7 @@ def as_gpu_time(graph: RankGraph, work: Ints, *, earlier: bool = False) -> RankG
     return replace(graph, kind=kind, event=event, period=period)
 
 
-def add_returns(graph: RankGraph, work: Ints) -> RankGraph:
+def add_collective_returns(graph: RankGraph, work: Ints) -> RankGraph:
     """Put a return between a collective on a library's own thread and the ops that wait for it.
 
     It takes no time here; once the other members are known, it takes how much later this rank's

@@ -18,7 +18,7 @@ from ..column_table import Ints
 from .launches import EARLIER, Launches
 from .rank_trace import RankTrace
 from .stream_waits import StreamWaits
-from .thread_waits import union
+from .thread_waits import union_of_spans
 
 LEAST = 1e-5  # s: shorter delays are the launch's own
 DRAIN = 1.5e-5  # s: how much two kernels overlap at most while one makes room for the other
@@ -41,25 +41,27 @@ class RoomWaits(NamedTuple):
 
 def room_waits(events: RankTrace, work: Launches, streams: StreamWaits) -> RoomWaits:
     """Find the GPU work that waited for room."""
-    late = _late(events, work, streams)
-    gpu = np.flatnonzero(events.on_gpu[work.row])
+    late = _unexplained_lateness(events, work, streams)
+    gpu = np.flatnonzero(events.is_gpu_work[work.row])
     rows = np.flatnonzero(late > LEAST * events.trace.resolution)
-    rows = rows[_covered(work, gpu, rows, late)]
+    rows = rows[_gpu_busy_while_late(work, gpu, rows, late)]
     by_end = gpu[np.argsort(work.end[gpu], kind="stable")]
     drain = int(DRAIN * events.trace.resolution)
-    made = np.array([_made_room(work, by_end, k, late[k], drain) for k in rows.tolist()], np.int64)
+    made = np.array(
+        [_work_that_made_room(work, by_end, k, late[k], drain) for k in rows.tolist()], np.int64
+    )
     waiting, awaited = rows[made >= 0], made[made >= 0]
     late[waiting] = np.minimum(
         late[waiting], np.maximum(work.start[waiting] - work.end[awaited], 0)
     )
-    full = gpu[~events.communicates[work.row[gpu]]]  # collectives leave room
+    full = gpu[~events.is_communication_kernel[work.row[gpu]]]  # collectives leave room
     amid = rows[late[rows] > LEAST * events.trace.resolution]
-    return RoomWaits(waiting, awaited, amid[_covered(work, full, amid, late)])
+    return RoomWaits(waiting, awaited, amid[_gpu_busy_while_late(work, full, amid, late)])
 
 
-def _covered(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.bool_]:
+def _gpu_busy_while_late(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.bool_]:
     """(rows,) Whether any of the work `busy` was on the GPU while each of `rows` was late."""
-    spans = union(work.start[busy], work.end[busy])
+    spans = union_of_spans(work.start[busy], work.end[busy])
     done = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
 
     def busy_until(time: Ints) -> Ints:
@@ -74,17 +76,17 @@ def _covered(work: Launches, busy: Ints, rows: Ints, late: Ints) -> NDArray[np.b
     return np.asarray(covered >= BUSY * late[rows])
 
 
-def _late(events: RankTrace, work: Launches, streams: StreamWaits) -> Ints:
+def _unexplained_lateness(events: RankTrace, work: Launches, streams: StreamWaits) -> Ints:
     """(work,) Ticks for which nothing explains why each began no earlier; 0 where all is known."""
-    before = work.previous()
+    before = work.previous_on_lane()
     ready = np.where(work.issued == EARLIER, EARLIER, work.issued + work.latency)
     ready = np.maximum(ready, np.where(before >= 0, work.end[before], EARLIER))
     np.maximum.at(ready, streams.work, work.end[streams.awaited])
-    known = events.on_gpu[work.row] & (ready > EARLIER)
+    known = events.is_gpu_work[work.row] & (ready > EARLIER)
     return np.where(known, np.maximum(work.start - np.where(known, ready, 0), 0), 0)
 
 
-def _made_room(work: Launches, by_end: Ints, k: int, late: int, drain: int) -> int:
+def _work_that_made_room(work: Launches, by_end: Ints, k: int, late: int, drain: int) -> int:
     """The work of another stream that ended last while work `k` was late; -1 for none."""
     begins = int(work.start[k])
     until = min(begins + drain, int(work.end[k]) - 1)

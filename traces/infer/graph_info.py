@@ -8,7 +8,7 @@ import numpy as np
 
 from ...sim.graph import Graph
 from ...sim.ops import Kind
-from .trace_info import Info, Use, inference_facts, scaling
+from .trace_info import Info, TraceUse, group_scaling_use, inference_facts
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 
@@ -38,31 +38,31 @@ def graph_info(graph: Graph) -> Info:
         seconds=None,
         steps=steps,
         step_times=tuple(times[0]),
-        collectives=_places_of_collectives(graph),
+        collectives=_total_collective_members(graph),
         memory_peak={"gpu": peak} if peak else {},
-        uses=_uses(graph, bool(peak)),
+        uses=_possible_uses(graph, bool(peak)),
         facts=inference_facts(facts),
         notes=(),
     )
 
 
-def _places_of_collectives(graph: Graph) -> int:
+def _total_collective_members(graph: Graph) -> int:
     """Sum of member counts over all collectives: as many events as their ranks would record."""
     block = graph.explicit
     return int(np.count_nonzero(block.ops.kind[block.op_of_place] == Kind.COLLECTIVE))
 
 
-def _uses(graph: Graph, peak: bool) -> tuple[Use, ...]:
+def _possible_uses(graph: Graph, peak: bool) -> tuple[TraceUse, ...]:
     ops = graph.ops
     timed = ~np.isnan(ops.duration) | np.isin(ops.kind, NETWORK)
     replay = "" if timed.all() else f"{np.count_nonzero(~timed)} ops have no duration; bind models"
     return (
-        Use("replay", not replay, replay),
-        _scaling(graph),
-        Use("memory", peak, "" if peak else "no memory was recorded"),
+        TraceUse("replay", not replay, replay),
+        _scaling_use(graph),
+        TraceUse("memory", peak, "" if peak else "no memory was recorded"),
     )  # fmt: skip
 
 
-def _scaling(graph: Graph) -> Use:
+def _scaling_use(graph: Graph) -> TraceUse:
     sizes = graph.ops.bytes[graph.ops.kind == Kind.COLLECTIVE]
-    return scaling(len(sizes) > 0, not np.isnan(sizes).any())
+    return group_scaling_use(len(sizes) > 0, not np.isnan(sizes).any())

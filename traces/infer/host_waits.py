@@ -68,9 +68,9 @@ class LaunchOrder:
     def __init__(self, events: RankTrace, work: Launches):
         self.events, self.work = events, work
         known = (work.call >= 0) | (work.issued == EARLIER)
-        self.lanes = _by_launch(events, work, work.lane, known)
+        self.lanes = _launches_by_group(events, work, work.lane, known)
 
-    def last(self, lane: int, before: int, ended: int) -> int:
+    def last_work(self, lane: int, before: int, ended: int) -> int:
         """The last work launched onto a lane before `before`, ended by `ended` (ticks); else -1."""
         times, works = self.lanes.get(lane, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
@@ -80,44 +80,48 @@ class LaunchOrder:
 
     def lane_of_thread(self, thread: int, before: int) -> int:
         """Lane onto which a thread launched last before `before` (ticks); -1 if none."""
-        times, works = self._by_thread.get(thread, (np.empty(0), np.empty(0, np.int64)))
+        times, works = self._launches_by_thread.get(thread, (np.empty(0), np.empty(0, np.int64)))
         at = int(np.searchsorted(times, before)) - 1
         return int(self.work.lane[works[at]]) if at >= 0 else -1
 
     @cached_property
-    def _by_thread(self) -> dict[int, tuple[Ints, Ints]]:
+    def _launches_by_thread(self) -> dict[int, tuple[Ints, Ints]]:
         events, work = self.events, self.work
-        known = (work.call >= 0) & events.on_gpu[work.row]
-        return _by_launch(events, work, events.lanes[work.call], known)
+        known = (work.call >= 0) & events.is_gpu_work[work.row]
+        return _launches_by_group(events, work, events.lane_of_event[work.call], known)
 
     @cached_property
-    def streams(self) -> dict[int, int]:
+    def stream_of_lane(self) -> dict[int, int]:
         """Number of the GPU stream of each lane; -1 for threads of a communication library."""
         by_lane = dict.fromkeys(self.lanes, -1)
-        rows = self.work.row[self.events.on_gpu[self.work.row]]
+        rows = self.work.row[self.events.is_gpu_work[self.work.row]]
         streams = self.events.table["stream"][rows].tolist()
-        return by_lane | dict(zip(self.events.lanes[rows].tolist(), streams, strict=True))
+        return by_lane | dict(zip(self.events.lane_of_event[rows].tolist(), streams, strict=True))
 
-    def awaited(self, call: int, sync: SyncRecord, lanes: Iterable[int]) -> list[int]:
+    def awaited_work(self, call: int, sync: SyncRecord, lanes: Iterable[int]) -> list[int]:
         """The last work on each lane that a call waits for.
 
         It was launched before the awaited event was recorded; before the call, where that is not
         known.
         """
-        known = sync.awaited_record >= 0 and sync.awaited_record in self._calls
-        before = self._calls[sync.awaited_record] if known else int(self.events.start[call])
-        last = [self.last(lane, before, np.iinfo(np.int64).max) for lane in lanes]
+        known = sync.awaited_record >= 0 and sync.awaited_record in self._call_start_of_correlation
+        before = (
+            self._call_start_of_correlation[sync.awaited_record]
+            if known
+            else int(self.events.start[call])
+        )
+        last = [self.last_work(lane, before, np.iinfo(np.int64).max) for lane in lanes]
         return [work for work in last if work >= 0]
 
     @cached_property
-    def _calls(self) -> dict[int, int]:
+    def _call_start_of_correlation(self) -> dict[int, int]:
         """Start of the first runtime call of each correlation."""
         rows = np.flatnonzero(self.events.kind == Event.RUNTIME)[::-1]
         times = self.events.start[rows].tolist()
         return dict(zip(self.events.correlation[rows].tolist(), times, strict=True))
 
 
-def _by_launch(
+def _launches_by_group(
     events: RankTrace, work: Launches, group: Ints, known: NDArray[np.bool_]
 ) -> dict[int, tuple[Ints, Ints]]:
     """Launch times and positions of known work, by launch; of each group apart."""
@@ -137,18 +141,18 @@ def host_waits(events: RankTrace, work: Launches, order: LaunchOrder) -> HostWai
     inferred, unknown = 0, []
     for call, kind in _waiting_calls(events, work):
         if call in syncs:
-            awaited = _recorded(order, call, syncs[call])
+            awaited = _recorded_work(order, call, syncs[call])
         else:
-            awaited = _inferred(events, work, order, call, kind)
+            awaited = _inferred_work(events, work, order, call, kind)
             inferred += kind != "device" and bool(awaited)
         if awaited:
             awaited_by.append((call, awaited))
         elif events.dur[call] > SHORT * events.trace.resolution:
             unknown.append(call)
-    return _as_waits(events, work, awaited_by, inferred, np.array(unknown, np.int64))
+    return _build_host_waits(events, work, awaited_by, inferred, np.array(unknown, np.int64))
 
 
-def _as_waits(
+def _build_host_waits(
     events: RankTrace,
     work: Launches,
     awaited_by: list[tuple[int, list[int]]],
@@ -162,7 +166,7 @@ def _as_waits(
     until = events.start[call].copy()
     np.maximum.at(until, wait, work.end[awaited])
     return HostWaits(
-        WaitSpans(events.lanes[call], events.start[call], until),
+        WaitSpans(events.lane_of_event[call], events.start[call], until),
         wait,
         awaited,
         call,
@@ -181,9 +185,9 @@ def _waiting_calls(events: RankTrace, work: Launches) -> list[tuple[int, str]]:
             ("stream", STREAM_SYNC),
             ("event", EVENT_SYNC),
         )
-        for r in np.flatnonzero(runtime & events.named(pattern))
+        for r in np.flatnonzero(runtime & events.name_matches(pattern))
     ]
-    copied, before = _copies(events, work)
+    copied, before = _copies_waited_for(events, work)
     awaited = dict(zip(copied.tolist(), before.tolist(), strict=True))
     launched, ended = full_queue_launches(events, work)
     awaited |= dict(zip(work.call[launched].tolist(), ended.tolist(), strict=True))
@@ -191,33 +195,33 @@ def _waiting_calls(events: RankTrace, work: Launches) -> list[tuple[int, str]]:
     return sorted(calls, key=lambda c: int(events.start[c[0]]))
 
 
-def _copies(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
+def _copies_waited_for(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
     """(call, work awaited) of the copies whose calls waited for them, or for what was before."""
-    named = events.named(COPY) & (events.kind == Event.RUNTIME)
+    named = events.name_matches(COPY) & (events.kind == Event.RUNTIME)
     of = np.flatnonzero((work.call >= 0) & (events.kind[work.row] == Event.COPY))
     of = of[named[work.call[of]]]
     call = work.call[of]
-    before = work.previous()[of]
+    before = work.previous_on_lane()[of]
     begins, returns = events.start[call], events.end[call]
     own = work.end[of] <= returns
-    staged = events.named(STAGED)[work.row[of]] & (before >= 0) & (work.start[of] < returns)
+    staged = events.name_matches(STAGED)[work.row[of]] & (before >= 0) & (work.start[of] < returns)
     staged &= work.end[before] > begins
     known = own | staged
     return call[known], np.where(own, of, before)[known]
 
 
-def _inferred(
+def _inferred_work(
     events: RankTrace, work: Launches, order: LaunchOrder, call: int, kind: str
 ) -> list[int]:
     """Positions of the work that a call waited for, inferred from the order of launches."""
     if kind.startswith("work"):
         return [int(kind.split()[1])]
     before, ended = int(events.start[call]), int(events.end[call])
-    candidates = {lane: order.last(lane, before, ended) for lane in order.lanes}
+    candidates = {lane: order.last_work(lane, before, ended) for lane in order.lanes}
     candidates = {lane: k for lane, k in candidates.items() if k >= 0}
     if kind == "device":
         return list(candidates.values())
-    own = order.lane_of_thread(int(events.lanes[call]), before)
+    own = order.lane_of_thread(int(events.lane_of_event[call]), before)
     if kind == "stream" and own in candidates:
         return [candidates[own]]
     latest = max(candidates.values(), key=lambda k: int(work.end[k]), default=-1)
@@ -244,8 +248,8 @@ def sync_records(events: RankTrace) -> dict[int, SyncRecord]:
     }
 
 
-def _recorded(order: LaunchOrder, call: int, sync: SyncRecord) -> list[int]:
+def _recorded_work(order: LaunchOrder, call: int, sync: SyncRecord) -> list[int]:
     """Positions of the work that a call waited for, as the profiler recorded it."""
     stream = sync.awaited_stream if sync.awaited_stream >= 0 else sync.stream
-    lanes = [lane for lane in order.lanes if stream < 0 or order.streams[lane] == stream]
-    return order.awaited(call, sync, lanes)
+    lanes = [lane for lane in order.lanes if stream < 0 or order.stream_of_lane[lane] == stream]
+    return order.awaited_work(call, sync, lanes)

@@ -18,7 +18,7 @@ from ..event_columns import Event
 from .host_waits import SHORT
 from .launches import Launches
 from .rank_trace import RankTrace
-from .thread_waits import BusySpans, busy_spans, union
+from .thread_waits import BusySpans, busy_spans, union_of_spans
 
 IDLE = re.compile(
     r"(.*/)?threading\.py\(\d+\): (wait|wait_for|join|acquire|_wait_for_tstate_lock)$"
@@ -58,7 +58,7 @@ class IdleCalls(NamedTuple):
     poll: Ints
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def is_cause_known(self) -> NDArray[np.bool_]:
         """(n,) Whether it is known what each waited for."""
         return np.asarray((self.work >= 0) | (self.thread >= 0))
 
@@ -69,33 +69,35 @@ class IdleCalls(NamedTuple):
 
 def idle_calls(events: RankTrace, work: Launches) -> IdleCalls:
     """Find the spans in which host threads waited in calls or polled, and what for."""
-    threads = {lane: busy_spans(events, lane) for lane in range(events.hosts)}
-    idle, asks = events.on_host & events.named(IDLE), events.named(QUERY)
-    spans = [(*span, 0) for lane in threads for span in _idle(events, lane, threads[lane], idle)]
-    spans += [(*span, 1) for lane in threads for span in _polls(events, lane, asks)]
-    gpu = np.flatnonzero(events.on_gpu[work.row])
+    threads = {lane: busy_spans(events, lane) for lane in range(events.host_lane_count)}
+    idle, asks = events.is_host_work & events.name_matches(IDLE), events.name_matches(QUERY)
+    spans = [
+        (*span, 0) for lane in threads for span in _waiting_spans(events, lane, threads[lane], idle)
+    ]
+    spans += [(*span, 1) for lane in threads for span in _polling_spans(events, lane, asks)]
+    gpu = np.flatnonzero(events.is_gpu_work[work.row])
     gpu = gpu[np.argsort(work.end[gpu], kind="stable")]
     near = int(NEAR * events.trace.resolution)
     rows = []
     for lane, start, end, row, poll in spans:
         k, other, until = -1, -1, end
-        if (at := _ended_with(work.end[gpu], start, end, near)) >= 0:
+        if (at := _matching_end(work.end[gpu], start, end, near)) >= 0:
             k, until = int(gpu[at]), int(work.end[gpu[at]])
         for thread, busy in threads.items() if k < 0 else ():
-            if thread != lane and (at := _ended_with(busy.end, start, end, near)) >= 0:
+            if thread != lane and (at := _matching_end(busy.end, start, end, near)) >= 0:
                 other, until = thread, int(busy.end[at])
         rows.append((lane, start, end, row, until, k, other, poll))
     return IdleCalls(*np.array(rows, np.int64).reshape(-1, 8).T)
 
 
-def _idle(
+def _waiting_spans(
     events: RankTrace, lane: int, busy: BusySpans, idle: NDArray[np.bool_]
 ) -> list[tuple[int, int, int, int]]:
     """(lane, start, end, row) of a thread's spans in waiting calls, operators in them aside."""
-    rows = np.flatnonzero(idle & (events.lanes == lane))
+    rows = np.flatnonzero(idle & (events.lane_of_event == lane))
     if not len(rows):
         return []
-    calls = union(events.start[rows], events.end[rows])
+    calls = union_of_spans(events.start[rows], events.end[rows])
     spans, short = [], SHORT * events.trace.resolution
     for start, end in zip(calls.start.tolist(), calls.end.tolist(), strict=True):
         row = int(rows[np.argmax(events.start[rows] == start)])
@@ -106,11 +108,11 @@ def _idle(
     return spans
 
 
-def _polls(
+def _polling_spans(
     events: RankTrace, lane: int, asks: NDArray[np.bool_]
 ) -> list[tuple[int, int, int, int]]:
     """(lane, start, end, row) of the polls of a thread: queries with nothing between them."""
-    mine = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lanes == lane)
+    mine = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lane_of_event == lane)
     rows = np.flatnonzero(mine)
     rows = rows[np.argsort(events.start[rows], kind="stable")]
     asking = asks[rows] & (events.kind[rows] == Event.RUNTIME)
@@ -123,7 +125,7 @@ def _polls(
     return spans
 
 
-def _ended_with(ends: Ints, start: int, end: int, near: int) -> int:
+def _matching_end(ends: Ints, start: int, end: int, near: int) -> int:
     """The last of ascending ends that lies just before `end`, if that is no accident; else -1."""
     low, high = np.searchsorted(ends, (start, end), side="right").tolist()
     if high == low or end - ends[high - 1] > near:

@@ -24,7 +24,7 @@ def full_queue_launches(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
 
     Both are positions in `work`; empty where the queue never was full.
     """
-    calls, last = _by_call(events, work)
+    calls, last = _last_work_of_calls(events, work)
     begun, returned, ended = events.start[calls], events.end[calls], np.sort(work.end[last])
     under_way = np.arange(1, len(calls) + 1) - np.searchsorted(ended, returned, side="right")
     long = returned - begun > LONG * np.median(returned - begun) if len(calls) else begun > 0
@@ -41,12 +41,12 @@ def full_queue_launches(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
     return last[full[waited]], awaited[waited]
 
 
-def _by_call(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
+def _last_work_of_calls(events: RankTrace, work: Launches) -> tuple[Ints, Ints]:
     """Calls that launched GPU work, by start, and the work of each that ended last.
 
     A graph of many kernels is one launch.
     """
-    known = np.flatnonzero((work.call >= 0) & events.on_gpu[work.row])
+    known = np.flatnonzero((work.call >= 0) & events.is_gpu_work[work.row])
     known = known[np.lexsort((work.end[known], work.call[known]))]
     call = work.call[known]
     last = known[np.append(call[1:] != call[:-1], True)[: len(call)]]

@@ -41,12 +41,12 @@ class Launches(NamedTuple):
     point: Ints
     latency: int
 
-    def cuts(self, events: RankTrace) -> CutPoints:
+    def thread_cuts(self, events: RankTrace) -> CutPoints:
         """Where the calling threads are cut: at `point` of each call."""
         called = self.call >= 0
-        return CutPoints(events.lanes[self.call[called]], self.point[called])
+        return CutPoints(events.lane_of_event[self.call[called]], self.point[called])
 
-    def previous(self) -> Ints:
+    def previous_on_lane(self) -> Ints:
         """(n,) Position of the work before each on its lane; -1 for the first."""
         at = np.arange(len(self.lane))
         same = np.concatenate([[False], self.lane[1:] == self.lane[:-1]])[: len(at)]
@@ -55,16 +55,16 @@ class Launches(NamedTuple):
 
 def launches(events: RankTrace) -> Launches:
     """Join GPU work and gloo's collectives to the calls that launched them."""
-    row = rows_by_lane_and_start(events, events.on_gpu | events.network)
-    call = np.where(events.on_gpu[row], _by_correlation(events, row), -1)
-    gloo = np.flatnonzero(events.network[row])
+    row = rows_by_lane_and_start(events, events.is_gpu_work | events.is_gloo_collective)
+    call = np.where(events.is_gpu_work[row], _calls_by_correlation(events, row), -1)
+    gloo = np.flatnonzero(events.is_gloo_collective[row])
     call[gloo] = _issuing_operators(events, row[gloo])
-    lane, start, end = events.lanes[row], events.start[row], events.end[row]
-    latency = _latency(events, lane, start, end, call)
+    lane, start, end = events.lane_of_event[row], events.start[row], events.end[row]
+    latency = _median_launch_latency(events, lane, start, end, call)
     begin = events.start[call]
     point = np.minimum(np.minimum(begin + latency, events.end[call]), start)
     point = np.where(call >= 0, point, start)
-    earlier = events.on_gpu[row] & _before_any_launch(lane, start, call)
+    earlier = events.is_gpu_work[row] & _before_any_launch(lane, start, call)
     issued = np.where(call >= 0, begin, np.where(earlier, EARLIER, start))
     return Launches(row, lane, start, end, call, issued, point, latency)
 
@@ -83,7 +83,7 @@ def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]
     return np.asarray(~known & (start < first[lane]))
 
 
-def _by_correlation(events: RankTrace, row: Ints) -> Ints:
+def _calls_by_correlation(events: RankTrace, row: Ints) -> Ints:
     """(row,) Row of the outermost runtime call with the same correlation; -1 for none."""
     calls = np.flatnonzero((events.kind == Event.RUNTIME) & (events.correlation > 0))
     if not len(calls):
@@ -99,7 +99,7 @@ def _issuing_operators(events: RankTrace, row: Ints) -> Ints:
 
     The k-th operator of one name and shape issued the k-th collective of that name and shape.
     """
-    issues = np.flatnonzero((events.kind == Event.OP) & events.named(ISSUE))
+    issues = np.flatnonzero((events.kind == Event.OP) & events.name_matches(ISSUE))
     waiting: dict[tuple[str, str], list[int]] = {}
     for i in issues[np.argsort(events.start[issues], kind="stable")].tolist():
         waiting.setdefault(_name_and_shape(events, i), []).append(i)
@@ -119,14 +119,16 @@ def _name_and_shape(events: RankTrace, row: int) -> tuple[str, str]:
     return name, ",".join(re.findall(r"\d+", text))
 
 
-def _latency(events: RankTrace, lane: Ints, start: Ints, end: Ints, call: Ints) -> int:
+def _median_launch_latency(
+    events: RankTrace, lane: Ints, start: Ints, end: Ints, call: Ints
+) -> int:
     """Median ticks from call to start of work whose stream was idle; 0 where there is none."""
-    if not len(idle := _on_idle_stream(events, lane, end, call)):
+    if not len(idle := _work_on_idle_stream(events, lane, end, call)):
         return 0
     return max(int(np.median(start[idle] - events.start[call[idle]])), 0)
 
 
-def _on_idle_stream(events: RankTrace, lane: Ints, end: Ints, call: Ints) -> Ints:
+def _work_on_idle_stream(events: RankTrace, lane: Ints, end: Ints, call: Ints) -> Ints:
     """Positions of work whose stream had nothing left to do when it was launched."""
     before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
     first = np.concatenate([[True], lane[1:] != lane[:-1]])[: len(lane)]

@@ -29,15 +29,15 @@ def fill_missing_ranks(
         return graphs
     if policy == "refuse":
         raise TraceError(
-            f"{trace.processes[0].file}: collectives involve ranks {_span(missing)}, which were "
-            f"not recorded; add their files, or say what stands for them (missing_ranks: "
-            "like_recorded | recorded_waits)"
+            f"{trace.processes[0].file}: collectives involve ranks {_rank_range_text(missing)}, "
+            "which were not recorded; add their files, or say what stands for them "
+            "(missing_ranks: like_recorded | recorded_waits)"
         )
     world = max(max(missing), *trace.ranks) + 1
     recorded = {g.events.rank: g for g in graphs}
     order = sorted(recorded)
     return [
-        recorded[r] if r in recorded else _copy(recorded[order[r % len(order)]], r, world)
+        recorded[r] if r in recorded else _copy_for_rank(recorded[order[r % len(order)]], r, world)
         for r in range(world)
     ]
 
@@ -52,13 +52,13 @@ def missing_members(trace: RecordedEvents, graphs: Sequence[RankGraph]) -> list[
     return sorted(members - set(trace.ranks))
 
 
-def _span(ranks: list[int]) -> str:
+def _rank_range_text(ranks: list[int]) -> str:
     if len(ranks) > 4 and ranks[-1] - ranks[0] == len(ranks) - 1:
         return f"{ranks[0]} to {ranks[-1]}"
     return ", ".join(map(str, ranks))
 
 
-def _copy(source: RankGraph, rank: int, world: int) -> RankGraph:
+def _copy_for_rank(source: RankGraph, rank: int, world: int) -> RankGraph:
     """Graph of a rank that does what a recorded one did, its groups shifted by as many ranks."""
     shift = rank - source.events.rank
     groups = [tuple(sorted((r + shift) % world for r in c.group)) for c in source.collectives]

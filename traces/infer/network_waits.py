@@ -43,12 +43,12 @@ class NetworkWaits(NamedTuple):
 
 def network_waits(events: RankTrace, work: Launches) -> NetworkWaits:
     """Find the waits of host threads for gloo's collectives."""
-    rows = np.flatnonzero(events.network[work.row] & (work.call >= 0))
+    rows = np.flatnonzero(events.is_gloo_collective[work.row] & (work.call >= 0))
     issued = rows[np.argsort(events.start[work.call[rows]], kind="stable")]
-    lanes = events.lanes[work.call[issued]]
+    lanes = events.lane_of_event[work.call[issued]]
     spans: list[tuple[int, int, int, int]] = []  # lane, start, until, work
     for lane in np.unique(lanes).tolist():
-        spans += _of_thread(events, work, lane, issued[lanes == lane].tolist())
+        spans += _waits_of_thread(events, work, lane, issued[lanes == lane].tolist())
     end = work.end.copy()
     for _, _, until, k in spans:
         end[k] = min(end[k], until)
@@ -57,12 +57,12 @@ def network_waits(events: RankTrace, work: Launches) -> NetworkWaits:
     return NetworkWaits(waits, table[:, 3], end, len(issued) - len(set(table[:, 3].tolist())))
 
 
-def _of_thread(
+def _waits_of_thread(
     events: RankTrace, work: Launches, lane: int, issued: list[int]
 ) -> list[tuple[int, int, int, int]]:
     """(lane, start, until, work) of the waits of one thread for the collectives it issued."""
     own = busy_spans(events, lane)
-    resumed = _copied_back(events, work, lane, issued)
+    resumed = _copy_back_starts(events, work, lane, issued)
     waits = []
     for k in issued:
         if k in resumed:
@@ -77,10 +77,12 @@ def _of_thread(
     return waits
 
 
-def _copied_back(events: RankTrace, work: Launches, lane: int, issued: list[int]) -> dict[int, int]:
+def _copy_back_starts(
+    events: RankTrace, work: Launches, lane: int, issued: list[int]
+) -> dict[int, int]:
     """Tick at which each bucket's gradients began to be copied back, by the bucket's all-reduce."""
     copies = np.flatnonzero(
-        (events.kind == Event.OP) & (events.lanes == lane) & events.named(COPY_BACK)
+        (events.kind == Event.OP) & (events.lane_of_event == lane) & events.name_matches(COPY_BACK)
     )
     calls = [(int(events.start[work.call[k]]), 0, k) for k in issued]
     calls += [(int(events.start[c]), 1, c) for c in copies.tolist()]
@@ -92,12 +94,12 @@ def _copied_back(events: RankTrace, work: Launches, lane: int, issued: list[int]
             continue
         if left <= 0 and waiting:
             bucket = waiting.popleft()
-            times[bucket], left = time, elements(events, int(work.row[bucket]))
-        left -= elements(events, row)
+            times[bucket], left = time, largest_input_elements(events, int(work.row[bucket]))
+        left -= largest_input_elements(events, row)
     return times
 
 
-def elements(events: RankTrace, row: int) -> int:
+def largest_input_elements(events: RankTrace, row: int) -> int:
     """Elements of the largest input of an event; 0 where shapes were not recorded."""
     text = int(events.table["shapes"][row])
     if text < 0:

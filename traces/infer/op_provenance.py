@@ -40,11 +40,13 @@ def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProven
     n = len(events.rows)
     python = events.kind[tree.row] == Event.PYTHON
     text = events.name[tree.row]
-    module = _from_ancestors(tree, np.where(python & events.named(MODULE)[tree.row], text, -1))
-    own = python & ~events.named(LIBRARY)[tree.row]
-    source = _from_ancestors(tree, np.where(own, text, -1))
+    module = _inherit_from_ancestors(
+        tree, np.where(python & events.name_matches(MODULE)[tree.row], text, -1)
+    )
+    own = python & ~events.name_matches(LIBRARY)[tree.row]
+    source = _inherit_from_ancestors(tree, np.where(own, text, -1))
     at_operator = np.where(events.kind[tree.row] == Event.OP, tree.row, -1)
-    operator = _from_ancestors(tree, at_operator)
+    operator = _inherit_from_ancestors(tree, at_operator)
     provenance = OpProvenance(*(np.full(n, -1, np.int64) for _ in range(5)))
     for column, values in zip(provenance, (module, source, operator), strict=False):
         column[tree.row] = values
@@ -57,12 +59,12 @@ def op_provenance(events: RankTrace, tree: CallTree, work: Launches) -> OpProven
     return provenance
 
 
-def _from_ancestors(tree: CallTree, values: Ints) -> Ints:
+def _inherit_from_ancestors(tree: CallTree, values: Ints) -> Ints:
     """Each event's value; where it is -1, that of the innermost event around it that has one."""
     inherited = values.astype(np.int64)
     if not (inherited >= 0).any():
         return inherited
-    for level in tree.levels():
+    for level in tree.positions_by_depth():
         level = level[inherited[level] < 0]
         inherited[level] = inherited[tree.parent[level]]
     return inherited

@@ -11,14 +11,21 @@ from ...sim.graph import Label, OpTexts
 from ...sim.ops import Kind
 from ...sim.signature import Operand, Signature
 from ..event_columns import Event
-from .op_work import OpWork, multiplies, op_work, prepares, share, spared
-from .operands import operands
+from .op_work import (
+    OpWork,
+    is_index_kernel,
+    is_product_kernel,
+    kernel_share_of_work,
+    op_work,
+    product_saving_factor,
+)
+from .operands import parse_operands
 from .rank_graph import RankGraph
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
 
 
-def labels(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
+def label_numbers(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
     """(n,) Number of each op's label; -1 where no event was recorded."""
     row = graph.event
     keys = [
@@ -27,15 +34,15 @@ def labels(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
         graph.provenance.source[row],
         graph.kind == Kind.DELAY,
     ]
-    rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
-    return np.array([_label(graph, k, texts) for k in rows], np.int64)[inverse]
+    rows, inverse = distinct_rows([np.where(row < 0, np.int64(-1), k) for k in keys])
+    return np.array([_add_label(graph, k, texts) for k in rows], np.int64)[inverse]
 
 
-def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.int64]]:
+def distinct_rows(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.int64]]:
     """Distinct rows of several integer columns, and the number of each row among them.
 
     >>> import numpy as np
-    >>> rows, inverse = distinct([np.array([5, 5, 7]), np.array([1, 1, 0])])
+    >>> rows, inverse = distinct_rows([np.array([5, 5, 7]), np.array([1, 1, 0])])
     >>> rows, inverse.tolist()
     ([[5, 1], [7, 0]], [0, 0, 1])
     """
@@ -48,7 +55,7 @@ def distinct(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray[np.i
     return np.stack([c[first].astype(np.int64) for c in columns], 1).tolist(), code
 
 
-def _label(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
+def _add_label(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     name, module, source, delay = key
     if name < 0:
         return -1
@@ -70,7 +77,7 @@ def _innermost_frame(stack: str) -> str:
     return (own or frames or [""])[0]
 
 
-def signatures(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
+def signature_numbers(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
     """(n,) Number of each op's signature; -1 for gaps and delays."""
     events = graph.events
     row = np.where(np.isin(graph.kind, (Kind.GAP, Kind.DELAY)), -1, graph.event)
@@ -80,38 +87,39 @@ def signatures(graph: RankGraph, texts: OpTexts) -> NDArray[np.int64]:
     sole = np.where(operator >= 0, graph.provenance.sole[row], 1)
     shapes, dtypes = (events.table[c][of] for c in ("shapes", "dtypes"))
     keys = [graph.kind, events.name[row], events.name[of], sole, shapes, dtypes]
-    rows, inverse = distinct([np.where(row < 0, np.int64(-1), k) for k in keys])
-    numbers = np.array([_signature(graph, k, texts) for k in rows], np.int64)[inverse]
+    rows, inverse = distinct_rows([np.where(row < 0, np.int64(-1), k) for k in keys])
+    numbers = np.array([_add_signature(graph, k, texts) for k in rows], np.int64)[inverse]
     for c in graph.collectives:
         numbers[c.work] = texts.signature(c.signature)
     return numbers
 
 
-def _signature(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
+def _add_signature(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     kind, own, operator, sole, shapes, dtypes = key
     if own < 0:
         return -1
     strings = (*graph.events.trace.strings, "")
     word = Kind(kind).name.lower()
     name = strings[operator]
-    told = operands(strings[shapes], strings[dtypes])
+    told = parse_operands(strings[shapes], strings[dtypes])
     if kind == Kind.COPY:
-        name = _direction(strings[own])
+        name = _copy_direction(strings[own])
     elif kind == Kind.COMPUTE:
         name = name if sole else f"{name}/{strings[own]}"
-        told = _computed(told, strings[own])
+        told = _operands_as_computed(told, strings[own])
     return texts.signature(str(Signature(word, name, told)))
 
 
 TF32 = ("s1688gemm", "s1688fprop", "s1688dgrad", "s1688wgrad", "tf32")  # of cuBLAS, cuDNN
 
 
-def _computed(told: tuple[Operand, ...], kernel: str) -> tuple[Operand, ...]:
+def _operands_as_computed(told: tuple[Operand, ...], kernel: str) -> tuple[Operand, ...]:
     """Operands as a kernel computes them: fp32 on tensor cores is tf32, as its name says.
 
-    >>> _computed((Operand("fp32", (8, 8)),), "ampere_sgemm_32x128_tn")[0].dtype
+    >>> _operands_as_computed((Operand("fp32", (8, 8)),), "ampere_sgemm_32x128_tn")[0].dtype
     'fp32'
-    >>> _computed((Operand("fp32", (8, 8)),), "cutlass_80_tensorop_s1688gemm_64x64")[0].dtype
+    >>> kernel = "cutlass_80_tensorop_s1688gemm_64x64"
+    >>> _operands_as_computed((Operand("fp32", (8, 8)),), kernel)[0].dtype
     'tf32'
     """
     if not any(word in kernel for word in TF32):
@@ -130,9 +138,13 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     kernel = np.isin(graph.events.kind[row], (Event.KERNEL,)) & (row >= 0)
     own = np.where(kernel, table["name"][row], -1)
     row = np.where(kernel, provenance.operator[row], row)
-    mine = np.array([multiplies(s) for s in graph.events.trace.strings] + [False])[own] & kernel
-    idle = np.array([prepares(s) for s in graph.events.trace.strings] + [False])[own] & kernel
-    fewer = np.array([spared(s) for s in graph.events.trace.strings] + [1.0])[own]
+    mine = (
+        np.array([is_product_kernel(s) for s in graph.events.trace.strings] + [False])[own] & kernel
+    )
+    idle = (
+        np.array([is_index_kernel(s) for s in graph.events.trace.strings] + [False])[own] & kernel
+    )
+    fewer = np.array([product_saving_factor(s) for s in graph.events.trace.strings] + [1.0])[own]
     held = row >= 0
     whole = np.bincount(row[held], minlength=len(table["name"]))
     several = np.bincount(row[held & mine], minlength=len(table["name"]))
@@ -148,10 +160,10 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
         np.where(row < 0, 0, mine), np.where(row < 0, 0, several[row]),
         np.where(row < 0, 1, whole[row]), idle,
     ]  # fmt: skip
-    rows, inverse = distinct(columns)
+    rows, inverse = distinct_rows(columns)
     strings = (*graph.events.trace.strings, "")
-    known = _gradients(graph)
-    works = np.array([_shared(strings, key, known) for key in rows]).reshape(-1, 2)[inverse]
+    known = _convolution_gradients(graph)
+    works = np.array([_work_of_kernel(strings, key, known) for key in rows]).reshape(-1, 2)[inverse]
     copies = np.flatnonzero((graph.kind == Kind.COPY) & (graph.event >= 0))
     recorded = table["bytes"][graph.event[copies]]
     works[:, 0] /= np.where(row < 0, 1.0, products[row])
@@ -170,26 +182,26 @@ Operands = tuple[str, str]  # shapes, element types
 Gradients = dict[tuple[tuple[int, ...], ...], Operands]
 
 
-def _gradients(graph: RankGraph) -> Gradients:
+def _convolution_gradients(graph: RankGraph) -> Gradients:
     """Operands of the gradients of convolutions, by the shapes of their input and weight.
 
     They tell how large a result was where a trace has no strides.
     """
     table, strings = graph.events.table, (*graph.events.trace.strings, "")
     rows = np.flatnonzero(np.array([s == BACKWARD for s in strings])[table["name"]])
-    texts, _ = distinct([table["shapes"][rows], table["dtypes"][rows]])
+    texts, _ = distinct_rows([table["shapes"][rows], table["dtypes"][rows]])
     found: Gradients = {}
     for shapes, dtypes in texts:
-        told = [o.shape for o in operands(strings[shapes], strings[dtypes])]
+        told = [o.shape for o in parse_operands(strings[shapes], strings[dtypes])]
         if len(told) >= 3:
             found[told[0], told[2]] = strings[shapes], strings[dtypes]
     return found
 
 
-def _shared(strings: tuple[str, ...], key: list[int], known: Gradients) -> OpWork:
+def _work_of_kernel(strings: tuple[str, ...], key: list[int], known: Gradients) -> OpWork:
     """Work of one kernel of an operator, or of an operator that is one op."""
     name, shapes, dtypes, scalars = (strings[i] for i in key[: len(WORDS)])
-    two = tuple(o.shape for o in operands(shapes, dtypes)[:2])
+    two = tuple(o.shape for o in parse_operands(shapes, dtypes)[:2])
     if name == FORWARD and not scalars and two in known:  # as much as the weight's gradient
         name, (shapes, dtypes) = INNER[0], known[two]
     mine, several, kernels, idle = key[len(WORDS) :]
@@ -198,11 +210,11 @@ def _shared(strings: tuple[str, ...], key: list[int], known: Gradients) -> OpWor
         return OpWork(0.0, 0.0)
     if kernels == 1:
         return work
-    tensors = sum(bool(o.shape) for o in operands(shapes, dtypes)) + 1
-    return share(work, tensors, bool(mine), several, kernels)
+    tensors = sum(bool(o.shape) for o in parse_operands(shapes, dtypes)) + 1
+    return kernel_share_of_work(work, tensors, bool(mine), several, kernels)
 
 
-def _direction(name: str) -> str:
+def _copy_direction(name: str) -> str:
     """Direction (``h2d``) of a copy's name (``Memcpy HtoD (Pinned -> Device)``), or ``fill``."""
     low = name.lower().replace(" ", "")
     return next((to for word, to in DIRECTIONS.items() if word in low), "fill")

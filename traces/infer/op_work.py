@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ...sim.signature import Operand
 from ...sim.units import Bytes
-from .operands import operands
+from .operands import parse_operands
 
 Tensors = tuple[Operand, ...]
 Settings = list[str]
@@ -60,7 +60,7 @@ def op_work(name: str, shapes: str, dtypes: str, scalars: str) -> OpWork:
     if rule is None:
         return UNKNOWN
     try:
-        work = rule(operands(shapes, dtypes), json.loads(scalars) if scalars else [])
+        work = rule(parse_operands(shapes, dtypes), json.loads(scalars) if scalars else [])
     except (IndexError, ValueError):  # called with other arguments than the rule knows
         return UNKNOWN
     return OpWork(float(work.flop), float(work.bytes))
@@ -78,13 +78,17 @@ MULTIPLIES = re.compile(
 )
 
 
-def multiplies(kernel: str) -> bool:
+def is_product_kernel(kernel: str) -> bool:
     """Whether a kernel does the products of its operator, by its name.
 
-    >>> multiplies("volta_sgemm_64x64_nt"), multiplies("void splitKreduce_kernel<32, 16>(float)")
-    (True, False)
-    >>> multiplies("igemm_fwd_gtcx3_nhwc_bf16_bx0"), multiplies("batched_transpose_32x32_half")
-    (True, False)
+    >>> is_product_kernel("volta_sgemm_64x64_nt")
+    True
+    >>> is_product_kernel("void splitKreduce_kernel<32, 16>(float)")
+    False
+    >>> is_product_kernel("igemm_fwd_gtcx3_nhwc_bf16_bx0")
+    True
+    >>> is_product_kernel("batched_transpose_32x32_half")
+    False
     """
     if kernel.startswith(("igemm", "Cijk", "cutlass", "void cutlass")):
         return True
@@ -94,31 +98,34 @@ def multiplies(kernel: str) -> bool:
 PREPARES = re.compile(r"compute\w*OffsetsKernel|generateWinogradTiles")  # of cuDNN
 
 
-def prepares(kernel: str) -> bool:
+def is_index_kernel(kernel: str) -> bool:
     """Whether a kernel only works out where its operator's others read, by its name.
 
-    >>> prepares("cask_cudnn::computeBOffsetsKernel(cask_cudnn::ComputeBOffsetsParams)")
+    >>> is_index_kernel("cask_cudnn::computeBOffsetsKernel(cask_cudnn::ComputeBOffsetsParams)")
     True
     """
     return bool(PREPARES.search(kernel))
 
 
-def spared(kernel: str) -> float:
+def product_saving_factor(kernel: str) -> float:
     """How many times fewer products an operator needs that has this kernel; 1 for most.
 
     Tiles of 4 x 4 results of 3 x 3 weights need 36 products for 144 (Winograd; Lavin and Gray
     2016, arXiv:1509.09308), which a kernel of their own multiplies.  Kernels that turn and multiply
     at once spend what they spare, and count as others.
 
-    >>> spared("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)")
+    >>> kernel = "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(Params)"
+    >>> product_saving_factor(kernel)
     4.0
-    >>> spared("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
+    >>> product_saving_factor("volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1")
     1.0
     """
     return 4.0 if "winograd_nonfused" in kernel else 1.0
 
 
-def share(work: OpWork, tensors: int, mine: bool, several: int, kernels: int) -> OpWork:
+def kernel_share_of_work(
+    work: OpWork, tensors: int, mine: bool, several: int, kernels: int
+) -> OpWork:
     """Work of one of several kernels of an operator.
 
     Parameters
@@ -131,8 +138,10 @@ def share(work: OpWork, tensors: int, mine: bool, several: int, kernels: int) ->
 
     Examples
     --------
-    >>> share(OpWork(8e6, 3e3), 3, True, 1, 2), share(OpWork(8e6, 3e3), 3, False, 1, 2)
-    (OpWork(flop=8000000.0, bytes=3000.0), OpWork(flop=0.0, bytes=2000.0))
+    >>> kernel_share_of_work(OpWork(8e6, 3e3), 3, True, 1, 2)
+    OpWork(flop=8000000.0, bytes=3000.0)
+    >>> kernel_share_of_work(OpWork(8e6, 3e3), 3, False, 1, 2)
+    OpWork(flop=0.0, bytes=2000.0)
     """
     if work.flop == 0:
         return OpWork(0.0, work.bytes)
@@ -148,7 +157,7 @@ def _bytes_moved(tensors: Tensors, *written: Operand) -> Bytes:
     return sum(t.bytes for t in (*tensors, *written))
 
 
-def _product(tensors: Tensors, _: Settings) -> OpWork:
+def _matrix_product_work(tensors: Tensors, _: Settings) -> OpWork:
     """Matrix product of the last two operands: (…, m, k) by (…, k, n)."""
     a, b = tensors[-2], tensors[-1]
     *batch, m, k = a.shape
@@ -158,7 +167,7 @@ def _product(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * k * prod(out.shape), _bytes_moved(tensors, out))
 
 
-def _scaled_product(tensors: Tensors, _: Settings) -> OpWork:
+def _scaled_product_work(tensors: Tensors, _: Settings) -> OpWork:
     """Product of the first two operands, (m, k) by (k, n), which scales follow; bf16 comes out."""
     a, b = tensors[:2]
     if b.shape[-2] != a.shape[-1]:
@@ -167,21 +176,21 @@ def _scaled_product(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * a.shape[-1] * prod(out.shape), _bytes_moved(tensors, out))
 
 
-def _linear(tensors: Tensors, _: Settings) -> OpWork:
+def _linear_layer_work(tensors: Tensors, _: Settings) -> OpWork:
     """Linear layer of (input, weight, …): (…, k) by (n, k)."""
     x, weight = tensors[0], tensors[1]
     out = Operand(x.dtype, (*x.shape[:-1], weight.shape[0]))
     return OpWork(2 * prod(x.shape) * weight.shape[0], _bytes_moved(tensors, out))
 
 
-def _convolution(padding: int, stride: int, dilation: int | None = None) -> Rule:
+def _convolution_rule(padding: int, stride: int, dilation: int | None = None) -> Rule:
     """Convolution of (input, weight, …); each parameter is the position of that argument."""
 
     def rule(tensors: Tensors, settings: Settings) -> OpWork:
         x, weight = tensors[0], tensors[1]
         filters = weight.shape[2:]
-        pad, step = _numbers(settings[padding]), _numbers(settings[stride])
-        spread = _numbers(settings[dilation]) if dilation is not None else [1] * len(filters)
+        pad, step = _parse_integers(settings[padding]), _parse_integers(settings[stride])
+        spread = _parse_integers(settings[dilation]) if dilation is not None else [1] * len(filters)
         shape = zip(x.shape[2:], filters, pad, step, spread, strict=True)
         sizes = [(n + 2 * p - d * (f - 1) - 1) // s + 1 for n, f, p, s, d in shape]
         out = Operand(x.dtype, (x.shape[0], weight.shape[0], *sizes))
@@ -195,16 +204,16 @@ def _convolution_flop(out: Operand, weight: Operand) -> int:
     return 2 * out.shape[0] * prod(out.shape[2:]) * prod(weight.shape)
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_integers(text: str) -> list[int]:
     """Integers of a list that was written as text.
 
-    >>> _numbers("[3, -1]")
+    >>> _parse_integers("[3, -1]")
     [3, -1]
     """
     return [int(n) for n in re.findall(r"-?\d+", text)]
 
 
-def _convolution_backward(mask: int) -> Rule:
+def _convolution_backward_rule(mask: int) -> Rule:
     """Backward pass of a convolution: (gradient, input, weight, …).
 
     `mask` is the position of the argument that says which gradients are asked for.
@@ -221,7 +230,7 @@ def _convolution_backward(mask: int) -> Rule:
     return rule
 
 
-def _attention(tensors: Tensors, _: Settings) -> OpWork:
+def _attention_work(tensors: Tensors, _: Settings) -> OpWork:
     """Attention of (query, key, value), each (batch, heads, length, width)."""
     q, k, v = tensors[:3]
     b, h, s, width = q.shape
@@ -230,7 +239,7 @@ def _attention(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved(tensors, out))
 
 
-def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
+def _attention_backward_work(tensors: Tensors, _: Settings) -> OpWork:
     """Backward pass of attention: (gradient, query, key, value, …); scores are computed again."""
     q, k, v = tensors[1:4]
     b, h, s, width = q.shape
@@ -238,14 +247,14 @@ def _attention_backward(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _bytes_moved(tensors, q, k, v))
 
 
-def _gradient_of_input(tensors: Tensors, _: Settings) -> OpWork:
+def _input_gradient_work(tensors: Tensors, _: Settings) -> OpWork:
     """Gradient of a convolution's input: (gradient, weight), and the input's shape before."""
     gradient, weight = [t for t in tensors if len(t.shape) >= 3][:2]
     flop = _convolution_flop(gradient, weight)
     return OpWork(flop, 2 * gradient.bytes + weight.bytes)
 
 
-def _gradient_of_weight(tensors: Tensors, settings: Settings) -> OpWork:
+def _weight_gradient_work(tensors: Tensors, settings: Settings) -> OpWork:
     """Gradient of a convolution's weight: (gradient, input), and the weight's shape before.
 
     Without that shape, the operands of the operator around it: (input, gradient, weight).
@@ -253,13 +262,13 @@ def _gradient_of_weight(tensors: Tensors, settings: Settings) -> OpWork:
     three = [t for t in tensors if len(t.shape) >= 3]
     if settings:
         gradient, x = three[:2]
-        weight = Operand(x.dtype, tuple(_numbers(settings[0])))
+        weight = Operand(x.dtype, tuple(_parse_integers(settings[0])))
     else:
         x, gradient, weight = three
     return OpWork(_convolution_flop(gradient, weight), _bytes_moved((gradient, x), weight))
 
 
-def _flash_attention(tensors: Tensors, _: Settings) -> OpWork:
+def _flash_attention_work(tensors: Tensors, _: Settings) -> OpWork:
     """Attention of (query, key, value), each (batch, length, heads, width)."""
     q, k, v = tensors[:3]
     b, s, h, width = q.shape
@@ -268,23 +277,23 @@ def _flash_attention(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved((q, k, v), out))
 
 
-def _pointwise(tensors: Tensors, _: Settings) -> OpWork:
+def _pointwise_work(tensors: Tensors, _: Settings) -> OpWork:
     """Operators with one result as large as the largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
     return OpWork(0, _bytes_moved(tensors, largest))
 
 
-def _like_first(tensors: Tensors, _: Settings) -> OpWork:
+def _first_operand_sized_work(tensors: Tensors, _: Settings) -> OpWork:
     """Operators with one result of the shape of the first operand."""
     return OpWork(0, _bytes_moved(tensors, tensors[0]))
 
 
-def _first_only(tensors: Tensors, _: Settings) -> OpWork:
+def _first_operand_only_work(tensors: Tensors, _: Settings) -> OpWork:
     """Operators that only read or only write their first operand; the rest is small beside it."""
     return OpWork(0, tensors[0].bytes)
 
 
-def _copies(tensors: Tensors, _: Settings) -> OpWork:
+def _copy_work(tensors: Tensors, _: Settings) -> OpWork:
     """Copy between the first two operands."""
     return OpWork(0, _bytes_moved(tensors[:2]))
 
@@ -301,29 +310,31 @@ LIKE_FIRST = """
 """.split()  # noqa: SIM905
 
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _product),
-    "_scaled_mm": _scaled_product,
-    "linear": _linear,
+    **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _matrix_product_work),
+    "_scaled_mm": _scaled_product_work,
+    "linear": _linear_layer_work,
     # as ATen's native_functions.yaml orders their arguments
-    "mkldnn_convolution": _convolution(3, 4, 5),
-    "miopen_convolution": _convolution(3, 4, 5),
-    "cudnn_convolution": _convolution(2, 3, 4),
-    "_slow_conv2d_forward": _convolution(5, 4),
-    "convolution_backward": _convolution_backward(10),
-    "cudnn_convolution_backward_input": _gradient_of_input,
-    "cudnn_convolution_backward_weight": _gradient_of_weight,
-    "_slow_conv2d_backward": _convolution_backward(6),
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
-    "_scaled_dot_product_flash_attention": _attention,
-    "_scaled_dot_product_efficient_attention": _attention,
-    "_flash_attention_forward": _flash_attention,
-    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
-    "_scaled_dot_product_flash_attention_backward": _attention_backward,
-    "_scaled_dot_product_efficient_attention_backward": _attention_backward,
-    **dict.fromkeys([*POINTWISE, *(f"{name}_" for name in POINTWISE)], _pointwise),
-    **dict.fromkeys(LIKE_FIRST, _like_first),
-    "sum": _first_only,
-    "mean": _first_only,
-    "copy_": _copies,
-    **dict.fromkeys(("fill_", "zero_", "normal_", "uniform_", "bernoulli_"), _first_only),
+    "mkldnn_convolution": _convolution_rule(3, 4, 5),
+    "miopen_convolution": _convolution_rule(3, 4, 5),
+    "cudnn_convolution": _convolution_rule(2, 3, 4),
+    "_slow_conv2d_forward": _convolution_rule(5, 4),
+    "convolution_backward": _convolution_backward_rule(10),
+    "cudnn_convolution_backward_input": _input_gradient_work,
+    "cudnn_convolution_backward_weight": _weight_gradient_work,
+    "_slow_conv2d_backward": _convolution_backward_rule(6),
+    "_scaled_dot_product_flash_attention_for_cpu": _attention_work,
+    "_scaled_dot_product_flash_attention": _attention_work,
+    "_scaled_dot_product_efficient_attention": _attention_work,
+    "_flash_attention_forward": _flash_attention_work,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward_work,
+    "_scaled_dot_product_flash_attention_backward": _attention_backward_work,
+    "_scaled_dot_product_efficient_attention_backward": _attention_backward_work,
+    **dict.fromkeys([*POINTWISE, *(f"{name}_" for name in POINTWISE)], _pointwise_work),
+    **dict.fromkeys(LIKE_FIRST, _first_operand_sized_work),
+    "sum": _first_operand_only_work,
+    "mean": _first_operand_only_work,
+    "copy_": _copy_work,
+    **dict.fromkeys(
+        ("fill_", "zero_", "normal_", "uniform_", "bernoulli_"), _first_operand_only_work
+    ),
 }

@@ -23,7 +23,7 @@ DTYPES = {  # as PyTorch's profilers write them, in lower case
 
 
 @lru_cache(maxsize=1 << 16)
-def operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
+def parse_operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
     """Tensors among the inputs of an operator, in call order.
 
     Parameters
@@ -32,14 +32,14 @@ def operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
 
     Examples
     --------
-    >>> operands("[[64, 128], [], [128]]", '["float", "Scalar", "c10::Half"]')
+    >>> parse_operands("[[64, 128], [], [128]]", '["float", "Scalar", "c10::Half"]')
     (Operand(dtype='fp32', shape=(64, 128)), Operand(dtype='fp16', shape=(128,)))
-    >>> operands("", "")
+    >>> parse_operands("", "")
     ()
     """
     if not shapes or not dtypes:
         return ()
-    pairs = zip(_list(shapes), _list(dtypes), strict=False)
+    pairs = zip(_parse_json_list(shapes), _parse_json_list(dtypes), strict=False)
     return tuple(
         Operand(dtype, tuple(shape))
         for shape, text in pairs
@@ -47,7 +47,7 @@ def operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
     )
 
 
-def _list(text: str) -> list[Any]:
+def _parse_json_list(text: str) -> list[Any]:
     """A JSON list; empty where the text is none."""
     try:
         value = json.loads(text)

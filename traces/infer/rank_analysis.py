@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..event_columns import Event
 from .call_tree import CallTree, call_tree
 from .collective import is_collective
-from .cpu_segments import CpuSegments, CutPoints, WaitSpans, cpu_segments, visible
+from .cpu_segments import CpuSegments, CutPoints, WaitSpans, cpu_segments, segment_naming_tree
 from .gpu_room import RoomWaits, room_waits
 from .host_waits import HostWaits, LaunchOrder, host_waits
 from .idle_calls import IdleCalls, idle_calls
@@ -64,21 +64,24 @@ def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
     work = launches(events)
     order = LaunchOrder(events, work)
     host, threads = host_waits(events, work, order), thread_waits(events)
-    idle = _beside(idle_calls(events, work), threads.waits)
-    known, unknown = idle.take(idle.known), _with_calls(events, idle.take(~idle.known), host)
-    host, threads = _with_idle_host(host, known), _with_idle_threads(threads, known)
+    idle = _without_thread_waits(idle_calls(events, work), threads.waits)
+    known, unknown = (
+        idle.take(idle.is_cause_known),
+        _add_unknown_synchronisations(events, idle.take(~idle.is_cause_known), host),
+    )
+    host, threads = _add_idle_host_waits(host, known), _add_idle_thread_waits(threads, known)
     network = network_waits(events, work)
-    work = _launched_after_waits(events, work, host)._replace(end=network.end)
+    work = _move_launches_after_waits(events, work, host)._replace(end=network.end)
     streams = stream_waits(events, work, order, is_collective(events, work))
     waits = WaitSpans(
         *(np.concatenate(c) for c in zip(host.waits, network.waits, threads.waits, strict=True))
     )
-    rows = np.flatnonzero(events.on_host)
-    tree = call_tree(rows, events.lanes[rows], events.start[rows], events.end[rows])
-    cuts = _cuts(events, work, threads, unknown, steps, tree)
+    rows = np.flatnonzero(events.is_host_work)
+    tree = call_tree(rows, events.lane_of_event[rows], events.start[rows], events.end[rows])
+    cuts = _thread_cuts(events, work, threads, unknown, steps, tree)
     operator, call = (events.kind[tree.row] == k for k in (Event.OP, Event.RUNTIME))
-    shown = visible(tree, operator, call)
-    computing = _computing(events, tree)
+    shown = segment_naming_tree(tree, operator, call)
+    computing = _computing_operators(events, tree)
     segments = cpu_segments(shown, cuts, waits, computing[shown.row])
     room = room_waits(events, work, streams)
     return RankAnalysis(
@@ -87,7 +90,7 @@ def rank_analysis(events: RankTrace, steps: Steps) -> RankAnalysis:
     )  # fmt: skip
 
 
-def _beside(idle: IdleCalls, waits: WaitSpans) -> IdleCalls:
+def _without_thread_waits(idle: IdleCalls, waits: WaitSpans) -> IdleCalls:
     """Idle calls but those in which a wait for another thread was found already."""
     if not len(idle.lane) or not len(waits.lane):
         return idle
@@ -99,15 +102,19 @@ def _beside(idle: IdleCalls, waits: WaitSpans) -> IdleCalls:
     return idle.take(~inside.any(1))
 
 
-def _with_calls(events: RankTrace, unknown: IdleCalls, host: HostWaits) -> IdleCalls:
+def _add_unknown_synchronisations(
+    events: RankTrace, unknown: IdleCalls, host: HostWaits
+) -> IdleCalls:
     """Waits of unknown cause, those of synchronisations among them."""
     row, none = host.unknown, np.full(len(host.unknown), -1)
     end = events.end[row]
-    calls = IdleCalls(events.lanes[row], events.start[row], end, row, end, none, none, none + 1)
+    calls = IdleCalls(
+        events.lane_of_event[row], events.start[row], end, row, end, none, none, none + 1
+    )
     return IdleCalls(*(np.concatenate(c) for c in zip(unknown, calls, strict=True)))
 
 
-def _with_idle_host(host: HostWaits, idle: IdleCalls) -> HostWaits:
+def _add_idle_host_waits(host: HostWaits, idle: IdleCalls) -> HostWaits:
     """Waits for launched work, those in idle calls among them."""
     idle = idle.take(idle.work >= 0)
     spans = (idle.lane, idle.start, idle.until)
@@ -120,7 +127,7 @@ def _with_idle_host(host: HostWaits, idle: IdleCalls) -> HostWaits:
     )
 
 
-def _with_idle_threads(threads: ThreadWaits, idle: IdleCalls) -> ThreadWaits:
+def _add_idle_thread_waits(threads: ThreadWaits, idle: IdleCalls) -> ThreadWaits:
     """Waits for other threads, those in idle calls among them."""
     idle = idle.take(idle.thread >= 0)
     spans = (idle.lane, idle.start, idle.until)
@@ -131,7 +138,7 @@ def _with_idle_threads(threads: ThreadWaits, idle: IdleCalls) -> ThreadWaits:
     )
 
 
-def _launched_after_waits(events: RankTrace, work: Launches, host: HostWaits) -> Launches:
+def _move_launches_after_waits(events: RankTrace, work: Launches, host: HostWaits) -> Launches:
     """Launches, those of a call that waited for earlier work at the end of its wait."""
     until = np.full(len(events.rows), EARLIER)
     until[host.call] = host.waits.until
@@ -142,7 +149,7 @@ def _launched_after_waits(events: RankTrace, work: Launches, host: HostWaits) ->
     return work._replace(point=np.minimum(point, work.start))
 
 
-def _cuts(
+def _thread_cuts(
     events: RankTrace,
     work: Launches,
     threads: ThreadWaits,
@@ -152,10 +159,10 @@ def _cuts(
 ) -> CutPoints:
     """Where threads are cut: at launches, waits, ends of named ranges, ends of steps."""
     borders = np.concatenate([steps.start, steps.end])[: None if steps.marked else 0]
-    lanes = np.repeat(np.arange(events.hosts), len(borders))
-    step_cuts = CutPoints(lanes, np.tile(borders, events.hosts))
+    lanes = np.repeat(np.arange(events.host_lane_count), len(borders))
+    step_cuts = CutPoints(lanes, np.tile(borders, events.host_lane_count))
     idle = CutPoints(np.tile(unknown.lane, 2), np.concatenate([unknown.start, unknown.end]))
-    all_cuts = (work.cuts(events), threads.cuts, step_cuts, _range_cuts(events, tree), idle)
+    all_cuts = (work.thread_cuts(events), threads.cuts, step_cuts, _range_cuts(events, tree), idle)
     return CutPoints(*(np.concatenate(c) for c in zip(*all_cuts, strict=True)))
 
 
@@ -163,7 +170,7 @@ def _range_cuts(events: RankTrace, tree: CallTree) -> CutPoints:
     """Where the outermost named ranges (data loading, the optimizer's step) begin and end."""
     named = events.kind[tree.row] == Event.ANNOTATION
     within = np.zeros(len(named), np.bool_)
-    for level in tree.levels():
+    for level in tree.positions_by_depth():
         p = tree.parent[level]
         within[level] = within[p] | named[p]
     rows = np.flatnonzero(named & ~within)
@@ -172,12 +179,12 @@ def _range_cuts(events: RankTrace, tree: CallTree) -> CutPoints:
     )
 
 
-def _computing(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
+def _computing_operators(events: RankTrace, tree: CallTree) -> NDArray[np.bool_]:
     """Operators that do most of their work themselves, on a rank without a GPU."""
     computing = np.zeros(len(events.rows), np.bool_)
     if events.has_gpu:
         return computing
-    mostly_own = (events.kind[tree.row] == Event.OP) & tree.mostly_own()
+    mostly_own = (events.kind[tree.row] == Event.OP) & tree.is_mostly_own_time()
     quick = np.array([s in QUICK or s.startswith("c10d::") for s in events.trace.strings], np.bool_)
     rows = tree.row[mostly_own]
     computing[rows[~quick[events.name[rows]]]] = True

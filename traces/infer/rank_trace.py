@@ -44,7 +44,7 @@ class RankTrace:
         self.correlation = table["correlation"]
         self.table = table
 
-    def named(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    def name_matches(self, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
         """(n,) Whether the name of each event matches from its start."""
         matches = np.array([bool(pattern.match(s)) for s in self.trace.strings], np.bool_)
         return np.asarray(matches[self.name])
@@ -60,22 +60,22 @@ class RankTrace:
         return other
 
     @cached_property
-    def network(self) -> NDArray[np.bool_]:
+    def is_gloo_collective(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is a collective that gloo runs on a thread of its own."""
-        return np.asarray((self.kind == Event.ANNOTATION) & self.named(GLOO))
+        return np.asarray((self.kind == Event.ANNOTATION) & self.name_matches(GLOO))
 
     @cached_property
-    def on_host(self) -> NDArray[np.bool_]:
+    def is_host_work(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is work of a host thread; marks of steps are not."""
-        return np.isin(self.kind, ON_HOST) & ~self.network & ~self.steps
+        return np.isin(self.kind, ON_HOST) & ~self.is_gloo_collective & ~self.is_step_mark
 
     @cached_property
-    def on_gpu(self) -> NDArray[np.bool_]:
+    def is_gpu_work(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is work on a GPU stream."""
         return np.isin(self.kind, ON_GPU)
 
     @cached_property
-    def communicates(self) -> NDArray[np.bool_]:
+    def is_communication_kernel(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is a kernel that exchanges data with other GPUs."""
         kernels = np.flatnonzero(self.kind == Event.KERNEL)
         names, number = np.unique(self.name[kernels], return_inverse=True)
@@ -86,47 +86,52 @@ class RankTrace:
         return found
 
     @cached_property
-    def steps(self) -> NDArray[np.bool_]:
+    def is_step_mark(self) -> NDArray[np.bool_]:
         """(n,) Whether each event marks a step."""
-        return np.isin(self.kind, ON_HOST) & self.named(STEP)
+        return np.isin(self.kind, ON_HOST) & self.name_matches(STEP)
 
     @cached_property
-    def autograd(self) -> NDArray[np.bool_]:
+    def is_autograd_operator(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is an operator that autograd's engine runs."""
-        backward = self.named(BACKWARD) | (self.table["forward"] >= 0)
+        backward = self.name_matches(BACKWARD) | (self.table["forward"] >= 0)
         return np.asarray((self.kind == Event.OP) & backward)
 
     @cached_property
-    def lanes(self) -> NDArray[np.int64]:
+    def lane_of_event(self) -> NDArray[np.int64]:
         """(n,) Lane of every event that is work; -1 of the rest."""
         lane_of_track = np.full(len(self.trace.tracks), -1, np.int64)
-        for number, track in enumerate(self.lane_tracks):
+        for number, track in enumerate(self.track_of_lane):
             lane_of_track[track] = number
-        work = self.on_host | self.on_gpu | self.network
+        work = self.is_host_work | self.is_gpu_work | self.is_gloo_collective
         return np.where(work, lane_of_track[self.track], -1)
 
     @cached_property
-    def lane_tracks(self) -> list[int]:
+    def track_of_lane(self) -> list[int]:
         """Track (row of the trace's tracks) of every lane."""
-        hosts = _tracks(self.track[self.on_host])
-        engines = set(self.track[(self.kind == Event.OP) & self.named(BACKWARD)].tolist())
-        stepping = self.track[np.flatnonzero(self.steps)[:1]].tolist()
+        hosts = _tracks_by_event_count(self.track[self.is_host_work])
+        engines = set(self.track[(self.kind == Event.OP) & self.name_matches(BACKWARD)].tolist())
+        stepping = self.track[np.flatnonzero(self.is_step_mark)[:1]].tolist()
         main = [*stepping, *(t for t in hosts if t not in engines), *hosts][:1]
         hosts = [*main, *(t for t in hosts if t not in main)]
-        return list(dict.fromkeys(hosts + _tracks(self.track[self.on_gpu | self.network])))
+        return list(
+            dict.fromkeys(
+                hosts
+                + _tracks_by_event_count(self.track[self.is_gpu_work | self.is_gloo_collective])
+            )
+        )
 
     @cached_property
-    def hosts(self) -> int:
+    def host_lane_count(self) -> int:
         """Number of lanes that are host threads, those of a communication library not counted."""
-        return int(self.lanes[self.on_host].max(initial=-1)) + 1
+        return int(self.lane_of_event[self.is_host_work].max(initial=-1)) + 1
 
     @property
     def has_gpu(self) -> bool:
         """Whether anything ran on a GPU."""
-        return bool(self.on_gpu.any())
+        return bool(self.is_gpu_work.any())
 
 
-def _tracks(values: NDArray[Any]) -> list[int]:
+def _tracks_by_event_count(values: NDArray[Any]) -> list[int]:
     """Distinct tracks, the one with the most events first."""
     tracks, count = np.unique(values, return_counts=True)
     return [int(t) for t in tracks[np.argsort(-count, kind="stable")]]
@@ -135,4 +140,4 @@ def _tracks(values: NDArray[Any]) -> list[int]:
 def rows_by_lane_and_start(events: RankTrace, mask: NDArray[np.bool_]) -> Ints:
     """Rows where `mask` is true, ascending by lane, then by start."""
     rows = np.flatnonzero(mask)
-    return rows[np.lexsort((events.end[rows], events.start[rows], events.lanes[rows]))]
+    return rows[np.lexsort((events.end[rows], events.start[rows], events.lane_of_event[rows]))]

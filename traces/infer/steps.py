@@ -35,13 +35,13 @@ class Steps(NamedTuple):
     recorded: Ints
     marked: bool = True
 
-    def of(self, time: Ints) -> Ints:
+    def position_at(self, time: Ints) -> Ints:
         """(n,) Position of the step at each instant (ticks); -1 outside of all steps."""
         at = np.searchsorted(self.start, time, side="right") - 1
         inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])
         return np.where(inside, at, -1)
 
-    def keep(self, numbers: Iterable[int] | None, place: str) -> Steps:
+    def select(self, numbers: Iterable[int] | None, place: str) -> Steps:
         """The steps with these numbers; all of them for None.
 
         Raises
@@ -62,11 +62,11 @@ class Steps(NamedTuple):
         return Steps(number, self.start[k], self.end[k], self.recorded[k], self.marked)
 
 
-def steps(events: RankTrace) -> Steps:
+def find_steps(events: RankTrace) -> Steps:
     """Find the steps of one rank."""
-    rows = np.flatnonzero(events.steps)
+    rows = np.flatnonzero(events.is_step_mark)
     if not len(rows):
-        work = events.lanes >= 0
+        work = events.lane_of_event >= 0
         low, high = events.start[work].min(initial=2**62), events.end[work].max(initial=0)
         start, end, lasts = (np.array([v], np.int64) for v in (low, high + 1, high - low))
         return Steps((0,), start, end, lasts, marked=False)
@@ -79,7 +79,7 @@ def steps(events: RankTrace) -> Steps:
     return Steps(tuple(row_of), start, np.append(start[1:], end[-1:]), events.dur[first])
 
 
-def alternation(events: RankTrace, found: Steps) -> int:
+def alternation_length(events: RankTrace, found: Steps) -> int:
     """Number of steps after which a rank does the same again: 2 where two optimizers alternate.
 
     Told by the number of operators and of GPU work in each step; 1 where every step does the same,
@@ -89,7 +89,7 @@ def alternation(events: RankTrace, found: Steps) -> int:
     done = [
         np.bincount(step[step >= 0], minlength=number)
         for kinds in ((Event.OP,), ON_GPU)
-        for step in [found.of(events.start[np.isin(events.kind, kinds)])]
+        for step in [found.position_at(events.start[np.isin(events.kind, kinds)])]
     ]
     of_step = list(zip(*(counts.tolist() for counts in done), strict=True))
     if len(set(of_step)) == 1:

@@ -52,14 +52,14 @@ def stream_waits(
     ----------
     collective : (work,) whether each piece of work is a collective
     """
-    calls = np.flatnonzero((events.kind == Event.RUNTIME) & events.named(STREAM_WAITS))
+    calls = np.flatnonzero((events.kind == Event.RUNTIME) & events.name_matches(STREAM_WAITS))
     if not len(calls):
         none = np.empty(0, np.int64)
         return StreamWaits(none, none, 0, none)
-    return _Replay(events, work, order, collective).read(calls)
+    return _LaunchReplay(events, work, order, collective).resolve_calls(calls)
 
 
-class _Replay:
+class _LaunchReplay:
     """Replays the launches and wait calls of a rank by time, and resolves each wait call."""
 
     def __init__(
@@ -67,7 +67,7 @@ class _Replay:
     ):
         self.events, self.work, self.order, self.collective = events, work, order, collective
         self.syncs = sync_records(events)
-        self.previous = work.previous()
+        self.previous = work.previous_on_lane()
         self.waited: set[tuple[int, int]] = set()  # (lane, collective it has waited for)
         self.issued: list[int] = []  # collectives, in the order of their launches
         self.first: dict[int, int] = {}  # lane to the first of them that it has not waited for
@@ -77,24 +77,24 @@ class _Replay:
         self.pairs: list[tuple[int, int]] = []
         self.inferred: set[tuple[int, int]] = set()
         self.unresolved: list[int] = []
-        self.records = self._records()
+        self.records = self._record_ticks_by_thread()
 
-    def _records(self) -> dict[int, Ints]:
+    def _record_ticks_by_thread(self) -> dict[int, Ints]:
         """Ticks at which each thread recorded events, ascending."""
         events = self.events
-        rows = np.flatnonzero(events.named(RECORD) & (events.kind == Event.RUNTIME))
-        threads = np.unique(events.lanes[rows]).tolist()
-        return {t: np.sort(events.start[rows[events.lanes[rows] == t]]) for t in threads}
+        rows = np.flatnonzero(events.name_matches(RECORD) & (events.kind == Event.RUNTIME))
+        threads = np.unique(events.lane_of_event[rows]).tolist()
+        return {t: np.sort(events.start[rows[events.lane_of_event[rows] == t]]) for t in threads}
 
-    def read(self, calls: Ints) -> StreamWaits:
+    def resolve_calls(self, calls: Ints) -> StreamWaits:
         """Resolve the wait calls, given by row."""
         pending: dict[int, list[int]] = {}  # thread to its waits that no launch followed yet
-        for time, thread, call, launch in self._in_order(calls):
+        for time, thread, call, launch in self._waits_and_launches_by_time(calls):
             if launch < 0:
                 pending.setdefault(thread, []).append(call)
                 continue
             for waiter in self._waiting_threads(thread, launch, pending):
-                pending[waiter] = self._resolve(launch, pending[waiter])
+                pending[waiter] = self._resolve_before_launch(launch, pending[waiter])
             self.launches[thread] = time
             if self.collective[launch]:
                 self.issued.append(launch)
@@ -115,25 +115,29 @@ class _Replay:
             if calls and (t == thread or self.current.get(t) == lane)
         ]
 
-    def _in_order(self, calls: Ints) -> list[tuple[int, int, int, int]]:
+    def _waits_and_launches_by_time(self, calls: Ints) -> list[tuple[int, int, int, int]]:
         """(time, thread, call, launched work or -1) of waits and launches, by time."""
         events, work = self.events, self.work
-        known = np.flatnonzero((work.call >= 0) & events.on_gpu[work.row])
+        known = np.flatnonzero((work.call >= 0) & events.is_gpu_work[work.row])
         calls_and_launches = [
-            (int(events.start[c]), int(events.lanes[c]), c, -1) for c in calls.tolist()
+            (int(events.start[c]), int(events.lane_of_event[c]), c, -1) for c in calls.tolist()
         ]
         calls_and_launches += [
-            (int(events.start[c]), int(events.lanes[c]), c, k)
+            (int(events.start[c]), int(events.lane_of_event[c]), c, k)
             for k, c in zip(known.tolist(), work.call[known].tolist(), strict=True)
         ]
         return sorted(calls_and_launches)
 
-    def _resolve(self, k: int, waits: list[int]) -> list[int]:
+    def _resolve_before_launch(self, k: int, waits: list[int]) -> list[int]:
         """Resolve the wait calls before launched work `k`; returns those of other streams."""
         later = [c for c in waits if c in self.syncs and not self._applies_to(c, k)]
         mine = [c for c in waits if c not in later]
         for call in mine:
-            awaited = self._recorded(call) if call in self.syncs else self._infer(k, call)
+            awaited = (
+                self._recorded_work(call)
+                if call in self.syncs
+                else self._infer_awaited_work(k, call)
+            )
             if awaited < 0:
                 self.unresolved.append(k)
                 continue
@@ -144,27 +148,27 @@ class _Replay:
         return later
 
     def _applies_to(self, call: int, k: int) -> bool:
-        return self.order.streams[int(self.work.lane[k])] == self.syncs[call].stream
+        return self.order.stream_of_lane[int(self.work.lane[k])] == self.syncs[call].stream
 
-    def _recorded(self, call: int) -> int:
+    def _recorded_work(self, call: int) -> int:
         """The work that a call waits for, as the profiler recorded it; -1 for none."""
         sync: SyncRecord = self.syncs[call]
-        lanes = [k for k in self.order.lanes if self.order.streams[k] == sync.awaited_stream]
-        return next(iter(self.order.awaited(call, sync, lanes[:1])), -1)
+        lanes = [k for k in self.order.lanes if self.order.stream_of_lane[k] == sync.awaited_stream]
+        return next(iter(self.order.awaited_work(call, sync, lanes[:1])), -1)
 
-    def _infer(self, k: int, call: int) -> int:
+    def _infer_awaited_work(self, k: int, call: int) -> int:
         """The work that work `k` waits for because of a wait call; -1 for none."""
         work, mine = self.work, int(self.work.lane[k])
         before, begins = int(self.events.start[call]), int(work.start[k])
         ended = {
             lane: last
             for lane in self.order.lanes
-            if lane != mine and (last := self.order.last(lane, before, begins)) >= 0
+            if lane != mine and (last := self.order.last_work(lane, before, begins)) >= 0
         }
-        awaited = self._by_evidence(k, ended)
-        return awaited if awaited >= 0 else self._by_order(k, call, ended)
+        awaited = self._work_by_start_time(k, ended)
+        return awaited if awaited >= 0 else self._work_by_launch_order(k, call, ended)
 
-    def _by_evidence(self, k: int, ended: dict[int, int]) -> int:
+    def _work_by_start_time(self, k: int, ended: dict[int, int]) -> int:
         """The work whose end released work `k`, if its start has no other explanation; else -1."""
         work = self.work
         latest = max(ended.values(), key=lambda j: int(work.end[j]), default=-1)
@@ -176,9 +180,9 @@ class _Replay:
         explained = begins - max(before, launched) <= self.near
         return -1 if explained or begins - int(work.end[latest]) > self.near else latest
 
-    def _by_order(self, k: int, call: int, ended: dict[int, int]) -> int:
+    def _work_by_launch_order(self, k: int, call: int, ended: dict[int, int]) -> int:
         """The work that work `k` waits for by hand-over, or else by first out; -1 for none."""
-        thread, when = int(self.events.lanes[call]), int(self.events.start[call])
+        thread, when = int(self.events.lane_of_event[call]), int(self.events.start[call])
         if self.collective[k]:
             last = self.current.get(thread, -1)
         else:
@@ -186,7 +190,7 @@ class _Replay:
         awaited = ended.get(last, -1)
         if awaited >= 0 and not self.collective[awaited]:
             return awaited if self._recorded_since_launch(thread, when) else -1
-        return -1 if self.collective[k] else self._first_out(k)
+        return -1 if self.collective[k] else self._oldest_unawaited_collective(k)
 
     def _recorded_since_launch(self, thread: int, when: int) -> bool:
         """Whether an event was recorded after the thread's last launch; so where none ever is."""
@@ -196,7 +200,7 @@ class _Replay:
         at = int(np.searchsorted(times, when)) - 1
         return at >= 0 and bool(times[at] >= self.launches.get(thread, 0))
 
-    def _first_out(self, k: int) -> int:
+    def _oldest_unawaited_collective(self, k: int) -> int:
         """The oldest collective that the stream of work `k` has not waited for; -1 for none."""
         work, mine = self.work, int(self.work.lane[k])
         first = self.first.get(mine, 0)

@@ -32,16 +32,16 @@ class BusySpans(NamedTuple):
 
 def busy_spans(events: RankTrace, lane: int) -> BusySpans:
     """Spans in which a thread ran operators or runtime calls, annotations and Python aside."""
-    work = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lanes == lane)
-    rows = np.flatnonzero(work & events.on_host)
-    return union(events.start[rows], events.end[rows])
+    work = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lane_of_event == lane)
+    rows = np.flatnonzero(work & events.is_host_work)
+    return union_of_spans(events.start[rows], events.end[rows])
 
 
-def union(start: Ints, end: Ints) -> BusySpans:
+def union_of_spans(start: Ints, end: Ints) -> BusySpans:
     """Union of spans: those that overlap or touch become one.
 
     >>> import numpy as np
-    >>> union(np.array([5, 0, 1]), np.array([6, 2, 3]))
+    >>> union_of_spans(np.array([5, 0, 1]), np.array([6, 2, 3]))
     BusySpans(start=array([0, 5]), end=array([3, 6]))
     """
     order = np.argsort(start, kind="stable")
@@ -53,14 +53,17 @@ def union(start: Ints, end: Ints) -> BusySpans:
 
 def thread_waits(events: RankTrace) -> ThreadWaits:
     """Find the waits between the main thread and autograd's threads."""
-    engine = np.unique(events.lanes[events.autograd])
+    engine = np.unique(events.lane_of_event[events.is_autograd_operator])
     main = busy_spans(events, 0)
     waits = []
     for lane in engine[engine > 0].tolist():
         other = busy_spans(events, lane)
         if not len(main.start) or not len(other.start):
             continue
-        waits += [_waits_for(0, main, lane, other), _waits_for(lane, other, 0, main)]
+        waits += [
+            _waits_between_threads(0, main, lane, other),
+            _waits_between_threads(lane, other, 0, main),
+        ]
     if not waits:
         empty = np.empty(0, np.int64)
         return ThreadWaits(WaitSpans(empty, empty, empty), CutPoints(empty, empty))
@@ -68,7 +71,7 @@ def thread_waits(events: RankTrace) -> ThreadWaits:
     return ThreadWaits(WaitSpans(lane, start, until), CutPoints(to, until))
 
 
-def _waits_for(
+def _waits_between_threads(
     lane: int, own: BusySpans, to: int, other: BusySpans
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Waits of thread `lane` for thread `to`: (lane, start, until, thread waited for)."""

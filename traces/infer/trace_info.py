@@ -18,13 +18,13 @@ from .missing_ranks import missing_members
 from .rank_assembly import rank_graph
 from .rank_graph import RankGraph
 from .rank_trace import RankTrace
-from .steps import steps
+from .steps import find_steps
 
 HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
 """Facts of a graph that are fields of `Info`."""
 
 
-class Use(NamedTuple):
+class TraceUse(NamedTuple):
     """A use of a trace, whether it is possible, and if not, why."""
 
     name: str
@@ -66,7 +66,7 @@ class Info:
     step_times: tuple[Seconds, ...]
     collectives: int
     memory_peak: dict[str, Bytes]
-    uses: tuple[Use, ...]
+    uses: tuple[TraceUse, ...]
     facts: dict[str, object]
     notes: tuple[str, ...]
     range_of_ranks: tuple[Seconds, ...] = ()
@@ -82,22 +82,22 @@ class Info:
         lines = [
             ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'an unknown number'}"),
             ("device", self.device or "none"),
-            self._size(),
-            ("steps", self._steps()),
+            self._size_line(),
+            ("steps", self._steps_text()),
             *[("host time", f"{host} (shares of its threads' time)")] * bool(host),
             ("network", f"{self.collectives} collectives, backend {self.backend or 'unknown'}"),
             ("memory", f"peak {peak or 'unknown'}"),
             ("usable for", "; ".join(map(str, self.uses))),
         ]
-        lines += [("rests on", f"{k}: {_rounded(v)}") for k, v in self.facts.items()]
+        lines += [("rests on", f"{k}: {_rounded_text(v)}") for k, v in self.facts.items()]
         return lines + [("note", n) for n in self.notes]
 
-    def _size(self) -> tuple[str, str]:
+    def _size_line(self) -> tuple[str, str]:
         if self.seconds is None:
             return "ops", f"{self.events}, a graph without recorded events"
         return "events", f"{self.events} in {self.seconds:.4g} s"
 
-    def _steps(self) -> str:
+    def _steps_text(self) -> str:
         if len(self.steps) == 1 and not self.steps[0]:
             return "not marked; the whole trace is one"
         if not self.step_times:
@@ -109,7 +109,7 @@ class Info:
             text += f" on rank {self.ranks[0]}, {least:.4g} to {most:.4g} ms over {len(self.ranks)}"
         return text
 
-    def usable(self, name: str) -> Use:
+    def use_named(self, name: str) -> TraceUse:
         """Whether the trace can be put to one use, by its name.
 
         Raises
@@ -120,7 +120,7 @@ class Info:
         return next(u for u in self.uses if u.name == name)
 
 
-def _rounded(value: object) -> str:
+def _rounded_text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -131,11 +131,11 @@ def info(trace: RecordedEvents) -> Info:
 
 def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
     """Description of a trace, and its graph in recorded order; None where it has none."""
-    graphs = [_graph_of_rank(trace, rank) for rank in trace.ranks]
+    graphs = [_rank_graph_for_run(trace, rank) for rank in trace.ranks]
     steps_of_first = graphs[0].steps
     common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
     at = [steps_of_first.number.index(n) for n in common]
-    graph, refused = _joined(trace, graphs)
+    graph, refused = _joined_graph_or_reason(trace, graphs)
     facts: Mapping[str, Any] = graph.facts if graph else {}
     ts = trace.events["ts"]
     first = trace.processes[0]
@@ -148,18 +148,18 @@ def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
         seconds=float(trace.seconds((ts + trace.events["dur"]).max() - ts.min())),
         steps=tuple(common),
         step_times=tuple(trace.seconds(steps_of_first.recorded[at]).tolist()),
-        range_of_ranks=_range_of_ranks(trace, graphs, common),
+        range_of_ranks=_rank_step_time_range(trace, graphs, common),
         host_time=dict(facts.get("host_time", {})),
         collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
-        uses=_uses(trace, graphs, _unlinked_reason(graphs) or refused),
+        uses=_possible_uses(trace, graphs, _unlinked_reason(graphs) or refused),
         facts=inference_facts(facts),
-        notes=(*trace.notes, *_shapeless(trace)),
+        notes=(*trace.notes, *_missing_shapes_note(trace)),
     )
     return told, graph
 
 
-def _range_of_ranks(
+def _rank_step_time_range(
     trace: RecordedEvents, graphs: list[RankGraph], common: list[int]
 ) -> tuple[Seconds, ...]:
     """Median step time of the quickest and of the slowest rank, s."""
@@ -172,11 +172,15 @@ def _range_of_ranks(
     return min(of_rank), max(of_rank)
 
 
-def _graph_of_rank(trace: RecordedEvents, rank: int) -> RankGraph:
+def _rank_graph_for_run(trace: RecordedEvents, rank: int) -> RankGraph:
     """Graph of a rank as a run makes it; in recorded order where no launches are known."""
     events = RankTrace(trace, rank)
-    graph = rank_graph(events, steps(events), serialise=False)
-    return rank_graph(events, steps(events), serialise=True) if _unlinked_reason([graph]) else graph
+    graph = rank_graph(events, find_steps(events), serialise=False)
+    return (
+        rank_graph(events, find_steps(events), serialise=True)
+        if _unlinked_reason([graph])
+        else graph
+    )
 
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:
@@ -185,7 +189,9 @@ def _unlinked_reason(graphs: list[RankGraph]) -> str:
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
 
-def _joined(trace: RecordedEvents, graphs: list[RankGraph]) -> tuple[Graph | None, str]:
+def _joined_graph_or_reason(
+    trace: RecordedEvents, graphs: list[RankGraph]
+) -> tuple[Graph | None, str]:
     """Graph of all ranks, or why there is none."""
     try:
         return join_ranks(trace, graphs, "recorded_waits"), ""
@@ -198,35 +204,37 @@ def inference_facts(facts: Mapping[str, object]) -> dict[str, object]:
     return {k: v for k, v in facts.items() if k not in HAVE_A_FIELD}
 
 
-def _uses(trace: RecordedEvents, graphs: list[RankGraph], refused: str) -> tuple[Use, ...]:
+def _possible_uses(
+    trace: RecordedEvents, graphs: list[RankGraph], refused: str
+) -> tuple[TraceUse, ...]:
     missing = missing_members(trace, graphs)
     why = refused
     if missing and not why:
         why = f"ranks {', '.join(map(str, missing))} were not recorded; set missing_ranks"
     return (
-        Use("replay", not refused, why),
-        _scaling(graphs),
-        Use("memory", *_memory(trace)),
+        TraceUse("replay", not refused, why),
+        _scaling_use(graphs),
+        TraceUse("memory", *_memory_recorded_or_reason(trace)),
     )
 
 
-def _scaling(graphs: list[RankGraph]) -> Use:
+def _scaling_use(graphs: list[RankGraph]) -> TraceUse:
     """Whether collectives can be made those of a larger group."""
     collectives = [c for g in graphs for c in g.collectives]
     if not all(c.group for c in collectives):
-        return Use("scale_to", False, "no group sizes")
+        return TraceUse("scale_to", False, "no group sizes")
     sized = all(c.size or c.name == "barrier" for c in collectives)
-    return scaling(bool(collectives), sized)
+    return group_scaling_use(bool(collectives), sized)
 
 
-def scaling(any_collective: bool, all_sized: bool) -> Use:
+def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:
     """Whether collectives can be made those of a larger group: if there are any, with sizes."""
     if not any_collective:
-        return Use("scale_to", False, "no collectives, so nothing says what ranks exchange")
-    return Use("scale_to", all_sized, "" if all_sized else "no message sizes")
+        return TraceUse("scale_to", False, "no collectives, so nothing says what ranks exchange")
+    return TraceUse("scale_to", all_sized, "" if all_sized else "no message sizes")
 
 
-def _shapeless(trace: RecordedEvents) -> tuple[str, ...]:
+def _missing_shapes_note(trace: RecordedEvents) -> tuple[str, ...]:
     """Note on a trace of which no operator has shapes and element types."""
     operators = trace.events["kind"] == Event.OP
     known = (trace.events["shapes"][operators] >= 0) & (trace.events["dtypes"][operators] >= 0)
@@ -234,7 +242,7 @@ def _shapeless(trace: RecordedEvents) -> tuple[str, ...]:
     return () if known.any() else (told,)
 
 
-def _memory(trace: RecordedEvents) -> tuple[bool, str]:
+def _memory_recorded_or_reason(trace: RecordedEvents) -> tuple[bool, str]:
     """Whether memory in use was recorded, and if not, why."""
     if memory_peak(trace):
         return True, ""

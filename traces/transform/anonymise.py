@@ -49,18 +49,18 @@ WORDS = {
 KEPT = ("category", "shapes", "dtypes")  # and the collectives' and syncs' own vocabulary
 
 
-class _Words:
+class _ReplacementTexts:
     """The texts of the anonymised trace, and the replacement (``kernel-3``) of each hidden one."""
 
     def __init__(self) -> None:
         self.texts: dict[str, int] = {}
         self._numbers: dict[str, dict[str, int]] = {}
 
-    def number(self, text: str) -> int:
+    def string_number(self, text: str) -> int:
         """Index of a text in the new string table, appended where it is missing."""
         return self.texts.setdefault(text, len(self.texts))
 
-    def hide(self, word: str, text: str) -> str:
+    def replacement(self, word: str, text: str) -> str:
         """Replacement of a text: `word` and a number, equal for equal texts; "" stays."""
         seen = self._numbers.setdefault(word, {})
         return f"{word}-{seen.setdefault(text, len(seen) + 1)}" if text else ""
@@ -77,62 +77,74 @@ def anonymise(trace: Trace) -> Trace:
     >>> anonymise(trace).text("name").tolist()
     ['aten::mm', 'kernel-1', 'function-1']
     """
-    words = _Words()
+    words = _ReplacementTexts()
     return replace(
         trace,
-        events=_events(trace, words),
-        collectives=_collectives(trace, words),
+        events=_anonymised_events(trace, words),
+        collectives=_anonymised_collectives(trace, words),
         syncs=_replace_texts(trace, trace.syncs, words, {"kind": str}),
         strings=tuple(words.texts),
-        tracks=tuple(_track(track) for track in trace.tracks),
-        processes=tuple(_process(process, words) for process in trace.processes),
+        tracks=tuple(_anonymised_track(track) for track in trace.tracks),
+        processes=tuple(_anonymised_process(process, words) for process in trace.processes),
         notes=(*(["some notes were left out"] if trace.notes else []), "anonymised"),
     )
 
 
-def _events(trace: Trace, words: _Words) -> ColumnTable:
+def _anonymised_events(trace: Trace, words: _ReplacementTexts) -> ColumnTable:
     hidden: dict[str, Callable[[str], str]] = {name: str for name in KEPT}
     hidden["scalars"] = _numbers_only
-    hidden["stack"] = lambda text: words.hide("source", text)
-    hidden["module"] = lambda text: words.hide("module", text)
+    hidden["stack"] = lambda text: words.replacement("source", text)
+    hidden["module"] = lambda text: words.replacement("module", text)
     events = _replace_texts(trace, trace.events, words, hidden)
     pairs = np.stack([trace.events["kind"].astype(np.int64), trace.events["name"]])
     used, at = np.unique(pairs, axis=1, return_inverse=True)
-    named = [_name(Event(kind), _text(trace, name), words) for kind, name in used.T.tolist()]
-    numbers = np.array([words.number(text) for text in named] or [0], np.int32)
+    named = [
+        _anonymised_name(Event(kind), _text_of_number(trace, name), words)
+        for kind, name in used.T.tolist()
+    ]
+    numbers = np.array([words.string_number(text) for text in named] or [0], np.int32)
     return events.replace(name=numbers[at.reshape(-1)])
 
 
-def _name(kind: Event, text: str, words: _Words) -> str:
+def _anonymised_name(kind: Event, text: str, words: _ReplacementTexts) -> str:
     """Name of an event: as it is where public software gives it, else its replacement."""
     if text.startswith(MODULE):
-        return MODULE + words.hide("module", text.removeprefix(MODULE))
+        return MODULE + words.replacement("module", text.removeprefix(MODULE))
     if kind != Event.PYTHON and PUBLIC.fullmatch(text):
         return text
     library = TEMPLATE.fullmatch(text)
     if library and kind == Event.KERNEL:
-        return f"{library[1]}<{words.hide('arguments', text)}>"
-    return words.hide(WORDS.get(kind, "event"), text)
+        return f"{library[1]}<{words.replacement('arguments', text)}>"
+    return words.replacement(WORDS.get(kind, "event"), text)
 
 
-def _collectives(trace: Trace, words: _Words) -> ColumnTable:
+def _anonymised_collectives(trace: Trace, words: _ReplacementTexts) -> ColumnTable:
     return _replace_texts(
         trace,
         trace.collectives,
         words,
-        {"name": str, "dtype": str, "ranks": str, "group": lambda text: _group(text, words)},
+        {
+            "name": str,
+            "dtype": str,
+            "ranks": str,
+            "group": lambda text: _anonymised_group_name(text, words),
+        },
     )
 
 
 def _replace_texts(
-    trace: Trace, table: ColumnTable, words: _Words, replacements: dict[str, Callable[[str], str]]
+    trace: Trace,
+    table: ColumnTable,
+    words: _ReplacementTexts,
+    replacements: dict[str, Callable[[str], str]],
 ) -> ColumnTable:
     """A table with the texts of some columns replaced, each by its column's function."""
     columns: dict[str, NDArray[np.int32]] = {}
     for column, replacement in replacements.items():
         used, at = np.unique(table[column], return_inverse=True)
         texts = [
-            -1 if number < 0 else words.number(replacement(_text(trace, number))) for number in used
+            -1 if number < 0 else words.string_number(replacement(_text_of_number(trace, number)))
+            for number in used
         ]
         columns[column] = np.array(texts or [-1], np.int32)[at]
     left = [c for c, of in TABLES[table.kind].items() if "`strings`" in of.meaning]
@@ -140,7 +152,7 @@ def _replace_texts(
     return table.replace(**columns)
 
 
-def _text(trace: Trace, number: int) -> str:
+def _text_of_number(trace: Trace, number: int) -> str:
     return trace.strings[number] if number >= 0 else ""
 
 
@@ -165,14 +177,17 @@ def _is_number(text: str) -> bool:
     return bool(re.fullmatch(r"|True|False|None|[\[\]0-9eE+., -]*|(-?inf|nan)", text))
 
 
-def _group(name: str, words: _Words) -> str:
-    return name if name.isdigit() else words.hide("group", name)
+def _anonymised_group_name(name: str, words: _ReplacementTexts) -> str:
+    return name if name.isdigit() else words.replacement("group", name)
 
 
-def _track(track: Track) -> Track:
+def _anonymised_track(track: Track) -> Track:
     return track._replace(name=track.name if THREAD.fullmatch(track.name) else "")
 
 
-def _process(process: FileHeader, words: _Words) -> FileHeader:
-    groups = tuple(ProcessGroup(_group(g.name, words), g.ranks, g.backend) for g in process.groups)
+def _anonymised_process(process: FileHeader, words: _ReplacementTexts) -> FileHeader:
+    groups = tuple(
+        ProcessGroup(_anonymised_group_name(g.name, words), g.ranks, g.backend)
+        for g in process.groups
+    )
     return process._replace(file=f"rank{process.rank}", groups=groups)

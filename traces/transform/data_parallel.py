@@ -19,9 +19,9 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..infer.operands import operands
+from ..infer.operands import parse_operands
 from ..infer.rank_trace import RankTrace
-from ..infer.steps import Steps, steps
+from ..infer.steps import Steps, find_steps
 from ..trace import Trace
 
 GRADIENT = "torch::autograd::AccumulateGrad"
@@ -60,10 +60,10 @@ def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
         The trace has no gradients, or not their shapes.
     """
     events = RankTrace(trace, trace.ranks[0])
-    marks: Steps = steps(events)
+    marks: Steps = find_steps(events)
     rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in events.name.tolist()])
     rows = rows[np.argsort(events.end[rows], kind="stable")]
-    step = marks.of(events.start[rows])
+    step = marks.position_at(events.start[rows])
     rows, step = rows[step >= 0], step[step >= 0]
     if not len(rows):
         raise TraceError(
@@ -84,11 +84,11 @@ def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
 
 def _first_operand_bytes(shapes: str, dtypes: str) -> float:
     """Size of an operator's first tensor; 0 where it was not recorded."""
-    tensors = operands(shapes, dtypes)
+    tensors = parse_operands(shapes, dtypes)
     return float(tensors[0].bytes) if tensors else 0.0
 
 
-def buckets(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:
+def bucket_ends(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:
     """Divide gradients into buckets: the end (exclusive) of each; one ends when it reaches its cap.
 
     Parameters
@@ -98,8 +98,10 @@ def buckets(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:
 
     Examples
     --------
-    >>> buckets(np.array([6e5, 6e5, 20e6, 10e6, 1e6])), buckets(np.array([6e5, 6e5, 6e5]), 1e6)
-    ([2, 4, 5], [2, 3])
+    >>> bucket_ends(np.array([6e5, 6e5, 20e6, 10e6, 1e6]))
+    [2, 4, 5]
+    >>> bucket_ends(np.array([6e5, 6e5, 6e5]), 1e6)
+    [2, 3]
     """
     ends, held, limit = [], 0.0, FIRST_BUCKET if cap is None else cap
     for i, b in enumerate(size.tolist()):
@@ -146,10 +148,10 @@ def data_parallel(
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
     finished = gradients(trace, stretch)
-    return _Insertion(graph, finished, copy_rate, in_flight, bucket, threads).graph()
+    return _DdpInsertion(graph, finished, copy_rate, in_flight, bucket, threads).graph()
 
 
-class _Insertion:
+class _DdpInsertion:
     """Inserts the ops of DDP between those of each step."""
 
     def __init__(
@@ -170,11 +172,11 @@ class _Insertion:
         self.edges: list[tuple[int, int]] = []
         self.network = 1 + int(self.block.stream.max(initial=0))
         self.end = _end_times(self.block)
-        self.host = self._main_stream()
+        self.host = self._main_stream_ops()
         self.after = dict(zip(self.host.tolist(), self.host[1:].tolist(), strict=False))
         self.tail: dict[int, int] = {}  # last op inserted after each op
 
-    def _main_stream(self) -> NDArray[np.int64]:
+    def _main_stream_ops(self) -> NDArray[np.int64]:
         """Ops of the stream that has most of them, in order."""
         stream = self.block.ops.stream
         main = int(np.bincount(stream).argmax())
@@ -234,10 +236,10 @@ class _Insertion:
         first = 0
         reduced: list[int] = []
         main = int(self.block.ops.stream[self.host[0]])
-        for k, last in enumerate(buckets(self.gradients.bytes[own], self.bucket)):
+        for k, last in enumerate(bucket_ends(self.gradients.bytes[own], self.bucket)):
             rows = own[first:last]
             size = float(self.gradients.bytes[rows].sum())
-            at = self._op_at(float(self.gradients.time[rows[-1]]))
+            at = self._op_running_at(float(self.gradients.time[rows[-1]]))
             copied = self._append_op(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
             self._insert_after(at, copied)
             op = self._append_op(
@@ -251,7 +253,7 @@ class _Insertion:
         size = float(self.gradients.bytes[own].sum())
         back = self._append_op(Kind.COMPUTE, main, step, 2 * size, 2 * size / self.copy_rate)
         self.edges += [(op, back) for op in reduced]
-        self._insert_after(self._op_at(float(self.gradients.time[own[-1]])), back)
+        self._insert_after(self._op_running_at(float(self.gradients.time[own[-1]])), back)
 
     def _insert_after(self, op: int, new: int) -> None:
         """Insert an op after one of the main stream, and after those inserted there before."""
@@ -261,7 +263,7 @@ class _Insertion:
             self.edges.append((new, self.after[op]))
         self.tail[op] = new
 
-    def _op_at(self, time: float) -> int:
+    def _op_running_at(self, time: float) -> int:
         """The op of the main stream that ran when a gradient was finished."""
         ends = self.end[self.host]
         # Recorded times are whole nanoseconds; half of one tells an end from what follows.

@@ -74,10 +74,10 @@ def scale(graph: Graph, layout: Layout, data: int) -> Graph:
             f"{layout.data} x pipeline {layout.pipeline} is {layout.ranks}; correct "
             "workload.recorded_on.parallel"
         )
-    return _Scaled(graph, layout, data).graph()
+    return _ScaledGraph(graph, layout, data).graph()
 
 
-class _Scaled:
+class _ScaledGraph:
     """Copies of the recorded graph, joined in the collectives over all replicas."""
 
     def __init__(self, graph: Graph, layout: Layout, data: int):
@@ -123,7 +123,7 @@ class _Scaled:
             source[self.row[c, rows]], copy[self.row[c, rows]] = rows, c
         rank = self._new_rank(block.ops.rank[source], copy)
         peer = np.where(block.peer[source] >= 0, self._new_rank(block.peer[source], copy), -1)
-        places, place = self._further_places()
+        places, place = self._added_member_places()
         scaled = FlatGraph(
             block.ops.take(source).replace(rank=rank),
             self._successors(place),
@@ -134,7 +134,7 @@ class _Scaled:
         return replace(
             self.source,
             blocks=(scaled,),
-            streams=self._streams(),
+            streams=self._stream_kinds(),
             facts={**self.source.facts, "scaled_to_data": self.data},
         )
 
@@ -143,7 +143,7 @@ class _Scaled:
         replica = np.asarray(self.layout.replica(rank) + copy * self.layout.data, np.int32)
         return self.layout.to_replica(rank, replica, self.data)
 
-    def _further_places(self) -> tuple[Participants, NDArray[np.int64]]:
+    def _added_member_places(self) -> tuple[Participants, NDArray[np.int64]]:
         """Places of collectives' further members; and (copies, places) the new place of each."""
         block, n = self.block, len(self.block)
         op = block.op_of_place
@@ -190,7 +190,7 @@ class _Scaled:
         table = np.unique(np.concatenate(pairs), axis=0)
         return Csr.from_pairs(table[:, 0], table[:, 1], self.total)
 
-    def _streams(self) -> Mapping[tuple[int, int], str]:
+    def _stream_kinds(self) -> Mapping[tuple[int, int], str]:
         """Kind of each stream of each new rank."""
         kinds = {}
         for c in range(self.copies):

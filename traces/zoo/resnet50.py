@@ -14,7 +14,7 @@ STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, f
 EXPANSION = 4
 
 
-def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
+def conv_and_norm(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Sequential:
     """A convolution and its normalisation."""
     layer = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, bias=False)
     return nn.Sequential(layer, nn.BatchNorm2d(outputs))
@@ -26,11 +26,11 @@ class Bottleneck(nn.Module):
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
         outputs = width * EXPANSION
-        self.reduce = conv(inputs, width, 1)
-        self.mix = conv(width, width, 3, stride)
-        self.expand = conv(width, outputs, 1)
+        self.reduce = conv_and_norm(inputs, width, 1)
+        self.mix = conv_and_norm(width, width, 3, stride)
+        self.expand = conv_and_norm(width, outputs, 1)
         same = stride == 1 and inputs == outputs
-        self.shortcut = nn.Identity() if same else conv(inputs, outputs, 1, stride)
+        self.shortcut = nn.Identity() if same else conv_and_norm(inputs, outputs, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""
@@ -40,7 +40,11 @@ class Bottleneck(nn.Module):
 
 def resnet50(classes: int = 1000) -> nn.Sequential:
     """ResNet-50, 25.6 M parameters with 1000 classes."""
-    layers: list[nn.Module] = [conv(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    layers: list[nn.Module] = [
+        conv_and_norm(3, 64, 7, 2),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(3, 2, 1),
+    ]
     inputs = 64
     for width, blocks, first in STAGES:
         for block in range(blocks):

@@ -32,7 +32,7 @@ def train(
 ) -> float:
     """Train for ``args.steps`` steps on synthetic batches and return the last loss."""
     device = torch.device(args.device)
-    replica = _replica(model.to(device), args)
+    replica = _wrap_in_ddp(model.to(device), args)
     step = optimizer(replica.parameters())
     loss = torch.zeros(())
     for _ in range(args.steps):
@@ -47,7 +47,7 @@ def train(
     return value
 
 
-def _replica(model: nn.Module, args: argparse.Namespace) -> nn.Module:
+def _wrap_in_ddp(model: nn.Module, args: argparse.Namespace) -> nn.Module:
     """The model, wrapped in DDP where a launcher started several ranks."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return model

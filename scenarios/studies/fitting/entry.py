@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ....models.calibration.calibrate import Calibration
-from ....models.calibration.held_out_errors import Judged
-from ....models.calibration.identifiability import Fitted
-from ....models.calibration.parameter_search import Errors
+from ....models.calibration.held_out_errors import HeldOutErrors
+from ....models.calibration.identifiability import FittedParameter
+from ....models.calibration.parameter_search import PredictionErrors
 from ....models.compute.caches import Caches
 from ....models.compute.families import FORM
 from ....reports.numbers import digits
@@ -114,13 +114,13 @@ BARS = {"memory": 0.10}
 BAR = 0.15  # of other parts and families
 
 
-def verdict_text(judged: Judged, bar: float) -> str:
+def verdict_text(judged: HeldOutErrors, bar: float) -> str:
     """Verdict on the median error as text: its interval, the bar, and the side that it is on.
 
-    >>> close = Judged(np.array([0.08, 0.1, 0.09]), ("a", "b", "c"), 0.02)
+    >>> close = HeldOutErrors(np.array([0.08, 0.1, 0.09]), ("a", "b", "c"), 0.02)
     >>> verdict_text(close, 0.15)
     '90 % within 8 % to 10 %, bar 15 % (A/A 2 %): pass'
-    >>> verdict_text(Judged(np.array([0.1]), ("a",)), 0.15)
+    >>> verdict_text(HeldOutErrors(np.array([0.1]), ("a",)), 0.15)
     'of a single group, bar 15 %: unresolved'
     """
     outcome, bar = accuracy_verdict(
@@ -132,12 +132,12 @@ def verdict_text(judged: Judged, bar: float) -> str:
     return f"{sure}bar {digits(100 * bar)} %{spread}: {outcome}"
 
 
-def _judged_text(judged: Judged, bar: float) -> str:
+def _judged_text(judged: HeldOutErrors, bar: float) -> str:
     """A verdict after a figure; nothing where nothing was held out."""
     return f"; {verdict_text(judged, bar)}" if len(judged.errors) else ""
 
 
-def _percent_text(errors: Errors | None) -> str:
+def _percent_text(errors: PredictionErrors | None) -> str:
     if errors is None:
         return "none"
     return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
@@ -208,7 +208,7 @@ def _yaml_text(key: str, text: str) -> str:
     return '"' + text.replace('"', "'") + '"' if key in ("where", "note") else text
 
 
-def _parameter_facts(p: Fitted) -> dict[str, Any]:
+def _parameter_facts(p: FittedParameter) -> dict[str, Any]:
     if p.kept:
         before = _parameter_text(p.name, p.before) if p.before else "none"
         text = f"{p.name}: kept at {before}; the data cannot tell it"
@@ -283,9 +283,9 @@ def families_to_dict(
             "left": left, "together": [e for e in every if e]}  # fmt: skip
 
 
-def _overall_line(what: str, parts: Sequence[Judged], bar: float | None) -> str:
+def _overall_line(what: str, parts: Sequence[HeldOutErrors], bar: float | None) -> str:
     """Errors of all families, as a line."""
-    every = Judged.together(parts)
+    every = HeldOutErrors.pooled(parts)
     if not len(every.errors):
         return ""
     size = np.abs(every.errors)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....models.calibration.calibrate import Calibration, calibrate
-from ....models.calibration.held_out_rows import Rows
+from ....models.calibration.held_out_rows import CalibrationRows
 from ....models.calibration.identifiability import Model, Parameter
 from ....models.calibration.model_selection import GROUPS_A_PARAMETER, select_parameters
-from ....models.calibration.parameter_search import fit
+from ....models.calibration.parameter_search import fit_parameters
 from ....models.compute.demand import demand, family, op_name
 from ....models.compute.families import FittedLine
 from ....sim.ops import Ops
@@ -63,7 +63,7 @@ def fit_families(
             continue
         rows = data.only([n == name for n in names]).rows(holdout)
         chosen, own = _fit_alternately(rows)
-        if not chosen or not rows.split()[0].any():
+        if not chosen or not rows.held_out_masks()[0].any():
             groups = len(set(rows.groups))
             found[name] = f"{groups} groups of {holdout}: too few to fit and to judge"
             continue
@@ -79,9 +79,9 @@ NO_FAMILY = {
 }
 
 
-def _fit_alternately(rows: Rows) -> tuple[list[Parameter], OpCorrections]:
+def _fit_alternately(rows: CalibrationRows) -> tuple[list[Parameter], OpCorrections]:
     """Parameters of a family and per-op corrections, fitted alternately."""
-    near, own = rows.fitted(), OpCorrections()
+    near, own = rows.rows_to_fit(), OpCorrections()
     chosen: list[Parameter] = []
     for _ in range(2):
         chosen = select_parameters(family_model(own), _term_choices(near), rows)
@@ -112,7 +112,7 @@ FURTHER = (
 )  # fmt: skip
 
 
-def _term_choices(near: Rows) -> list[list[Parameter]]:
+def _term_choices(near: CalibrationRows) -> list[list[Parameter]]:
     """Terms that a family may have: its arithmetic or else its bytes, with any of the others."""
     asked = op_demands(near.ops.signatures)[near.ops.signature]
     there = (asked > 0).sum(axis=0) > 0
@@ -126,7 +126,9 @@ def _term_choices(near: Rows) -> list[list[Parameter]]:
     return found
 
 
-def fit_corrections(near: Rows, chosen: Sequence[Parameter], spare: int) -> OpCorrections:
+def fit_corrections(
+    near: CalibrationRows, chosen: Sequence[Parameter], spare: int
+) -> OpCorrections:
     """Corrections of single ops to a family's line: a factor and a start-up time each.
 
     Fitted in turn with the family's line, on the same rows.  Each number counts as a parameter: a
@@ -191,14 +193,16 @@ def _factor_and_start_of_op(
 AROUND = 2.0 ** np.arange(-2, 4.25, 0.25)  # of a family's start: an op's own
 
 
-def _fit_family_line(near: Rows, chosen: Sequence[Parameter], own: OpCorrections) -> FittedLine:
+def _fit_family_line(
+    near: CalibrationRows, chosen: Sequence[Parameter], own: OpCorrections
+) -> FittedLine:
     """The line of a family whose ops have this of their own."""
     free, model = [p.name for p in chosen], family_model(own)
 
     def predict(values: NDArray[np.float64]) -> NDArray[np.float64]:
         return model(dict(zip(free, values.tolist(), strict=True)), near.ops)
 
-    found = fit(predict, [p.start for p in chosen], near.seconds)
+    found = fit_parameters(predict, [p.start for p in chosen], near.seconds)
     return FittedLine.of(dict(zip(free, found.tolist(), strict=True)))
 
 

@@ -14,7 +14,7 @@ from ....hil.measuring.spread import by_start, grouped
 from ....hil.recording import Recording, read
 from ....hil.sample import WARM
 from ....models.calibration.calibrate import Calibration, calibrate
-from ....models.calibration.held_out_rows import Rows
+from ....models.calibration.held_out_rows import CalibrationRows
 from ....models.calibration.identifiability import Model, Parameter
 from ....models.compute.demand import demand
 from ....sim.errors import ScenarioError
@@ -51,7 +51,7 @@ class MeasuredRows:
         """(n,) signatures."""
         return [self.ops.signature_text(i) for i in range(len(self.ops))]
 
-    def rows(self, holdout: str) -> Rows:
+    def rows(self, holdout: str) -> CalibrationRows:
         """The rows for a fit, each with the group (size, shape, start …) it is held out with.
 
         Parameters
@@ -67,7 +67,7 @@ class MeasuredRows:
             "days": lambda: list(self.day),
         }
         largest = self.ops.bytes if holdout in ("sizes", "shapes") else np.empty(0)
-        return Rows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
+        return CalibrationRows(self.ops, self.seconds, tuple(groups[holdout]()), largest)
 
     def only(self, kept: Sequence[bool]) -> MeasuredRows:
         """Those rows."""
@@ -193,7 +193,7 @@ FORMS = {
 
 
 def fit_part(
-    kind: str, known: Mapping[str, float], rows: Rows, names: Sequence[str] = ()
+    kind: str, known: Mapping[str, float], rows: CalibrationRows, names: Sequence[str] = ()
 ) -> Calibration:
     """Calibration of the parameters of one kind of part (``link``, ``nic``) to measured rows.
 

@@ -7,8 +7,8 @@ from foretrace.models.compute.carried import (
     Carried,
     GpuModel,
     Judgement,
+    bundled_judgements,
     family_of,
-    judgements,
 )
 from foretrace.sim.doubt import Doubt
 from foretrace.sim.ops import Ops
@@ -64,13 +64,13 @@ def test_families_are_those_of_kernels():
 
 
 def test_norms_and_elementwise_kernels_are_carried_between_gpus_that_have_tables():
-    known = judgements()
+    known = bundled_judgements()
     for family in ("norm", "activation", "rope", "elementwise", "gather"):
         assert any(key[:3] == ("a100-sxm4-80g", "h100-sxm5-80g", family) for key in known), family
 
 
 def test_each_way_that_comes_with_it_erred_least():
-    known = judgements()
+    known = bundled_judgements()
     assert {one.way for one in known.values()} == set(WAYS)
     assert all(np.all(np.diff(one.quantiles) >= 0) for one in known.values())
     products = known["h100-sxm5-80g", "h200-sxm-141g", "product", "memory"]

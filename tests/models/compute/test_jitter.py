@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from foretrace.models.compute.jitter import (
-    coverage,
+    interval_coverage,
+    jitter_spread,
     prediction_interval,
-    spread,
     start_factors,
-    typical,
+    typical_durations,
 )
 from foretrace.sim.ops import Ops
 from foretrace.sim.sampling import random_factors, scaled_duration
@@ -32,7 +32,7 @@ def step_times(ops, duration):
 
 def replica(ops, found, k):
     """Durations of one draw, s."""
-    ticks = (typical(ops) * 1e9).astype(np.int64)
+    ticks = (typical_durations(ops) * 1e9).astype(np.int64)
     for by in random_factors(found, name="g", row=np.arange(len(ops)), rank=ops.rank,
                       period=ops.period, seed=1, replica=k):  # fmt: skip
         ticks = scaled_duration(ticks, by)
@@ -42,13 +42,13 @@ def replica(ops, found, k):
 def test_typical_ops_add_up_to_the_median_step():
     ops = recording()
     median = np.median(step_times(ops, ops.duration))
-    assert step_times(ops, typical(ops)) == pytest.approx(median)
+    assert step_times(ops, typical_durations(ops)) == pytest.approx(median)
 
 
 def test_drawn_steps_last_as_the_recorded_ones():
     """Wild small ops must not make large steady ones wild: factors are quantiles over time."""
     ops = recording()
-    found = spread(ops)
+    found = jitter_spread(ops)
     drawn = np.concatenate([step_times(ops, replica(ops, found, k)) for k in range(10)])
     recorded = step_times(ops, ops.duration)
     assert np.median(drawn) == pytest.approx(np.median(recorded), rel=0.02)
@@ -81,13 +81,13 @@ def test_intervals_hold_what_they_say_however_few_starts_there_are():
 def test_starts_that_differ_more_than_the_others_told_are_unresolved():
     steps = np.linspace(0.99, 1.01, 20)
     same = [steps * x for x in (1.0, 1.001, 0.999, 1.002, 0.998, 1.0, 1.001, 0.999)]
-    alike = coverage(same)
+    alike = interval_coverage(same)
     assert (alike.starts, alike.steps) == (8, 160)
     wild = [s * x for s, x in zip(same, (1, 1, 1, 1, 2, 3, 0.5, 0.3), strict=True)]
-    strange = coverage(wild)
+    strange = interval_coverage(wild)
     assert not strange.resolved
     assert strange.held < alike.held
 
 
 def test_two_starts_cannot_be_checked():
-    assert coverage([np.ones(3), np.ones(3)]) is None
+    assert interval_coverage([np.ones(3), np.ones(3)]) is None

@@ -5,7 +5,11 @@ import gzip
 import numpy as np
 import pytest
 from foretrace.models.compute.op_database import OpDatabase
-from foretrace.models.compute.op_database_rows import engine, files, rows
+from foretrace.models.compute.op_database_rows import (
+    database_files,
+    engine_and_version,
+    measured_rows,
+)
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
@@ -90,12 +94,12 @@ def test_vidur_counts_two_additions_where_a_model_has_them(tmp_path):
         file.parent.mkdir()
         with gzip.open(file, "wt") as out:
             out.write(VIDUR.format(gated=gated))
-        found = {r.shape.family: r.seconds for r in [*rows(file)][:2]}
-        assert engine(file) == f"vidur/{model}"
-        added = [r.seconds for r in rows(file) if r.shape.family == "elementwise"]
+        found = {r.shape.family: r.seconds for r in [*measured_rows(file)][:2]}
+        assert engine_and_version(file) == f"vidur/{model}"
+        added = [r.seconds for r in measured_rows(file) if r.shape.family == "elementwise"]
         assert added[0] == pytest.approx(ms * 1e-3)
         assert found["product"] == pytest.approx(2e-5)
-    assert len(files(tmp_path, "norm")) == 2
+    assert len(database_files(tmp_path, "norm")) == 2
 
 
 def test_what_lies_outside_is_refused_with_a_cure():

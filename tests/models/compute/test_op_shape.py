@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from foretrace.models.compute.demand import demand, family
 from foretrace.models.compute.kernel_work import kernel_work
-from foretrace.models.compute.kernels import REGIMES, Chip, KernelFamily, load
+from foretrace.models.compute.kernels import REGIMES, GpuDatasheet, KernelFamily, load_families
 from foretrace.models.compute.op_shape import AXES, op_shape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.sim.errors import BackendError
@@ -129,18 +129,18 @@ def test_the_flop_of_attention_count_the_keys():
 
 
 def test_rounds_of_blocks_make_steps():
-    chip = Chip(100, 1e9, 1e12, 1e9)
+    chip = GpuDatasheet(100, 1e9, 1e12, 1e9)
     one = KernelFamily(launch=1e3, first=1e3, again=1e3)
     rows = np.array([[n, 1024, 1, 0, 0, 0, 0] for n in (1, 100, 200, 400)], float)
-    us = one.parts(rows, chip, np.ones(4)).sum(axis=0) * 1e6
+    us = one.time_parts(rows, chip, np.ones(4)).sum(axis=0) * 1e6
     assert us.round(6).tolist() == [2.0, 2.0, 2.0, 3.0]
 
 
 def test_bytes_beyond_the_cache_cost_more():
-    chip = Chip(100, 1e9, 1e12, 1e6)
+    chip = GpuDatasheet(100, 1e9, 1e12, 1e6)
     one = KernelFamily(near=0.5, memory=0.5)
     rows = np.array([[0, 2048, 0, 0, 0, b, b] for b in (1e6, 1e9)], float)
-    s = one.parts(rows, chip, np.ones(2)).sum(axis=0) * 1e12 / rows[:, 5]
+    s = one.time_parts(rows, chip, np.ones(2)).sum(axis=0) * 1e12 / rows[:, 5]
     assert s.tolist() == pytest.approx([0.5, 1.0], rel=2e-3)
 
 
@@ -175,7 +175,7 @@ def test_each_answer_names_its_family_its_regime_and_what_it_rests_on():
 
 
 def test_what_was_assumed_is_doubted_more_than_what_was_fitted():
-    families = load("h100-sxm5-80g")
+    families = load_families("h100-sxm5-80g")
     assert not families["softmax"].source
     assert spread(families["softmax"]) > spread(families["activation"])
 
@@ -188,7 +188,7 @@ def spread(one):
     "name", ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "nvidia", "other"]
 )
 def test_every_file_of_kernels_tells_quantiles_of_every_family(name):
-    families = load(name)
+    families = load_families(name)
     assert {"product", "attention", "decode attention", "experts", "norm", "stream"} <= set(
         families
     )
@@ -203,9 +203,9 @@ def test_a_file_that_holds_no_kernels_is_refused(tmp_path):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps({"form": "other"}))
     with pytest.raises(BackendError, match="holds no families of kernels"):
-        load(str(file))
+        load_families(str(file))
     with pytest.raises(BackendError, match="take one of a100-sxm4-80g"):
-        load("h100")
+        load_families("h100")
 
 
 def test_kernels_need_the_facts_of_their_gpu():

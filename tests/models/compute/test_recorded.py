@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from foretrace.models.compute.host import Host
-from foretrace.models.compute.jitter import spread, typical
+from foretrace.models.compute.jitter import jitter_spread, typical_durations
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.errors import BackendError
 from foretrace.sim.graph import Builder
@@ -37,7 +37,7 @@ def steps(iterations=40, ops=200, step_sigma=0.1, op_sigma=0.03, ranks=2):
 
 
 def test_the_factor_of_a_step_is_told_from_that_of_an_op():
-    found = spread(steps())
+    found = jitter_spread(steps())
     assert np.std(np.log(found.step)) == pytest.approx(0.1, rel=0.15)
     assert np.std(np.log(found.op)) == pytest.approx(0.03, rel=0.15)
     assert np.all(np.diff(found.step) >= 0)
@@ -45,15 +45,15 @@ def test_the_factor_of_a_step_is_told_from_that_of_an_op():
 
 
 def test_one_iteration_tells_nothing_of_variation():
-    assert spread(Ops.of(duration=[1.0, 2.0])) is None
+    assert jitter_spread(Ops.of(duration=[1.0, 2.0])) is None
     assert Recorded.varying(Ops.of(duration=[1.0, 2.0])).spread is None
 
 
 def test_the_typical_duration_is_the_median_of_the_same_op():
     ops = steps(iterations=5, step_sigma=0.0, op_sigma=0.0)
-    assert typical(ops) == pytest.approx(ops.duration)
+    assert typical_durations(ops) == pytest.approx(ops.duration)
     ops = Ops.of(period=[0, 0, 1, 1, 2, 2], duration=[1, 10, 3, 30, 2, 20], label=4)
-    assert typical(ops).tolist() == [2, 20] * 3  # the first and the second of each step
+    assert typical_durations(ops).tolist() == [2, 20] * 3  # the first and the second of each step
 
 
 def test_waiting_is_no_jitter():
@@ -61,7 +61,7 @@ def test_waiting_is_no_jitter():
     ops = Ops.of(
         kind=[Kind.COMPUTE, Kind.COLLECTIVE] * 2, period=[0, 0, 1, 1], duration=[1, 5, 1, 500]
     )
-    found = spread(ops)
+    found = jitter_spread(ops)
     assert found.step == pytest.approx(np.ones(64))
     assert found.op == pytest.approx(np.ones(64))
 

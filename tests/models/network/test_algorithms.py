@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from foretrace.models.network.algorithms import ALGORITHMS, bus_factor, closed_form
-from foretrace.models.network.patterns import depth, parent
+from foretrace.models.network.patterns import depth, tree_parent
 from foretrace.models.network.steps import (
     SWITCH,
     Algorithm,
@@ -85,7 +85,7 @@ def test_everybody_gets_a_whole_broadcast(n):
 @pytest.mark.parametrize("n", [n for n in GROUPS if n % 2 == 0])
 def test_a_member_is_inner_in_at_most_one_of_the_two_trees(n):
     """Sanders, Speck, Träff 2009, lemma 2; what gives the two trees full bandwidth."""
-    inner = {parent(i, n) - 1 for i in range(1, n + 1)} - {-1}
+    inner = {tree_parent(i, n) - 1 for i in range(1, n + 1)} - {-1}
     assert not inner & {n - 1 - i for i in inner}
 
 
@@ -101,7 +101,9 @@ def test_flows_and_paths_stay_within_the_group(algorithm):
             assert ends.max() < shape[0]
         assert np.all(source != target)
         assert np.all(share >= 0)
-        assert all(0 <= a < shape[0] and 0 <= b < shape[0] for a, b in algorithm.path(*shape))
+        assert all(
+            0 <= a < shape[0] and 0 <= b < shape[0] for a, b in algorithm.latency_path(*shape)
+        )
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda a: f"{a.collective}-{a.name}")

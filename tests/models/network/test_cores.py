@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.models.compute.jitter import spread
+from foretrace.models.compute.jitter import jitter_spread
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
@@ -79,7 +79,7 @@ def test_ops_on_shared_cores_vary_in_replicas_as_on_others():
                      period=iteration)  # fmt: skip
     graph = build.graph()
     varying = Recorded()
-    varying.spread = spread(graph.ops)
+    varying.spread = jitter_spread(graph.ops)
     ends = [
         [run(graph, core=core, engine=engine, compute=varying, replica=k)["compute"]
          for k in range(4)]

@@ -3,9 +3,9 @@
 import pytest
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import SEGMENTS, expand, rounds, written_out
+from foretrace.models.network.expand import SEGMENTS, can_expand, expand, expansion_rounds
 from foretrace.models.network.link import Link
-from foretrace.models.network.load import hop, load
+from foretrace.models.network.load import compute_load, hop_latency
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
@@ -17,7 +17,7 @@ from foretrace.sim.place import place
 from foretrace.sim.simulation import Simulation
 
 ALPHA, RATE, SIZE = 1e-6, 1e9, 1e6
-WRITTEN_OUT = [a for named in ALGORITHMS.values() for a in named.values() if written_out(a)]
+WRITTEN_OUT = [a for named in ALGORITHMS.values() for a in named.values() if can_expand(a)]
 PIPELINED = [a for a in WRITTEN_OUT if a.pipelined]
 
 
@@ -101,9 +101,9 @@ def test_a_pairwise_all_to_all_crosses_the_wires_that_it_sends_over():
     """Of its three rounds among 2 + 2 members all cross the NICs; neighbours alone would not."""
     pairwise = ALGORITHMS["all-to-all"]["pairwise"]
     system = on_two_nodes()
-    found = load(pairwise, system.numbers, system)
+    found = compute_load(pairwise, system.numbers, system)
     steps = [(0, 1), (0, 2), (0, 3)]
-    assert found.latency == pytest.approx(sum(hop(*(system.numbers[m] for m in s), system)
+    assert found.latency == pytest.approx(sum(hop_latency(*(system.numbers[m] for m in s), system)
                                               for s in steps))  # fmt: skip
     assert found.latency == pytest.approx(2 * ALPHA + 2 * 10e-6)
 
@@ -111,7 +111,7 @@ def test_a_pairwise_all_to_all_crosses_the_wires_that_it_sends_over():
 @pytest.mark.parametrize("algorithm", PIPELINED, ids=lambda a: f"{a.collective}-{a.name}")
 def test_segments_of_a_pipeline_carry_all_of_it(algorithm):
     sent = {}
-    for sends in rounds(algorithm, 5):
+    for sends in expansion_rounds(algorithm, 5):
         for a, b, share in sends:
             sent[a, b] = sent.get((a, b), 0.0) + share
     source, target, share = algorithm.flows(5)

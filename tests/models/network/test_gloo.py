@@ -4,7 +4,14 @@ from math import ceil
 
 import pytest
 from foretrace.models.network import gloo
-from foretrace.models.network.gloo import AROUND, BURST, PAYLOAD, PREAMBLE, Lan, all_reduces
+from foretrace.models.network.gloo import (
+    AROUND,
+    BURST,
+    PAYLOAD,
+    PREAMBLE,
+    Lan,
+    all_reduce_end_times,
+)
 
 RATE, DELAY = 1.25e9, 5e-6
 MIB = 1 << 20
@@ -17,7 +24,7 @@ def lan(n, message=0.0, processors=0):
 def took(n, size, late=0.0, **known):
     """From the last rank's call to the last rank's end."""
     came = [[0.0]] * (n - 1) + [[late]]
-    return max(max(row) for row in all_reduces(lan(n, **known), size, came)) - late
+    return max(max(row) for row in all_reduce_end_times(lan(n, **known), size, came)) - late
 
 
 def wire(size):
@@ -45,7 +52,7 @@ def test_ranks_that_share_a_processor_handle_one_message_at_a_time():
     for processors in (0, 1):
         net = lan(4, message=1e-6, processors=processors)
         for rank in range(4):
-            net.handle(rank, lambda: seen.setdefault(processors, []).append(net.now))  # noqa: B023
+            net.occupy_processor(rank, lambda: seen.setdefault(processors, []).append(net.now))  # noqa: B023
         net.run()
     assert seen[0] == pytest.approx([1e-6] * 4)
     assert seen[1] == pytest.approx([1e-6, 2e-6, 3e-6, 4e-6])
@@ -103,7 +110,7 @@ def test_without_the_word_that_waits_there_is_no_loss(monkeypatch):
 
     def passing(self, to, size, then, *told):
         if size == PREAMBLE:
-            self.at(self.now + self.delay, then, *told)
+            self.schedule(self.now + self.delay, then, *told)
         else:
             send(self, to, size, then, *told)
 
@@ -114,7 +121,7 @@ def test_without_the_word_that_waits_there_is_no_loss(monkeypatch):
 def test_more_messages_than_threads_wait():
     """Two at once share the ports; the third begins when one has ended."""
     one = took(2, MIB)
-    ends = all_reduces(lan(2), MIB, [[0.0, 0.0, 0.0]] * 2)
+    ends = all_reduce_end_times(lan(2), MIB, [[0.0, 0.0, 0.0]] * 2)
     assert gloo.THREADS == 2
     for first, second, third in ends:
         assert 1.5 * one < second < 2.1 * one
@@ -124,12 +131,12 @@ def test_more_messages_than_threads_wait():
 
 def test_calls_far_apart_do_not_touch():
     one = took(4, MIB)
-    ends = all_reduces(lan(4), MIB, [[0.0, 1.0]] * 4)
+    ends = all_reduce_end_times(lan(4), MIB, [[0.0, 1.0]] * 4)
     assert max(row[1] for row in ends) - 1.0 == pytest.approx(one, rel=1e-6)
 
 
 def test_the_same_arrivals_give_the_same_ends():
     came = [[0.0], [7e-6], [31e-6], [2e-6]]
-    first, again = (all_reduces(lan(4, 2e-6, 1), MIB, came) for _ in range(2))
+    first, again = (all_reduce_end_times(lan(4, 2e-6, 1), MIB, came) for _ in range(2))
     assert first == again
     assert min(min(row) for row in first) > 31e-6

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from ....sim.errors import TraceError
-from ..gzipped import opened
-from .messages import VERSION, messages
+from ..gzipped import open_maybe_gzipped
+from .messages import VERSION, message_classes
 
 SPACE = re.compile(r"\s*")
 
 
-def load(path: Path) -> tuple[Any, list[Any]]:
+def load_rank_file(path: Path) -> tuple[Any, list[Any]]:
     """Read the metadata and the nodes of one rank's file.
 
     Raises
@@ -25,11 +25,11 @@ def load(path: Path) -> tuple[Any, list[Any]]:
     TraceError
         Not there, cut short, or no Chakra trace of a version that is known.
     """
-    with _opened(path) as stream:
+    with _open_maybe_gzipped(path) as stream:
         try:
             start = stream.read(1)
             stream.seek(0)
-            parse = _from_json if start == b"{" else _from_stream
+            parse = _read_json_messages if start == b"{" else _read_protobuf_messages
             contents = list(parse(stream, path))
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             raise TraceError(f"{path}: {e}; copy or export the file again") from e
@@ -44,7 +44,7 @@ def load(path: Path) -> tuple[Any, list[Any]]:
     return metadata, nodes
 
 
-def save(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
+def save_rank_file(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
     """Write one rank's file."""
     from google.protobuf.proto import serialize_length_prefixed
 
@@ -53,7 +53,7 @@ def save(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
             serialize_length_prefixed(message, stream)
 
 
-def save_json(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
+def save_rank_json(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
     """Write one rank's file as JSON: one object per message, one message per line."""
     from google.protobuf.json_format import MessageToJson
 
@@ -63,23 +63,23 @@ def save_json(path: Path, metadata: Any, nodes: Iterable[Any]) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_maybe_gzipped(path: Path) -> IO[bytes]:
     try:
-        return opened(path)
+        return open_maybe_gzipped(path)
     except OSError as e:
         raise TraceError(f"{path}: {e.strerror}; correct the path") from e
 
 
-def _from_stream(stream: IO[bytes], path: Path) -> Iterator[Any]:
+def _read_protobuf_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
     """Messages from length-prefixed protobuf."""
     from google.protobuf.message import DecodeError
     from google.protobuf.proto import parse_length_prefixed
 
-    kind, count = messages().GlobalMetadata, 0
+    kind, count = message_classes().GlobalMetadata, 0
     try:
         while (message := parse_length_prefixed(kind, stream)) is not None:
             yield message
-            kind, count = messages().Node, count + 1
+            kind, count = message_classes().Node, count + 1
     except (DecodeError, ValueError) as e:
         raise TraceError(
             f"{path}: message {count} is damaged or ends in the middle; this is no Chakra trace, "
@@ -87,12 +87,12 @@ def _from_stream(stream: IO[bytes], path: Path) -> Iterator[Any]:
         ) from e
 
 
-def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
+def _read_json_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
     """Messages from JSON objects one after the other, as Chakra's own converter writes them."""
     from google.protobuf.json_format import ParseDict, ParseError
 
     text, at, decode = "", 0, json.JSONDecoder().raw_decode
-    kind = messages().GlobalMetadata
+    kind = message_classes().GlobalMetadata
     try:
         text = stream.read().decode()
         while at < len(text):
@@ -100,15 +100,16 @@ def _from_json(stream: IO[bytes], path: Path) -> Iterator[Any]:
             if not isinstance(fields, dict):
                 raise ValueError("a message is an object")
             yield ParseDict(fields, kind())
-            kind, at = messages().Node, SPACE.match(text, at).end()  # type: ignore[union-attr]
+            kind, at = message_classes().Node, SPACE.match(text, at).end()  # type: ignore[union-attr]
     except (ArithmeticError, ValueError, TypeError, ParseError, RecursionError) as e:
         line = text.count("\n", 0, at) + 1
         raise TraceError(
-            f"{path}:{line}: {_reason(e)}; this is no Chakra trace in JSON form, export it again"
+            f"{path}:{line}: {_error_without_position(e)}; this is no Chakra trace in JSON form, "
+            "export it again"
         ) from e
 
 
-def _reason(error: Exception) -> str:
+def _error_without_position(error: Exception) -> str:
     """What an error says, without the position that the caller gives."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.object[error.start]:#04x} is not UTF-8"

@@ -65,12 +65,12 @@ FIELDS: dict[str, dict[str, tuple[int, str]]] = {
 
 
 @cache
-def messages() -> Any:
+def message_classes() -> Any:
     """Protobuf classes ``GlobalMetadata``, ``Node`` and ``AttributeProto``, as attributes.
 
     Examples
     --------
-    >>> node = messages().Node(id=3, name="mm", type=NodeType.COMP)
+    >>> node = message_classes().Node(id=3, name="mm", type=NodeType.COMP)
     >>> node.SerializeToString().hex()
     '080312026d6d1804'
     """
@@ -80,11 +80,11 @@ def messages() -> Any:
     kinds = file.enum_type.add(name="NodeType")
     for kind in NodeType:
         kinds.value.add(name=f"{kind.name}_NODE", number=kind)
-    _attributes(file)
+    _declare_attribute_message(file)
     for message, fields in FIELDS.items():
         descriptor = file.message_type.add(name=message)
         for name, (number, kind_name) in fields.items():
-            _field(descriptor, name, number, kind_name)
+            _declare_field(descriptor, name, number, kind_name)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     names = ("GlobalMetadata", "Node", "AttributeProto")
@@ -94,20 +94,20 @@ def messages() -> Any:
     )
 
 
-def _attributes(file: Any) -> None:
+def _declare_attribute_message(file: Any) -> None:
     """Declare ``AttributeProto``: a name and one value of fifteen types, or a list of them."""
     proto = file.message_type.add(name="AttributeProto")
-    _field(proto, "name", 1, "string")
-    _field(proto, "doc_string", 2, "string")
+    _declare_field(proto, "name", 1, "string")
+    _declare_field(proto, "doc_string", 2, "string")
     proto.oneof_decl.add(name="value")
     for i, scalar in enumerate(SCALARS):
         values = file.message_type.add(name=f"{scalar.capitalize()}List")
-        _field(values, "values", 1, f"{scalar}*")
-        _field(proto, f"{scalar}_val", 3 + 2 * i, scalar).oneof_index = 0
-        _field(proto, f"{scalar}_list", 4 + 2 * i, values.name).oneof_index = 0
+        _declare_field(values, "values", 1, f"{scalar}*")
+        _declare_field(proto, f"{scalar}_val", 3 + 2 * i, scalar).oneof_index = 0
+        _declare_field(proto, f"{scalar}_list", 4 + 2 * i, values.name).oneof_index = 0
 
 
-def _field(message: Any, name: str, number: int, kind: str) -> Any:
+def _declare_field(message: Any, name: str, number: int, kind: str) -> Any:
     """Declare one field; a star after the kind makes it repeated."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
@@ -126,13 +126,15 @@ Value = float | int | str | bool
 _FIELD_OF = {bool: "bool_val", int: "int64_val", float: "double_val", str: "string_val"}
 
 
-def attribute(name: str, value: Value) -> Message:
+def make_attribute(name: str, value: Value) -> Message:
     """Make an attribute; integers become int64, which ASTRA-sim wants for sizes."""
-    message: Message = messages().AttributeProto(name=name, **{_FIELD_OF[type(value)]: value})
+    message: Message = message_classes().AttributeProto(
+        name=name, **{_FIELD_OF[type(value)]: value}
+    )
     return message
 
 
-def attributes(message: Any) -> dict[str, Any]:
+def attribute_values(message: Any) -> dict[str, Any]:
     """Values of a message's attributes by name.
 
     Raises

@@ -15,7 +15,7 @@ import msgspec
 from ....sim.errors import TraceError
 from ....sim.ops import Kind
 from . import attribute_names as names
-from .messages import VERSION, NodeType, attributes
+from .messages import VERSION, NodeType, attribute_values
 
 RANK = re.compile(r"(.*)\.(\d+)\.((?:et|json)(?:\.gz)?)")
 HAVE_A_TYPE = {
@@ -51,14 +51,14 @@ class ChakraNode:
         """Make an error that names the file and the node."""
         return TraceError(f"{self.file}: node {self.id} ({self.name or 'unnamed'}) {what}")
 
-    def required(self, name: str) -> Any:
+    def required_attribute(self, name: str) -> Any:
         """Value of an attribute that must be there."""
         if name not in self.attributes:
             raise self.error(f"has no attribute '{name}'; export the trace again")
         return self.attributes[name]
 
 
-class OurAttributes(msgspec.Struct):
+class ForetraceAttributes(msgspec.Struct):
     """What foretrace writes of a graph that Chakra has no field for."""
 
     name: str
@@ -67,7 +67,7 @@ class OurAttributes(msgspec.Struct):
     groups: dict[str, list[int]]
 
 
-def our_attributes(metadata: Any, file: Path) -> OurAttributes | None:
+def read_foretrace_attributes(metadata: Any, file: Path) -> ForetraceAttributes | None:
     """The attributes of the graph that foretrace wrote; None in a file of another writer.
 
     Raises
@@ -76,8 +76,8 @@ def our_attributes(metadata: Any, file: Path) -> OurAttributes | None:
         They are damaged.
     """
     try:
-        text = attributes(metadata).get(names.GRAPH)
-        return None if text is None else msgspec.json.decode(text, type=OurAttributes)
+        text = attribute_values(metadata).get(names.GRAPH)
+        return None if text is None else msgspec.json.decode(text, type=ForetraceAttributes)
     except (TraceError, msgspec.DecodeError, TypeError, RecursionError) as e:
         raise TraceError(f"{file}: metadata: {e}; export the trace again") from e
 
@@ -95,16 +95,16 @@ def rank_files(paths: str | Path | Iterable[str | Path]) -> dict[int, Path]:
     missing = list(islice((r for r in range(max(files)) if r not in files), 5))
     if missing:
         raise TraceError(
-            f"{prefix(files[max(files)])}: no file of ranks {missing}; a Chakra trace "
+            f"{file_prefix(files[max(files)])}: no file of ranks {missing}; a Chakra trace "
             "wants one of every rank"
         )
     return dict(sorted(files.items()))
 
 
-def prefix(path: Path) -> str:
+def file_prefix(path: Path) -> str:
     """PREFIX of a file's name ``PREFIX.RANK.et``.
 
-    >>> prefix(Path("runs/step.3.et.gz"))
+    >>> file_prefix(Path("runs/step.3.et.gz"))
     'step'
     """
     name = RANK.fullmatch(path.name)
@@ -129,11 +129,11 @@ def parse_node(path: Path, rank: int, node: Any) -> ChakraNode:
             f"of schema {VERSION}"
         )
     try:
-        parsed.attributes = attributes(node)
+        parsed.attributes = attribute_values(node)
     except TraceError as e:
         raise parsed.error(str(e)) from None
     for name, value in parsed.attributes.items():
-        if what := names.value_error(name, value):
+        if what := names.describe_wrong_value(name, value):
             raise parsed.error(f"{what}; export the trace again")
     _refuse_other_kind(parsed)
     return parsed

@@ -14,15 +14,15 @@ from ....sim.graph import Builder, Graph, Label, Member
 from ....sim.ops import Kind
 from ...infer.cycle import refuse_cycles
 from . import attribute_names as names
-from .files import load
+from .files import load_rank_file
 from .messages import COLLECTIVES, NodeType
 from .nodes import (
     ChakraNode,
-    OurAttributes,
-    our_attributes,
+    ForetraceAttributes,
+    file_prefix,
     parse_node,
-    prefix,
     rank_files,
+    read_foretrace_attributes,
     refuse_same_id,
 )
 
@@ -33,7 +33,7 @@ COPIES = {NodeType.MEM_LOAD: "copy:h2d", NodeType.MEM_STORE: "copy:d2h"}
 
 
 @dataclass
-class _Op:
+class _OpNodes:
     """Nodes that become one op: a single node, or those of all members of a collective."""
 
     nodes: list[ChakraNode] = field(default_factory=list)
@@ -68,19 +68,21 @@ def read(paths: str | Path | Iterable[str | Path]) -> Graph:
     [0.001, 0.002]
     """
     files = rank_files(paths)
-    loaded = [(rank, path, *load(path)) for rank, path in files.items()]
+    loaded = [(rank, path, *load_rank_file(path)) for rank, path in files.items()]
     nodes = [
         parse_node(path, rank, node) for rank, path, _, messages in loaded for node in messages
     ]
     refuse_same_id(nodes)
     _, first, metadata, _ = loaded[0]
-    return _Reader(nodes, our_attributes(metadata, first), name=prefix(first)).graph()
+    return _Reader(
+        nodes, read_foretrace_attributes(metadata, first), name=file_prefix(first)
+    ).graph()
 
 
 class _Reader:
     """Groups the nodes of all ranks into ops, and adds these to a graph builder."""
 
-    def __init__(self, nodes: list[ChakraNode], ours: OurAttributes | None, name: str):
+    def __init__(self, nodes: list[ChakraNode], ours: ForetraceAttributes | None, name: str):
         self.ours, self.place = ours, name
         self.build = Builder(ours.name if ours else name)
         implied = [node for node in nodes if node.attributes.get(names.IMPLIED)]
@@ -96,7 +98,7 @@ class _Reader:
     def graph(self) -> Graph:
         for op in self.ops:
             self._add(op)
-        streams = self.ours.streams if self.ours else self._streams()
+        streams = self.ours.streams if self.ours else self._stream_kinds()
         for rank, stream, kind in streams:
             self.build.describe(rank, stream, kind)
         graph = self.build.graph(**(self.ours.facts if self.ours else {}))
@@ -105,11 +107,11 @@ class _Reader:
         refuse_cycles(self.place, block.ops, waits.owner, block.op_of_place[waits.values])
         return graph
 
-    def _ops(self, nodes: list[ChakraNode]) -> list[_Op]:
+    def _ops(self, nodes: list[ChakraNode]) -> list[_OpNodes]:
         """Ops in the order of rows: by id in files of foretrace, else rank by rank."""
         if self.ours:
             nodes = sorted(nodes, key=lambda n: n.id)
-        ops: dict[tuple[object, ...], _Op] = {}
+        ops: dict[tuple[object, ...], _OpNodes] = {}
         count: dict[tuple[int, str], int] = defaultdict(int)
         for node in nodes:
             key: tuple[object, ...] = (node.rank, node.id)
@@ -117,11 +119,11 @@ class _Reader:
                 group = str(node.attributes.get(names.GROUP, ""))
                 key = ("group", group, count[node.rank, group])
                 count[node.rank, group] += 1
-            ops.setdefault(key, _Op()).nodes.append(node)
-        self._refuse_uneven(count)
+            ops.setdefault(key, _OpNodes()).nodes.append(node)
+        self._refuse_uneven_collectives(count)
         return list(ops.values())
 
-    def _refuse_uneven(self, count: Mapping[tuple[int, str], int]) -> None:
+    def _refuse_uneven_collectives(self, count: Mapping[tuple[int, str], int]) -> None:
         """Refuse groups whose ranks have other numbers of collectives."""
         counts: dict[str, dict[int, int]] = defaultdict(dict)
         for (rank, group), collectives in count.items():
@@ -140,13 +142,19 @@ class _Reader:
         for node in nodes:
             if node.type == NodeType.COMM_SEND:
                 sends[
-                    node.rank, node.required(names.TARGET), node.attributes.get(names.TAG, 0)
+                    node.rank,
+                    node.required_attribute(names.TARGET),
+                    node.attributes.get(names.TAG, 0),
                 ].append(node)
         self.sender: dict[tuple[int, int], ChakraNode] = {}
         for node in nodes:
             if node.type != NodeType.COMM_RECV:
                 continue
-            ends = (node.required(names.SOURCE), node.rank, node.attributes.get(names.TAG, 0))
+            ends = (
+                node.required_attribute(names.SOURCE),
+                node.rank,
+                node.attributes.get(names.TAG, 0),
+            )
             if not sends[ends]:
                 raise node.error(
                     f"receives from rank {ends[0]} with tag {ends[2]}, which sends no such "
@@ -166,7 +174,7 @@ class _Reader:
         sent = self.sender.get((node.rank, node.id))
         return (*rows, sent.row) if sent else tuple(rows)
 
-    def _add(self, op: _Op) -> None:
+    def _add(self, op: _OpNodes) -> None:
         first = op.nodes[0]
         kind = self._kind(first)
         label = Label(
@@ -181,9 +189,9 @@ class _Reader:
         if kind == Kind.COLLECTIVE:
             self._add_collective(op, columns)
         else:
-            self._add_one(first, kind, columns)
+            self._add_single_node(first, kind, columns)
 
-    def _add_one(self, node: ChakraNode, kind: Kind, columns: dict[str, Any]) -> None:
+    def _add_single_node(self, node: ChakraNode, kind: Kind, columns: dict[str, Any]) -> None:
         size = node.attributes.get(names.TENSOR, node.attributes.get(names.COMM_SIZE, math.nan))
         peer = {Kind.SEND: names.TARGET, Kind.RECV: names.SOURCE}.get(kind)
         self.build.op(
@@ -196,13 +204,13 @@ class _Reader:
             signature=node.attributes.get(
                 names.SIGNATURE, "" if self.ours else self._signature(node)
             ),
-            peer=node.attributes.get(names.PEER, node.required(peer) if peer else -1),
+            peer=node.attributes.get(names.PEER, node.required_attribute(peer) if peer else -1),
             **columns,
         )
 
-    def _add_collective(self, op: _Op, columns: dict[str, Any]) -> None:
+    def _add_collective(self, op: _OpNodes, columns: dict[str, Any]) -> None:
         if self.ours:  # a group has an order: the first member is the root
-            group = op.nodes[0].required(names.GROUP)
+            group = op.nodes[0].required_attribute(names.GROUP)
             order = self.ours.groups.get(group, [])
             if sorted(order) != sorted(node.rank for node in op.nodes):
                 raise op.nodes[0].error(
@@ -211,14 +219,14 @@ class _Reader:
                 )
             op.nodes.sort(key=lambda node: order.index(node.rank))
         first = op.nodes[0]
-        name = COLLECTIVES.get(first.required(names.COMM_TYPE))
+        name = COLLECTIVES.get(first.required_attribute(names.COMM_TYPE))
         if name is None:
             comm_type = first.attributes[names.COMM_TYPE]
             raise first.error(
                 f"has comm_type {comm_type}, which is unknown; export the trace again"
             )
         for node in op.nodes:
-            if node.required(names.COMM_TYPE) != first.attributes[names.COMM_TYPE]:
+            if node.required_attribute(names.COMM_TYPE) != first.attributes[names.COMM_TYPE]:
                 raise node.error(
                     f"is no {name}, as it is on rank {first.rank}; export all ranks of one run"
                 )
@@ -267,7 +275,7 @@ class _Reader:
             return f"{kind}:message uint8[{node.attributes.get(names.COMM_SIZE, 0)}]"
         return f"compute:{node.name}" if node.type == NodeType.COMP and node.name else ""
 
-    def _streams(self) -> list[tuple[int, int, str]]:
+    def _stream_kinds(self) -> list[tuple[int, int, str]]:
         """(rank, stream, kind) of every stream that a node is on."""
         used = {(n.rank, self._stream(n, self._kind(n))) for n in self.node.values()}
         return [

@@ -21,8 +21,8 @@ from ....sim.graph import Graph, Label
 from ....sim.ops import Kind
 from ....sim.signature import parse_signature
 from . import attribute_names as names
-from .files import save, save_json
-from .messages import COLLECTIVES, VERSION, NodeType, Value, attribute, messages
+from .files import save_rank_file, save_rank_json
+from .messages import COLLECTIVES, VERSION, NodeType, Value, make_attribute, message_classes
 
 TYPE = {
     Kind.SEND: NodeType.COMM_SEND,
@@ -71,7 +71,7 @@ def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     writer = _Writer(graph)
-    keep = {"et": save, "json": save_json}[form]
+    keep = {"et": save_rank_file, "json": save_rank_json}[form]
     paths = [folder / f"{prefix}.{rank}.{form}" for rank in range(graph.ranks)]
     nodes = writer.nodes()
     for rank, path in enumerate(paths):
@@ -103,8 +103,8 @@ class _Writer:
             "facts": dict(self.graph.facts),
             "groups": {str(number): ranks for ranks, number in self.groups.items()},
         }
-        metadata = messages().GlobalMetadata(version=VERSION)
-        metadata.attr.append(attribute(names.GRAPH, json.dumps(graph)))
+        metadata = message_classes().GlobalMetadata(version=VERSION)
+        metadata.attr.append(make_attribute(names.GRAPH, json.dumps(graph)))
         return metadata
 
     def nodes(self) -> list[list[Any]]:
@@ -112,7 +112,7 @@ class _Writer:
         self._number_messages()
         by_rank: list[list[Any]] = [[] for _ in range(self.graph.ranks)]
         for place, rank in enumerate(self.rank.tolist()):
-            by_rank[rank].append(self._node(place, rank))
+            by_rank[rank].append(self._make_node(place, rank))
         for row, node in self.implied.items():
             by_rank[int(self.block.peer[row])].append(node)
         return [sorted(nodes, key=lambda node: int(node.id)) for nodes in by_rank]
@@ -125,17 +125,17 @@ class _Writer:
             self.tags[row] = count[ends]
             count[ends] += 1
 
-    def _node(self, place: int, rank: int) -> Any:
+    def _make_node(self, place: int, rank: int) -> Any:
         row = int(self.block.op_of_place[place])
         kind, label = Kind(self.ops.kind[row]), self._label(row)
-        node = messages().Node(id=row, name=label.name, type=TYPE.get(kind, NodeType.COMP))
+        node = message_classes().Node(id=row, name=label.name, type=TYPE.get(kind, NodeType.COMP))
         node.data_deps.extend(self._awaited_ids(place, row, rank))
-        node.duration_micros = self._micros(row, rank)
+        node.duration_micros = self._rounded_micros(row, rank)
         attributes = {
             **self._standard_attributes(row, kind),
             **self._own_attributes(row, place, kind, label),
         }
-        node.attr.extend(attribute(k, v) for k, v in attributes.items())
+        node.attr.extend(make_attribute(k, v) for k, v in attributes.items())
         return node
 
     def _label(self, row: int) -> Label:
@@ -145,11 +145,11 @@ class _Writer:
     def _awaited_ids(self, place: int, row: int, rank: int) -> Iterator[int]:
         """Ids of the nodes of its rank that a place waits for."""
         for op in self.before[place].tolist():
-            if rank in self._ranks(op):
+            if rank in self._ranks_of_op(op):
                 yield op
             elif self.ops.kind[op] == Kind.SEND and int(self.block.peer[op]) == rank:
                 if self.ops.kind[row] != Kind.RECV:
-                    yield self._implied_receive(op)
+                    yield self._id_of_implied_receive(op)
             else:
                 raise TraceError(
                     f"op {row} of rank {rank} waits for op {op} of rank {int(self.rank[op])}, and "
@@ -157,21 +157,21 @@ class _Writer:
                     "carry it"
                 )
 
-    def _ranks(self, op: int) -> list[int]:
+    def _ranks_of_op(self, op: int) -> list[int]:
         if self.ops.kind[op] != Kind.COLLECTIVE:
             return [int(self.rank[op])]
         return [int(rank) for rank in self.block.members[op]]
 
-    def _implied_receive(self, send: int) -> int:
+    def _id_of_implied_receive(self, send: int) -> int:
         """Id of the receive that stands for a message where the graph has none."""
         if send not in self.implied:
-            node = messages().Node(id=len(self.ops) + send, type=NodeType.COMM_RECV)
-            attributes = {**self._message(send), names.IMPLIED: True}
-            node.attr.extend(attribute(k, v) for k, v in attributes.items())
+            node = message_classes().Node(id=len(self.ops) + send, type=NodeType.COMM_RECV)
+            attributes = {**self._message_attributes(send), names.IMPLIED: True}
+            node.attr.extend(make_attribute(k, v) for k, v in attributes.items())
             self.implied[send] = node
         return len(self.ops) + send
 
-    def _micros(self, row: int, rank: int) -> int:
+    def _rounded_micros(self, row: int, rank: int) -> int:
         """Duration in whole µs; what rounding leaves is carried to the stream's next op."""
         exact = float(self.ops.duration[row])
         if math.isnan(exact):
@@ -184,21 +184,21 @@ class _Writer:
     def _standard_attributes(self, row: int, kind: Kind) -> dict[str, Value]:
         """Attributes that other readers understand."""
         if kind == Kind.COLLECTIVE:
-            return self._collective(row)
+            return self._collective_attributes(row)
         if kind == Kind.SEND:
-            return self._message(row)
+            return self._message_attributes(row)
         if kind == Kind.RECV:
-            return self._message(self._sender(row))
+            return self._message_attributes(self._awaited_send_row(row))
         attributes: dict[str, Value] = {names.CPU: kind in ON_CPU}
         for name, value in ((names.FLOP, self.ops.flop[row]), (names.TENSOR, self.ops.bytes[row])):
             if not math.isnan(value):
                 attributes[name] = round(float(value))
         return attributes
 
-    def _sender(self, row: int) -> int:
+    def _awaited_send_row(self, row: int) -> int:
         """Row of the one send of another rank that a receive waits for."""
         rank = int(self.rank[row])
-        sends = [op for op in self.before[row].tolist() if rank not in self._ranks(op)]
+        sends = [op for op in self.before[row].tolist() if rank not in self._ranks_of_op(op)]
         if len(sends) != 1:
             raise TraceError(
                 f"op {row} of rank {rank} receives {len(sends)} messages from other ranks; Chakra "
@@ -206,16 +206,16 @@ class _Writer:
             )
         return int(sends[0])
 
-    def _message(self, send: int) -> dict[str, Value]:
+    def _message_attributes(self, send: int) -> dict[str, Value]:
         return {
             names.CPU: False,
             names.SOURCE: int(self.rank[send]),
             names.TARGET: int(self.block.peer[send]),
             names.TAG: self.tags[send],
-            names.COMM_SIZE: self._bytes(send),
+            names.COMM_SIZE: self._op_bytes(send),
         }
 
-    def _collective(self, row: int) -> dict[str, Value]:
+    def _collective_attributes(self, row: int) -> dict[str, Value]:
         name = parse_signature(self.ops.signature_text(row) or "collective:unknown").name
         if name not in COMM_TYPE:
             raise TraceError(
@@ -223,7 +223,7 @@ class _Writer:
                 "in its signature"
             )
         members = tuple(self.block.members[row].tolist())
-        size = self._bytes(row)
+        size = self._op_bytes(row)
         return {
             names.CPU: False,
             names.COMM_TYPE: COMM_TYPE[name],
@@ -233,7 +233,7 @@ class _Writer:
             names.GROUP: str(self.groups.setdefault(members, len(self.groups) + 1)),
         }
 
-    def _bytes(self, row: int) -> int:
+    def _op_bytes(self, row: int) -> int:
         size = float(self.ops.bytes[row])
         return 0 if math.isnan(size) else round(size)
 
