@@ -99,7 +99,10 @@ class Driver:
         return {}
 
     def open(self, spec: Spec) -> None:
-        """Acquire the device with settings ``spec``; unknown keys are refused (``checked``)."""
+        """Check settings ``spec`` and acquire the device, or only choose it if each op opens it.
+
+        Unknown keys are refused (``checked``).
+        """
         checked(spec, {})
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:

@@ -225,7 +225,7 @@ def _free_port() -> int:
 
 
 def _wait_until_listening(port: int, server: subprocess.Popen[str], name: str) -> None:
-    """Wait until the server listens, by reading ``/proc/net/tcp``."""
+    """Wait until the server listens (``/proc/net/tcp``); DriverFault if it ends or takes long."""
     mark, until = f":{port:04X} ", time.monotonic() + WAIT
     while time.monotonic() < until and server.poll() is None:
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):

@@ -28,7 +28,7 @@ def write_sweep(
 
 
 def page(summary: Summary, run: Mapping[str, str], sections: Sequence[str] = ()) -> str:
-    """HTML of the report; all points, and what failed, are always in it."""
+    """HTML of the report; the sections of points and of failures are in it, asked for or not."""
     wanted = of_page("sweep", [*sections, *(s for s in ALWAYS if sections and s not in sections)])
     return html(
         shown("sweep", SweepShown(summary, run), wanted),

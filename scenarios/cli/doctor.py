@@ -66,7 +66,7 @@ def facts(out: Path, workers: str | None = None) -> dict[str, Any]:
     extras = (_check_extra(name, packages) for name, packages in needed.items() if name)
     checks = [
         *(_check_core(needed[""]), _check_engine(), *extras, _check_devices()),
-        *(_check_cache(out), _check_disk(out), *_check_plugins()),
+        *(_report_cache_sizes(out), _check_disk(out), *_check_plugins()),
     ]
     if workers is not None:
         checks.append(_check_workers(workers))
@@ -145,7 +145,8 @@ def _check_devices() -> dict[str, str]:
     )
 
 
-def _check_cache(out: Path) -> dict[str, str]:
+def _report_cache_sizes(out: Path) -> dict[str, str]:
+    """Bytes of what sweeps keep to resume, of saved runs and of compiled kernels; always ok."""
     from ..studies.saved_runs import caches, saved, size
 
     points = sum(map(size, caches(out)))

@@ -46,7 +46,7 @@ def shares(activity: dict[str, dict[str, float]]) -> str:
 
 
 def shares_of(seconds: dict[str, float], most: int = 5) -> str:
-    """The largest shares of the sum as text, such as "gpu 80 %, nic 20 %"."""
+    """The largest shares of the sum, from 0.5 %, as text, such as "gpu 80 %, nic 20 %"."""
     whole = sum(seconds.values()) or 1.0
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
     return ", ".join(

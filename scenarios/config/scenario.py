@@ -13,7 +13,7 @@ from ...sim.errors import ScenarioError
 from ...sim.sampling import MAIN
 from .problems import Problem, Spot, nearest
 from .reading.files import bare, contents
-from .reading.tree import Plain, Source, from_value, merge, to_dict
+from .reading.tree import NumberSource, Plain, from_value, merge, to_dict
 
 if TYPE_CHECKING:
     from .binding import Binding
@@ -47,7 +47,7 @@ class Origin:
     text: str
     layer: str
     where: str = ""
-    source: Source | None = None
+    source: NumberSource | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.hil_settings import section
 from ..config.scenario import BASE, Scenario
-from .start_variation import jitter
+from .start_variation import check_jitter_interval
 
 if TYPE_CHECKING:
     from ..config.sections.jobs import JobSection
@@ -42,7 +42,7 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
         "inputs": kinds,
         "values": listed,
         "calibration": calibration(scenario),
-        "jitter": jitter(scenario),
+        "jitter": check_jitter_interval(scenario),
         "base": BASE,
     }
 

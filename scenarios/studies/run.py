@@ -130,7 +130,7 @@ def study(
         where["calibration"] = REPLAY
     if under_way.results and not varies(under_way.results):
         where["jitter"] = {"state": "unknown"}
-    left = under_way.left(scenario, where)
+    left = under_way.unfinished_variants(scenario, where)
     answer = answer_of(scenario)
     summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
     return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
@@ -155,11 +155,11 @@ class _UnderWay:
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 
-    def left(self, scenario: Scenario, where: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of variants that were not finished in time."""
+    def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of variants that were not finished in time, and ``--defend`` where that was not."""
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
         asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
-        return (*names, *(("--defend",) if asked and "break_even" not in where else ()))
+        return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
 
 
 def varies(results: Sequence[VariantResults]) -> bool:

@@ -12,8 +12,8 @@ from .summary import FEWEST
 UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below is not believed
 
 
-def jitter(scenario: Scenario) -> dict[str, Any]:
-    """Check of the jitter's interval, as plain data.
+def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
+    """Whether intervals of the jitter hold for starts that they were not made of, as plain data.
 
     ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
     intervals made of the other starts hold about as much of each as they say; else ``unchecked``,

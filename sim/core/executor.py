@@ -14,7 +14,7 @@ from .capacity import grant_amounts
 from .jit import Int, lean
 from .linked_lists import append, sort
 from .op_end import end
-from .op_start import answered, end_soon, start_in_order, work
+from .op_start import answered, end_soon, start_granted_in_row_order, work
 from .radix_heap import soonest, take
 from .slots import arrive, come, grant_slots
 from .state_layout import (
@@ -162,4 +162,4 @@ def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -
     arrive(rows, times, world, s)
     grant_slots(rows, times, world, s)
     if world[GRANTED] != NONE:
-        start_in_order(rows, times, world, s)
+        start_granted_in_row_order(rows, times, world, s)

@@ -79,8 +79,8 @@ def start(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 
 @lean
-def start_in_order(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Start ops that have all their slots in row order; backends are asked before they go on."""
+def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State) -> None:
+    """Start the ops that now have all their slots; backends are asked before they go on."""
     c = sort(rows, world, world[GRANTED])
     world[GRANTED] = NONE
     while c != NONE:

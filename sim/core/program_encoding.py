@@ -112,7 +112,7 @@ def kind(words: Array, w: Int) -> Int:
 
 @lean
 def family(words: Array, w: Int) -> Int:
-    """Number of the family of groups or peers of the op at a word."""
+    """Number of the family of groups or peers of the op at a word; 0 for a local op."""
     return (np.int64(words[w]) >> FAMILY) & 63
 
 

@@ -12,7 +12,7 @@ import pytest
 from foretrace.models.compute.jitter import BAR, coverage, spread, typical
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.start_variation import jitter
+from foretrace.scenarios.studies.start_variation import check_jitter_interval
 from foretrace.scenarios.studies.variants import point
 from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.sim.analysis.metrics import measure
@@ -81,10 +81,11 @@ def test_without_what_starts_differ_by_the_intervals_hold_too_little(name):
 
 
 def test_the_report_says_how_its_jitter_was_checked():
-    told = jitter(load("first"))
+    told = check_jitter_interval(load("first"))
     assert (told["state"], told["starts"], told["steps"]) == ("held", 19, 570)
-    assert jitter(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
-    assert jitter(load("first", set=["workload.starts=null"]))["state"] == "unchecked"
+    few, alone = (load("first", set=[s]) for s in ("run.replicas=9", "workload.starts=null"))
+    assert check_jitter_interval(few)["state"] == "not drawn"
+    assert check_jitter_interval(alone)["state"] == "unchecked"
 
 
 def test_a_slower_part_varies_as_the_others_do():

@@ -45,7 +45,7 @@ def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkey
     starts = StepTimes(tuple(np.array([t, 1.02 * t]) for t in (0.21, 0.2, 0.22, 0.6)))
     monkeypatch.setattr(start_variation, "open_starts", lambda name: starts)
     text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 10}\n"
-    found = start_variation.jitter(loads(text))
+    found = start_variation.check_jitter_interval(loads(text))
     assert found["state"] == "unresolved"
     assert found["low"] < 0.5 * found["fastest"] == 0.1
     assert jitter(found).startswith("unresolved: of 4 process starts it would begin at ")
@@ -57,4 +57,4 @@ def test_one_that_begins_near_it_is(monkeypatch):
     starts = StepTimes(tuple(itertools.islice(steps, 4)))
     monkeypatch.setattr(start_variation, "open_starts", lambda name: starts)
     text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 10}\n"
-    assert "low" not in start_variation.jitter(loads(text))
+    assert "low" not in start_variation.check_jitter_interval(loads(text))

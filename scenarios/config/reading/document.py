@@ -12,7 +12,7 @@ from pathlib import Path as File
 from typing import Any
 
 from ..problems import InvalidScenarioError, Problem, Spot, nearest
-from .tree import KINDS, SHARE, Path, Source, TreeNode, Value, dotted
+from .tree import KINDS, SHARE, NumberSource, Path, TreeNode, Value, dotted
 
 LARGEST = 1_000_000  # bytes of a file
 MOST_NODES = 20_000  # after aliases are followed
@@ -217,7 +217,7 @@ class _Reader:
         source = self._read_source(node["source"])
         return replace(value, key=node.key, source=source)
 
-    def _read_source(self, node: TreeNode) -> Source | None:
+    def _read_source(self, node: TreeNode) -> NumberSource | None:
         known = ("kind", "where", "date", "error", "note")
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")
@@ -230,7 +230,7 @@ class _Reader:
         else:
             told = {k: n.text for k, n in node.mapping.items() if n.value is not None}
             if "error" not in told or SHARE.fullmatch(told["error"]):
-                return Source(**told)
+                return NumberSource(**told)
             message = f"'{told['error']}' is no error; write a share like '4 %', words under 'note'"
             self.problems.append(Problem("source", message, node["error"].spot))
         return None

@@ -21,8 +21,8 @@ KINDS = ("measured", "fitted", "datasheet", "assumed")
 
 
 @dataclass(frozen=True)
-class Source:
-    """The source of a number.
+class NumberSource:
+    """Who or what says a number: a measurement, a fit, a datasheet, or nobody.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Source:
     def share(self) -> float | None:
         """The error as a number; None where nobody measured it.
 
-        >>> Source("fitted", error="4 %").share
+        >>> NumberSource("fitted", error="4 %").share
         0.04
         """
         told = SHARE.fullmatch(self.error)
@@ -73,7 +73,7 @@ class TreeNode:
     key: Spot | None = None
     text: str = ""
     layer: str = "scenario"
-    source: Source | None = None
+    source: NumberSource | None = None
 
     @property
     def mapping(self) -> Mapping[str, TreeNode]:

@@ -117,12 +117,12 @@ def scores(ops: ScoredOps, seed: int = 0, draws: int = DRAWS) -> dict[str, Score
     found = {}
     for name, statistic in STATISTICS.items():
         values = [statistic(e, ops.calls) for e in errors]
-        found[name] = Score(statistic(ops.error, ops.calls), bounds(values))
+        found[name] = Score(statistic(ops.error, ops.calls), central_quantiles(values))
     return found
 
 
-def bounds(values: Sequence[float]) -> tuple[float, float] | None:
-    """Bounds that hold 90 % of values; None for none."""
+def central_quantiles(values: Sequence[float]) -> tuple[float, float] | None:
+    """Quantiles of 5 and 95 %, between which 90 % of the values lie; None for no values."""
     if not len(values):
         return None
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

@@ -14,7 +14,7 @@ from ..variant import Variant
 from .coupled_study import driven, with_devices
 from .error_shares import shares
 from .replay import Replayed, of_starts
-from .score import bounds
+from .score import central_quantiles
 
 REDRAWS = 20  # runs with redrawn starts, for the interval of the whole
 
@@ -36,8 +36,8 @@ def whole(point: Variant, replays: Sequence[Replayed], hil: Hil) -> dict[str, An
         "predicted": predicted,
         "measured": measured,
         "error": predicted / measured - 1,
-        "interval": bounds([abs(predicted / t - 1) for t in redrawn]),
-        "signed": bounds([predicted / t - 1 for t in redrawn]),
+        "interval": central_quantiles([abs(predicted / t - 1) for t in redrawn]),
+        "signed": central_quantiles([predicted / t - 1 for t in redrawn]),
         "spread": max(halves) / min(halves) - 1 if halves else float("nan"),
         "shares": [asdict(s) for s in parts],
         "interaction": left,

@@ -21,7 +21,7 @@ from ....sim.units import quantity
 from ...config.catalog import installed
 from ...config.part_specs import entry_model
 from ...config.problems import nearest
-from ...config.reading.tree import Source, TreeNode
+from ...config.reading.tree import NumberSource, TreeNode
 from ...config.settings import unit_of
 from ..accuracy.score import Score, verdict
 from .families import Family, OpCorrections
@@ -178,7 +178,7 @@ def entry(
         )
         error = f"{digits(100 * found.held.median)} %" if found.held else ""
         note = error_text(found, holdout, bar_of(kind, bar))
-        source = Source("fitted", where, date, error, note)
+        source = NumberSource("fitted", where, date, error, note)
         lines.append(_entry_line(key, _parameter_text(key, p.value), source))
     return "\n".join(lines) + "\n"
 
@@ -190,11 +190,11 @@ def _kept_text(key: str, before: Before, tried: bool, data: MeasuredRows) -> str
     text = str(node.value) if node else _parameter_text(key, before.values[key])
     why = f"kept: {data.where} cannot tell it; " if tried else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
-    told = replace(source, where=where) if source else Source("assumed", where)
+    told = replace(source, where=where) if source else NumberSource("assumed", where)
     return _entry_line(key, text, told)
 
 
-def _entry_line(key: str, value: str, source: Source) -> str:
+def _entry_line(key: str, value: str, source: NumberSource) -> str:
     told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
     return f"    {key}: {{value: {value}, source: {{{told}}}}}"
 
