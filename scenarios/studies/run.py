@@ -56,28 +56,30 @@ class Study:
 
     def __repr__(self) -> str:
         """The answer as text, as a session shows it."""
-        from ...reports.run.answer import sentences
+        from ...reports.run.answer import answer_sentences
 
-        return "\n".join(sentences(self.summary.to_dict()))
+        return "\n".join(answer_sentences(self.summary.to_dict()))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
-        from ...reports.headline import column
-        from ...reports.numbers import change, format_quantity
-        from ...reports.run.answer import sentences
+        from ...reports.headline import metric_header
+        from ...reports.numbers import format_change, format_quantity
+        from ...reports.run.answer import answer_sentences
         from ...sim.analysis.notebook import table
 
         plain = self.summary.to_dict()
         asked = plain["answer"]
         rows = [
             (name, format_quantity(p["metrics"][asked["metric"]]["value"], asked["unit"]),
-             "" if name == BASE else change(p["change"]["value"]))
+             "" if name == BASE else format_change(p["change"]["value"]))
             for name, p in plain["points"].items()
         ]  # fmt: skip
-        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
-        return paragraphs + table(self.scenario.name, rows, ("variant", column(asked), "change"))
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(plain))
+        return paragraphs + table(
+            self.scenario.name, rows, ("variant", metric_header(asked), "change")
+        )
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:

@@ -69,10 +69,11 @@ class SwapSection(Section):
     @model_validator(mode="after")
     def _has_driver(self) -> SwapSection:
         """A name that nobody has is refused; one that only a far agent may have is not."""
-        from ....hil.agent.declared_drivers import knows, names
+        from ....hil.agent.declared_drivers import agent_driver_names, agent_has_driver
 
-        if knows(self.driver, self.agent) is False:
-            message = f"no driver named '{self.driver}'{nearest(self.driver, names(self.agent))}"
+        if agent_has_driver(self.driver, self.agent) is False:
+            near = nearest(self.driver, agent_driver_names(self.agent))
+            message = f"no driver named '{self.driver}'{near}"
             raise refusal("value", message, "driver", self.driver)
         return self
 

@@ -15,7 +15,7 @@ from ....models.calibration.identifiability import Fitted
 from ....models.calibration.parameter_search import Errors
 from ....models.compute.caches import Caches
 from ....models.compute.families import FORM
-from ....reports.numbers import digits
+from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
 from ....sim.units import quantity
 from ...config.catalog import installed
@@ -122,10 +122,10 @@ def verdict_text(judged: Judged, bar: float) -> str:
     'of a single group, bar 15 %: unresolved'
     """
     outcome, bar = verdict(Score(judged.median, judged.interval), bar, judged.spread)
-    within = [digits(100 * b) for b in judged.interval or ()]
+    within = [three_digits(100 * b) for b in judged.interval or ()]
     sure = f"90 % within {within[0]} % to {within[1]} %, " if within else "of a single group, "
-    spread = f" (A/A {digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
-    return f"{sure}bar {digits(100 * bar)} %{spread}: {outcome}"
+    spread = f" (A/A {three_digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
+    return f"{sure}bar {three_digits(100 * bar)} %{spread}: {outcome}"
 
 
 def _judged_text(judged: Judged, bar: float) -> str:
@@ -136,7 +136,7 @@ def _judged_text(judged: Judged, bar: float) -> str:
 def _percent_text(errors: Errors | None) -> str:
     if errors is None:
         return "none"
-    return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
+    return f"{three_digits(100 * errors.median)} % median, {three_digits(100 * errors.mean)} % mean"
 
 
 def error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
@@ -176,7 +176,7 @@ def entry(
         where = (
             f"{data.where}; 90 % within {_parameter_text(key, low)} to {_parameter_text(key, high)}"
         )
-        error = f"{digits(100 * found.held.median)} %" if found.held else ""
+        error = f"{three_digits(100 * found.held.median)} %" if found.held else ""
         note = error_text(found, holdout, bar_of(kind, bar))
         source = NumberSource("fitted", where, date, error, note)
         lines.append(_entry_line(key, _parameter_text(key, p.value), source))
