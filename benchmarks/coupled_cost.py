@@ -9,9 +9,9 @@ same through an agent: one round trip of the protocol for each op.
 import time
 
 import numpy as np
-from foretrace.hil.connection import connect
+from foretrace.hil.connection import connect_driver
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.coverage import sample_coverage
 from foretrace.hil.coupling.device_adapter import Swap
 from foretrace.hil.coupling.journal import JournalWriter
 from foretrace.hil.coupling.live_driver import LiveDriver
@@ -66,7 +66,7 @@ def spent(run):
 def coupled(sharing, engine, chains):
     system, work = machine(chains), graph(chains)
     asked = JournalWriter("node0.gpu0", LiveDriver(Instant(sharing), "instant"))
-    swap = Swap("node0.gpu0", asked, sharing, cover(system, "node0.gpu0"), most=chains)
+    swap = Swap("node0.gpu0", asked, sharing, sample_coverage(system, "node0.gpu0"), most=chains)
     made = couple(system, {"node0.gpu0": Recorded()}, [swap])
     simulation = Simulation(made.system, made.backends, engine=engine)
     return spent(lambda: simulation.run(work, *made.processes))
@@ -83,7 +83,7 @@ def main():
         print(f"{engine:10s} model       {modelled(engine, 4):7.1f} us an op, four streams")
         for sharing in ("exclusive", "solo", "concurrent"):
             print(f"{engine:10s} {sharing:11s} {coupled(sharing, engine, 4):7.1f}")
-    remote = connect("host")
+    remote = connect_driver("host")
     remote.open({"clock": "wall"})
     ask = [Request("host:chase uint8[64]")]
     begin, inside = time.perf_counter(), 0.0

@@ -10,7 +10,7 @@ import sys
 import time
 
 from foretrace.hil.agent.local_agent import in_agent_process
-from foretrace.hil.drivers.timer import READERS, cost
+from foretrace.hil.drivers.timer import READERS, clock_overhead
 from foretrace.hil.sample import Request
 
 OP = "host:chase uint8[4096]"
@@ -48,7 +48,7 @@ def main() -> None:
             - microseconds(lambda: remote.timing(one), 20),
             1,
         ),
-        **{f"reading the {name} clock, ns": cost(read) for name, read in READERS.items()},
+        **{f"reading the {name} clock, ns": clock_overhead(read) for name, read in READERS.items()},
     }
     for signature in ASKED:
         medians = {n: [] for n in (1, 5, 25, 125)}

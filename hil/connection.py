@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .agent.address import Address, addresses
-from .agent.client import Remote
+from .agent.address import Address, listed_agents
+from .agent.client import RemoteDriver
 from .agent.transport import LIMIT
 
 
-def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
+def connect_driver(driver: str, agent: str = "", limit: float = LIMIT) -> RemoteDriver:
     """Driver in an agent process that is started or connected to.
 
     Parameters
@@ -21,10 +21,10 @@ def connect(driver: str, agent: str = "", limit: float = LIMIT) -> Remote:
     DriverFault
         ``missing``: no agent of that name, or it cannot be started.
     """
-    address = addresses()[agent] if agent else Address()
+    address = listed_agents()[agent] if agent else Address()
     if address.lab:
-        from .lab.booted_agent import booted
+        from .lab.booted_agent import boot_driver
 
         machine, *words = address.lab.split()
-        return booted(machine, driver, dict(word.split("=", 1) for word in words), limit)
-    return Remote(address.open(), driver, limit)
+        return boot_driver(machine, driver, dict(word.split("=", 1) for word in words), limit)
+    return RemoteDriver(address.open(), driver, limit)

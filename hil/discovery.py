@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .sysfs import text_of
+from .sysfs import stripped_text
 
 SYSFS = Path("/sys")
 GPU, NETWORK, INFINIBAND, MEMORY = "0x03", "0x0200", "0x0207", "0x0502"  # PCI class codes
@@ -139,8 +139,8 @@ def discover(host: str, root: Path = SYSFS) -> MachineFacts:
 
 
 def _read_device(folder: Path) -> PciDevice | None:
-    code = text_of(folder / "class")
-    vendor, model = text_of(folder / "vendor"), text_of(folder / "device")
+    code = stripped_text(folder / "class")
+    vendor, model = stripped_text(folder / "vendor"), stripped_text(folder / "device")
     kind = ""
     if code.startswith(GPU) and vendor in (NVIDIA, AMD):
         kind = "gpu"
@@ -150,7 +150,7 @@ def _read_device(folder: Path) -> PciDevice | None:
         kind = "cxl"
     if not kind:
         return None
-    numa = int(text_of(folder / "numa_node") or -1)
+    numa = int(stripped_text(folder / "numa_node") or -1)
     names = sorted(p.name for p in (folder / "net").glob("*"))
     return PciDevice(
         folder.name, kind, f"{vendor}:{model}", numa, _pcie_link(folder), names[0] if names else ""
@@ -159,17 +159,17 @@ def _read_device(folder: Path) -> PciDevice | None:
 
 def _pcie_link(folder: Path) -> str:
     """Negotiated PCIe generation and width, ``pcie5-x16``; "" for unknown."""
-    speed = text_of(folder / "current_link_speed").partition(" ")[0]
-    width = text_of(folder / "current_link_width")
+    speed = stripped_text(folder / "current_link_speed").partition(" ")[0]
+    width = stripped_text(folder / "current_link_width")
     return f"pcie{LANE[speed]}-x{width}" if speed in LANE and width.isdigit() else ""
 
 
 def _numa_nodes(root: Path) -> dict[int, tuple[str, int]]:
     found = {}
     for folder in (root / "devices/system/node").glob("node[0-9]*"):
-        total = re.search(r"MemTotal:\s+(\d+) kB", text_of(folder / "meminfo"))
+        total = re.search(r"MemTotal:\s+(\d+) kB", stripped_text(folder / "meminfo"))
         size = int(total[1]) * 1024 if total else 0
-        found[int(folder.name[4:])] = (text_of(folder / "cpulist") or "none", size)
+        found[int(folder.name[4:])] = (stripped_text(folder / "cpulist") or "none", size)
     return found
 
 

@@ -99,7 +99,10 @@ class Driver:
         return {}
 
     def open(self, spec: Spec) -> None:
-        """Acquire the device with settings ``spec``; unknown keys are refused (``checked``)."""
+        """Check settings ``spec`` and acquire the device, or only choose it if each op opens it.
+
+        Unknown keys are refused (``checked``).
+        """
         checked(spec, {})
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -132,23 +135,23 @@ class Driver:
         >>> Copy().answers("copy:h2h uint8[64]"), Copy().answers("copy:h2d uint8[64]")
         (True, False)
         """
-        return head(signature) in self.ops
+        return signature_head(signature) in self.ops
 
 
-def head(signature: str) -> str:
+def signature_head(signature: str) -> str:
     """Kind and name of an op without attributes and operands; ValueError for no signature.
 
-    >>> head("compute:aten::convolution stride=2 fp32[1x3x8x8] fp32[4x3x3x3]")
+    >>> signature_head("compute:aten::convolution stride=2 fp32[1x3x8x8] fp32[4x3x3x3]")
     'compute:aten::convolution'
     """
     parts = parse_signature(signature)
     return f"{parts.kind}:{parts.op}"
 
 
-def within(signature: str, cap: int) -> Signature:
+def parse_within_cap(signature: str, cap: int) -> Signature:
     """Parsed signature of an op; DriverFault where its operands exceed ``cap`` bytes.
 
-    >>> within("copy:h2h uint8[64]", cap=32)
+    >>> parse_within_cap("copy:h2h uint8[64]", cap=32)
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: unsupported: copy:h2h uint8[64]: 64 B; 32 B are allowed
     """

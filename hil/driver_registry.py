@@ -21,17 +21,17 @@ HOMES = {  # driver: the module of this folder that registers it
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
 
 
-def known() -> tuple[str, ...]:
+def known_drivers() -> tuple[str, ...]:
     """Names of all drivers, built-in ones first.
 
-    >>> "recorded" in known()
+    >>> "recorded" in known_drivers()
     True
     """
     theirs = sorted({e.name for e in entry_points(group=GROUP)} | set(DRIVERS))
     return (*HOMES, *(name for name in theirs if name not in HOMES))
 
 
-def make(name: str) -> Driver:
+def make_driver(name: str) -> Driver:
     """New instance of the driver of that name; its module is imported now.
 
     Raises
@@ -40,11 +40,11 @@ def make(name: str) -> Driver:
         No driver has that name, or its file cannot be loaded.
     """
     if name not in DRIVERS:
-        _load(name)
+        _import_driver(name)
     return DRIVERS[name]()
 
 
-def _load(name: str) -> None:
+def _import_driver(name: str) -> None:
     if name in HOMES:
         import_module(f".{HOMES[name]}", __package__)
         return
@@ -54,4 +54,4 @@ def _load(name: str) -> None:
         except Exception as error:
             raise DriverFault("broken", f"driver {name}: {entry.value}: {error}") from error
     if name not in DRIVERS:
-        raise DriverFault("missing", f"no driver {name!r}; there are: {', '.join(known())}")
+        raise DriverFault("missing", f"no driver {name!r}; there are: {', '.join(known_drivers())}")

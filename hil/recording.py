@@ -109,7 +109,7 @@ def read(path: Path) -> Recording:
         raise RecordingError(f"{path}: is damaged ({error}); record again") from error
 
 
-def merge(recordings: Sequence[Recording]) -> Recording:
+def merge_recordings(recordings: Sequence[Recording]) -> Recording:
     """One recording of the samples of several, of one driver and device; starts renumbered.
 
     Raises

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..sim.backend import Backend, Timing, backend
 from ..sim.ops import Ops
 from ..sim.system import System
-from .bundled_recordings import located
+from .bundled_recordings import recording_path
 from .coupling.op_path import op_signature
 from .drivers.recording_driver import ANSWERS, MEDIAN, RecordingDriver
 from .recording import read
@@ -40,7 +40,7 @@ class RecordingBackend(Backend):
 
     def open(self, system: System) -> None:
         """Read the recording and start at its first sample."""
-        kept = read(located(self.file))
+        kept = read(recording_path(self.file))
         self.source = f"recorded on {kept.date[:10]}: {kept.driver} {kept.device} on {kept.host}"
         self._driver = RecordingDriver.of(kept, self.mode)
 

@@ -13,7 +13,7 @@ from .sample import CLOCKS, METRICS, Request, Sample
 LONGEST = 3.6e12  # ns: no single op takes an hour
 
 
-def check(
+def check_samples(
     requests: Sequence[Request], samples: Sequence[Sample], who: str, clock: str = ""
 ) -> None:
     """Refuse samples that do not match their requests or hold impossible times.
@@ -33,7 +33,7 @@ def check(
     Examples
     --------
     >>> ask = [Request("copy:h2h uint8[64]")]
-    >>> check(ask, [Sample("copy:h2h uint8[64]", np.array([-5.0]), "wall")], "host")
+    >>> check_samples(ask, [Sample("copy:h2h uint8[64]", np.array([-5.0]), "wall")], "host")
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: negative: host: copy:h2h uint8[64] took -5 ns; ...
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def text_of(path: Path) -> str:
+def stripped_text(path: Path) -> str:
     """Stripped text of a file of ``/sys`` or ``/proc``; "" where it cannot be read.
 
-    >>> text_of(Path("/proc/no such file"))
+    >>> stripped_text(Path("/proc/no such file"))
     ''
     """
     try:

@@ -107,7 +107,7 @@ class Column:
     @property
     def label(self) -> str:
         """Label in front of a cell that stands alone, as on a phone."""
-        return plain(self.name) if self.alone is None else self.alone
+        return plain_text(self.name) if self.alone is None else self.alone
 
 
 class Span(NamedTuple):
@@ -296,31 +296,31 @@ Block = (
 )
 
 
-def pieces(line: Line) -> Sequence[Inline]:
+def inline_pieces(line: Line) -> Sequence[Inline]:
     """Inline pieces of a line.
 
-    >>> pieces("a"), pieces(["a", Code("b")])
+    >>> inline_pieces("a"), inline_pieces(["a", Code("b")])
     (('a',), ['a', Code(text='b')])
     """
     return (line,) if isinstance(line, str | Code | Small | Tag | Swatch) else line
 
 
-def plain(line: Line) -> str:
+def plain_text(line: Line) -> str:
     """Plain text of a line, without markup.
 
-    >>> plain(["no effect: ", Code("cluster.nodes")])
+    >>> plain_text(["no effect: ", Code("cluster.nodes")])
     'no effect: cluster.nodes'
     """
     return "".join(
         piece if isinstance(piece, str) else "" if isinstance(piece, Swatch) else piece.text
-        for piece in pieces(line)
+        for piece in inline_pieces(line)
     )
 
 
-def listed(codes: Sequence[str]) -> list[Inline]:
+def comma_separated(codes: Sequence[str]) -> list[Inline]:
     """Settings as one line, separated by commas.
 
-    >>> plain(listed(["a", "b"]))
+    >>> plain_text(comma_separated(["a", "b"]))
     'a, b'
     """
     found: list[Inline] = []
@@ -329,6 +329,6 @@ def listed(codes: Sequence[str]) -> list[Inline]:
     return found
 
 
-def floats(values: ArrayLike) -> list[float]:
+def python_floats(values: ArrayLike) -> list[float]:
     """Numbers as Python floats, for export to JSON."""
     return [float(v) for v in np.atleast_1d(np.asarray(values, float))]

@@ -11,7 +11,7 @@ SETS, CARRIED = "--set", ("--set", "--catalog", "--out")
 Option = tuple[str, ...]  # an option with its value, or a word
 
 
-def command_line(command: str, option: str, value: str = "") -> str:
+def with_option(command: str, option: str, value: str = "") -> str:
     """A command with an option put in, in place of what it had of the same option.
 
     Parameters
@@ -22,9 +22,9 @@ def command_line(command: str, option: str, value: str = "") -> str:
     Examples
     --------
     >>> typed = "foretrace run s.yaml --replicas 5 --set run.seed=2 --json"
-    >>> command_line(typed, "--replicas", "10")
+    >>> with_option(typed, "--replicas", "10")
     'foretrace run s.yaml --set run.seed=2 --replicas 10'
-    >>> command_line("foretrace run s.yaml --set a.b=1", "--set", "a.b=2")
+    >>> with_option("foretrace run s.yaml --set a.b=1", "--set", "a.b=2")
     'foretrace run s.yaml --set a.b=2'
     """
     new = (option, value) if value else (option,)
@@ -43,7 +43,7 @@ def option_value(command: str, path: str) -> str | None:
     return values[-1].partition("=")[2].strip() if values and "=" in values[-1] else None
 
 
-def carried(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str:
+def carry_scenario_options(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str:
     """Another command with the scenario options of a given one, and settings of its own.
 
     Parameters
@@ -54,8 +54,8 @@ def carried(command: str, start: Iterable[str], sets: Iterable[str] = ()) -> str
 
     Examples
     --------
-    >>> carried("foretrace sweep s.yaml --set a=1 --set b=2", ["foretrace", "run", "s.yaml"],
-    ...     ["a=3"])
+    >>> carry_scenario_options("foretrace sweep s.yaml --set a=1 --set b=2",
+    ...     ["foretrace", "run", "s.yaml"], ["a=3"])
     'foretrace run s.yaml --set b=2 --set a=3'
     """
     new = [(SETS, text) for text in sets]

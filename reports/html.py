@@ -8,10 +8,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from .blocks import BarChart, Plot, pieces
-from .figures.bars import chart
-from .figures.plot import plot
-from .section import Shown
+from .blocks import BarChart, Plot, inline_pieces
+from .figures.bars import bar_chart_html
+from .figures.plot import plot_svg
+from .section import ShownSection
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a page asks nobody, and runs no script
 
 
-def page(
-    sections: Sequence[Shown],
+def page_html(
+    sections: Sequence[ShownSection],
     data: Mapping[str, Any],
     *,
     title: str,
@@ -37,11 +37,11 @@ def page(
     data_id : of the element that holds the data
     """
     markup: str = (
-        environment()
+        template_environment()
         .get_template("page.html")
         .render(
             sections=sections,
-            data=embedded(data),
+            data=script_safe_json(data),
             data_id=data_id,
             title=title,
             question=question,
@@ -51,13 +51,13 @@ def page(
     return markup
 
 
-def drawn(figure: BarChart | Plot) -> str:
+def figure_html(figure: BarChart | Plot) -> str:
     """HTML with inline SVG of a figure's marks."""
-    return chart(figure) if isinstance(figure, BarChart) else plot(figure)
+    return bar_chart_html(figure) if isinstance(figure, BarChart) else plot_svg(figure)
 
 
 @cache
-def environment() -> Environment:
+def template_environment() -> Environment:
     """The Jinja environment of ``templates/``; templates include and extend each other."""
     import jinja2
 
@@ -69,14 +69,14 @@ def environment() -> Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
     )
-    templates.globals |= {"pieces": pieces, "drawn": drawn}
+    templates.globals |= {"pieces": inline_pieces, "drawn": figure_html}
     return templates
 
 
-def embedded(data: Mapping[str, Any]) -> str:
+def script_safe_json(data: Mapping[str, Any]) -> str:
     r"""JSON in which nothing can close the script element around it.
 
-    >>> embedded({"a": "</script>"})
+    >>> script_safe_json({"a": "</script>"})
     '{"a": "\\u003c/script>"}'
     """
     return json.dumps(data).replace("<", "\\u003c")

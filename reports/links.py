@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .numbers import percent
+from .numbers import format_share
 
 NAMED = 3  # ops in a sentence
 LEAST = 0.0005  # share that is told
@@ -29,20 +29,23 @@ def link_shares(chains: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _links(told: Mapping[str, Any]) -> str:
-    shown = [f"{percent(one['share'])} {one['link']}" for one in told["links"]
+    shown = [f"{format_share(one['share'])} {one['link']}" for one in told["links"]
              if one["share"] >= LEAST]  # fmt: skip
     return ", ".join(shown) or "nothing that takes time"
 
 
-def only_recorded(chains: Mapping[str, Any]) -> str:
+def largest_recorded_ops(chains: Mapping[str, Any]) -> str:
     """The largest ops that only a recording answers; "" for none.
 
-    >>> only_recorded({"gpu": {"links": [], "only_recorded": [{"op": "softmax", "share": 0.25}]}})
+    >>> softmax = {"op": "softmax", "share": 0.25}
+    >>> largest_recorded_ops({"gpu": {"links": [], "only_recorded": [softmax]}})
     'softmax (25.0 %)'
     """
     ops = [one for told in chains.values() for one in told["only_recorded"]
            if one["share"] >= LEAST]  # fmt: skip
-    return ", ".join(f"{short_name(one['op'])} ({percent(one['share'])})" for one in ops[:NAMED])
+    return ", ".join(
+        f"{short_name(one['op'])} ({format_share(one['share'])})" for one in ops[:NAMED]
+    )
 
 
 def short_name(signature: str) -> str:
@@ -59,9 +62,9 @@ def short_name(signature: str) -> str:
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
 
 
-def chained(chains: Mapping[str, Any]) -> list[str]:
+def link_sentences(chains: Mapping[str, Any]) -> list[str]:
     """Sentences on who answers for ops; none without chains."""
     shares = "; ".join(f"{what} {text}" for what, text in link_shares(chains).items())
-    largest = only_recorded(chains)
+    largest = largest_recorded_ops(chains)
     told = [f"Times by link of the chain: {shares}."] if shares else []
     return [*told, *([f"Only a recording answers {largest}."] if largest else [])]

@@ -25,21 +25,21 @@ def format_quantity(value: float | None, unit: str) -> str:
     if value is None or not math.isfinite(value):
         return "unknown"
     if unit == "":
-        return f"{digits(100 * value)} %" if abs(value) >= NOTHING else "0 %"
+        return f"{three_digits(100 * value)} %" if abs(value) >= NOTHING else "0 %"
     if unit == "USD":
-        return f"{value:,.0f} USD" if abs(value) >= THOUSAND else f"{digits(value)} USD"
+        return f"{value:,.0f} USD" if abs(value) >= THOUSAND else f"{three_digits(value)} USD"
     if unit == "s" and abs(value) >= MOST_SECONDS:
-        return f"{digits(value / 60)} min"
+        return f"{three_digits(value / 60)} min"
     for scale, prefix in PREFIXES:
         if abs(value) >= scale * 0.9995:
-            return f"{digits(value / scale)} {prefix}{unit}"
+            return f"{three_digits(value / scale)} {prefix}{unit}"
     return f"0 {unit}"
 
 
-def digits(value: float) -> str:
+def three_digits(value: float) -> str:
     """A number with three significant digits, no exponent, no trailing zeros.
 
-    >>> digits(1234.5), digits(12.34), digits(0.5), digits(100.0)
+    >>> three_digits(1234.5), three_digits(12.34), three_digits(0.5), three_digits(100.0)
     ('1234', '12.3', '0.5', '100')
     """
     if value == 0:
@@ -49,43 +49,43 @@ def digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def percent(ratio: float, places: int = 1) -> str:
+def format_share(ratio: float, places: int = 1) -> str:
     """A share in per cent.
 
-    >>> percent(0.4213), percent(0.4213, 0)
+    >>> format_share(0.4213), format_share(0.4213, 0)
     ('42.1 %', '42 %')
     """
     return f"{100 * ratio:.{places}f} %"
 
 
-def signed(ratio: float) -> str:
+def format_signed_share(ratio: float) -> str:
     """A relative difference in per cent, with its sign.
 
-    >>> signed(-0.024)
+    >>> format_signed_share(-0.024)
     '-2.4 %'
     """
     return f"{100 * ratio:+.1f} %"
 
 
-def change(ratio: float) -> str:
+def format_change(ratio: float) -> str:
     """A relative change with its sign.
 
-    >>> change(-0.1213), change(0.0004)
+    >>> format_change(-0.1213), format_change(0.0004)
     ('-12.1 %', 'no change')
     """
-    return NONE if abs(ratio) < 0.0005 else signed(ratio)
+    return NONE if abs(ratio) < 0.0005 else format_signed_share(ratio)
 
 
-def plus_minus(value: float, interval: tuple[float, float] | list[float] | None) -> str:
+def format_half_width(value: float, interval: tuple[float, float] | list[float] | None) -> str:
     """Half the width of an interval as a share of the value; "" where there is no interval.
 
-    >>> plus_minus(10.0, (9.5, 10.5))
+    >>> format_half_width(10.0, (9.5, 10.5))
     '±5 %'
     """
     if not interval or not value:
         return ""
     half = (interval[1] - interval[0]) / 2 / abs(value)
-    return f"±{digits(100 * half)} %"
+    return f"±{three_digits(100 * half)} %"
 
 
 def is_overall(metric: str) -> bool:

@@ -54,7 +54,7 @@ class PageSection:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownSection:
     """A section with its blocks, for a page."""
 
     name: str
@@ -120,22 +120,22 @@ def sections(page: str) -> list[PageSection]:
     return sorted((s for s in SECTIONS.values() if s.page == page), key=lambda s: s.order)
 
 
-def names() -> tuple[str, ...]:
+def section_names() -> tuple[str, ...]:
     """All names that ``report.sections`` may hold, each once."""
     return tuple(dict.fromkeys(s.name for page in PAGES for s in sections(page)))
 
 
-def of_page(page: str, wanted: Sequence[str]) -> list[str]:
+def names_on_page(page: str, wanted: Sequence[str]) -> list[str]:
     """Those of some names that a page has: one scenario names sections of its run, sweep and check.
 
-    >>> of_page("sweep", ["answer", "blame", "pareto"])
+    >>> names_on_page("sweep", ["answer", "blame", "pareto"])
     ['answer', 'pareto']
     """
     known = {s.name for s in sections(page)}
     return [name for name in wanted if name in known]
 
 
-def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
+def shown_sections(page: str, of: Any, wanted: Sequence[str] = ()) -> list[ShownSection]:
     """Sections of a page that have something to show, with their blocks.
 
     Parameters
@@ -150,7 +150,7 @@ def shown(page: str, of: Any, wanted: Sequence[str] = ()) -> list[Shown]:
     for name in wanted or known:
         one = known.get(name) or _placeholder_section(name, page)
         if blocks := tuple(one.show(of)):
-            visible.append(Shown(one.name, one.title, blocks))
+            visible.append(ShownSection(one.name, one.title, blocks))
     return visible
 
 

@@ -241,7 +241,7 @@ class EngineControl(SimpyAdapter):
                 found[c] = CapacityQueue(self.parts.whole(c), line, holding, self.failed(c))
         return found
 
-    def _refusal_error(self, op: int, why: str) -> SimulationError:
+    def _cannot_resume_error(self, op: int, why: str) -> SimulationError:
         message = f"op {op}: cannot be resumed: {why}"
         return SimulationError("action", message, (op,), self.open_ops())
 

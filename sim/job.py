@@ -101,7 +101,7 @@ class Job:
         self._under_way.stop()
 
     def random(self, name: str) -> np.random.Generator:
-        """Random generator of this job for one purpose, by seed, replica, job and that name."""
+        """New generator for one purpose, by seed, replica, job and that name: each begins anew."""
         seed, replica = self._under_way.seed
         key = zlib.crc32(self.name.encode()), zlib.crc32(name.encode())
         return np.random.default_rng([seed, replica, *key])

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 
 from foretrace.hil.driver import driver
-from foretrace.hil.drivers.torch_device import Torch
+from foretrace.hil.drivers.torch_device import TorchDriver
 from foretrace.sim.signature import parse_signature
 
 STEP = "compute:step"
 
 
 @driver("torch-zoo")
-class Steps(Torch):
+class Steps(TorchDriver):
     """The torch driver, which can also train: ``compute:step gpt``, ``compute:step resnet50``."""
 
-    ops = (*Torch.ops, STEP)
+    ops = (*TorchDriver.ops, STEP)
 
     def _made(self, signature: str) -> Callable[[], object]:
         if not signature.startswith(f"{STEP} "):

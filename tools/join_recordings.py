@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from foretrace.hil.recording import Recording, merge, read
+from foretrace.hil.recording import Recording, merge_recordings, read
 from foretrace.hil.sample import WARM
 
 
@@ -31,7 +31,7 @@ def chosen(name: str) -> Recording:
 
 def main() -> None:
     out = Path(sys.argv[1])
-    joined = merge([chosen(name) for name in sys.argv[2:]])
+    joined = merge_recordings([chosen(name) for name in sys.argv[2:]])
     joined.write(out)
     starts = len({s.start for s in joined.samples})
     print(f"{out}: {len(joined.samples)} samples of {starts} starts, {out.stat().st_size} B")

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from _shapes import alike, families, host, images, rare, shapes, sizes
 from foretrace.hil.agent.address import Address
-from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.agent.local_agent import agent_command
-from foretrace.hil.agent.transport import child
+from foretrace.hil.agent.transport import start_agent_process
 from foretrace.hil.measuring import conditions
 from foretrace.hil.measuring.measurement import measure
 from foretrace.hil.measuring.work_list import WorkList
@@ -85,10 +85,10 @@ def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
 
 def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, Any]]:
     """A model's ops alone and in their place, shapes around them, and its whole steps."""
-    from foretrace.hil.drivers.torch_device import Torch
+    from foretrace.hil.drivers.torch_device import TorchDriver
 
     every, once = recorded(name)
-    able = Torch()
+    able = TorchDriver()
     strides = convolution_strides(every)
     around = families() if name == "gpt" else images()
     known = [s for s in every if s and able.answers(s) and _is_complete(s, strides)]
@@ -120,16 +120,18 @@ def main() -> None:
     asked = work(args.list, args.repeats, args.seconds, args.starts)
     preload = {"LD_PRELOAD": str(ctypes.util.find_library("jemalloc")), "MALLOC_CONF": KEEP_MEMORY}
 
-    def opener() -> Remote:
+    def opener() -> RemoteDriver:
         wait_for_idleness(patience=10)
         if args.list in ON_HOST:
-            return Remote(Address().open(), "host")
+            return RemoteDriver(Address().open(), "host")
         load = (str(STEPS),)
         address = Address("torch", python=args.python, load=load, environment=preload)
         if args.python:  # that Python has the whole package, which the steps need
             command = [args.python, *agent_command()[1:], "--stdio", "--load", str(STEPS)]
-            return Remote(child(command, {**threads(), **preload}), asked.driver)
-        return Remote(address.open(), asked.driver)
+            return RemoteDriver(
+                start_agent_process(command, {**threads(), **preload}), asked.driver
+            )
+        return RemoteDriver(address.open(), asked.driver)
 
     kept = measure(asked, opener, lambda text: print(text, file=sys.stderr, flush=True))
     kept = replace(kept, driver=asked.driver.partition("-")[0], note=" ".join(sys.argv[1:2]))
@@ -141,7 +143,7 @@ def main() -> None:
 def wait_for_idleness(patience: int) -> None:
     """Until the others leave a second in peace, or patience ends."""
     for _ in range(patience):
-        if conditions.used_by_others(1.0) < 0.3:
+        if conditions.cores_used_by_others(1.0) < 0.3:
             return
 
 

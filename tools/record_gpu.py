@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from _gpu_shapes import LISTS, listed
-from foretrace.hil.agent.bundle import write
+from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.sample import Request
 from foretrace.models.compute.demand import demand
@@ -75,7 +75,7 @@ def planned(folder: Path, device: str) -> float:
     for name, work in every.items():
         (folder / f"{name}.json").write_text(work.text())
     (folder / "run.sh").write_text(RUN)
-    write(folder / "foretrace-agent.pyz")
+    write_bundle(folder / "foretrace-agent.pyz")
     return sum(seconds(w.requests) for w in every.values())
 
 

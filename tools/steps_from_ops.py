@@ -9,7 +9,7 @@ import json
 import sys
 
 import numpy as np
-from foretrace.hil.bundled_recordings import located
+from foretrace.hil.bundled_recordings import recording_path
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import WARM
 
@@ -41,7 +41,7 @@ def ratios(recording: Recording, name: str, start: int) -> dict[str, float]:
 def main() -> None:
     told = {}
     for name in MODELS:
-        recording = read(located(f"foretrace:torch-{name}-epyc"))
+        recording = read(recording_path(f"foretrace:torch-{name}-epyc"))
         starts = sorted({s.start for s in recording.samples})
         rows = [ratios(recording, name, start) for start in starts]
         steps = [medians(recording, s, True)[f"compute:step {name}"] / 1e6 for s in starts]

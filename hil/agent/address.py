@@ -27,7 +27,7 @@ from ...sim.errors import DriverFault, ScenarioError
 from ..private_file import read_token
 from .bundle import cached_bundle
 from .local_agent import ONE_THREAD, agent_command
-from .transport import Channel, child, unix
+from .transport import Channel, connect_unix_socket, start_agent_process
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]*")
 
@@ -95,53 +95,61 @@ class Address:
         """Channel to the agent, which is started or connected to."""
         if self.socket:
             token = read_token(Path(self.token_file).expanduser())
-            return unix(Path(self.socket).expanduser(), token)
+            return connect_unix_socket(Path(self.socket).expanduser(), token)
         if self.ssh:
-            return child(self.command(), mortal=False)
-        return child(self.command(), {**ONE_THREAD, **self.environment})
+            return start_agent_process(self.command(), mortal=False)
+        return start_agent_process(self.command(), {**ONE_THREAD, **self.environment})
 
 
-class Book(dict[str, Address]):
+class AgentAddresses(dict[str, Address]):
     """Agents by name; an unknown name is a DriverFault with the nearest known one."""
 
     def __missing__(self, name: str) -> Address:
         near = get_close_matches(name, self, 1)
-        hint = f"did you mean '{near[0]}'?" if near else f"write it into {path()}"
+        hint = f"did you mean '{near[0]}'?" if near else f"write it into {agents_file_path()}"
         raise DriverFault("missing", f"no agent named '{name}'; {hint}")
 
 
-def path() -> Path:
+def agents_file_path() -> Path:
     """Path of the user's list of agents."""
     home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(home) / "foretrace" / "agents.yaml"
 
 
-def addresses() -> Book:
+def listed_agents() -> AgentAddresses:
     """All agents of the user's list; empty where the file does not exist."""
-    if not path().exists():
-        return Book()
+    if not agents_file_path().exists():
+        return AgentAddresses()
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        entries = YAML(typ="safe").load(path()) or {}
+        entries = YAML(typ="safe").load(agents_file_path()) or {}
     except YAMLError as error:
-        raise ScenarioError(f"{path()}: is no YAML ({error})") from error
+        raise ScenarioError(f"{agents_file_path()}: is no YAML ({error})") from error
     agents = (
         entries.get("agents") if isinstance(entries, dict) and set(entries) <= {"agents"} else None
     )
     if not isinstance(agents, dict):
-        raise ScenarioError(f"{path()}: write 'agents:' and a mapping of names below it")
-    return Book({str(name): _address(str(name), what) for name, what in agents.items()})
+        raise ScenarioError(
+            f"{agents_file_path()}: write 'agents:' and a mapping of names below it"
+        )
+    return AgentAddresses(
+        {str(name): _parse_address(str(name), what) for name, what in agents.items()}
+    )
 
 
-def _address(name: str, entries: Any) -> Address:
+def _parse_address(name: str, entries: Any) -> Address:
     fields = [f for f in Address.__dataclass_fields__ if f != "name"]
     if not isinstance(entries, dict) or not set(entries) <= set(fields):
-        raise ScenarioError(f"{path()}: agent {name} takes {', '.join(fields)}; has {entries!r}")
+        raise ScenarioError(
+            f"{agents_file_path()}: agent {name} takes {', '.join(fields)}; has {entries!r}"
+        )
     lists: Sequence[str] = entries.get("load", ())
     if not isinstance(lists, list | tuple) or not isinstance(entries.get("environment", {}), dict):
-        raise ScenarioError(f"{path()}: agent {name}: 'load' is a list, 'environment' a mapping")
+        raise ScenarioError(
+            f"{agents_file_path()}: agent {name}: 'load' is a list, 'environment' a mapping"
+        )
     words = {k: str(v) for k, v in entries.items() if k not in ("load", "environment")}
     given = {str(k): str(v) for k, v in entries.get("environment", {}).items()}
     return Address(name, **words, load=tuple(map(str, lists)), environment=given)

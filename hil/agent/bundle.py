@@ -23,10 +23,10 @@ START = b"import sys\nfrom foretrace.hil.agent.command import main\nsys.exit(mai
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 
 
-def files() -> dict[str, Path]:
+def bundled_files() -> dict[str, Path]:
     """Files of the bundle: path on disk by name in the archive.
 
-    >>> "foretrace/hil/agent/command.py" in files()
+    >>> "foretrace/hil/agent/command.py" in bundled_files()
     True
     """
     sim = [ROOT / "sim" / f"{name}.py" for name in SIM]
@@ -34,14 +34,14 @@ def files() -> dict[str, Path]:
     return {f"foretrace/{f.relative_to(ROOT)}": f for f in (*sim, *hil)}
 
 
-def bundle(extra: dict[str, bytes] | None = None) -> bytes:
+def bundle_bytes(extra: dict[str, bytes] | None = None) -> bytes:
     """Bytes of the bundle; equal code gives equal bytes.
 
     Parameters
     ----------
     extra : content of further files by name, such as a work list
     """
-    content = {name: file.read_bytes() for name, file in files().items()}
+    content = {name: file.read_bytes() for name, file in bundled_files().items()}
     content |= {"foretrace/__init__.py": b"", "__main__.py": START, **(extra or {})}
     out = io.BytesIO(b"#!/usr/bin/env python3\n")
     out.seek(0, io.SEEK_END)
@@ -51,16 +51,16 @@ def bundle(extra: dict[str, bytes] | None = None) -> bytes:
     return out.getvalue()
 
 
-def write(path: Path, extra: dict[str, bytes] | None = None) -> None:
+def write_bundle(path: Path, extra: dict[str, bytes] | None = None) -> None:
     """Write the bundle to a file and make it executable."""
-    path.write_bytes(bundle(extra))
+    path.write_bytes(bundle_bytes(extra))
     path.chmod(0o755)
 
 
 def cached_bundle() -> Path:
     """Path of the bundle in the user's cache; written if this version of the code is not there."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foretrace"
-    content = bundle()
+    content = bundle_bytes()
     path = cache / f"agent-{hashlib.sha256(content).hexdigest()[:12]}.pyz"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -9,14 +9,21 @@ from ...sim.errors import DriverFault
 from .. import sample_checks
 from ..driver import Driver, Missing, Ready, Spec
 from ..sample import Request, Sample
-from .protocol import VERSION, Message, decode_error, decode_samples, decode_state, encode_requests
+from .protocol import (
+    VERSION,
+    Message,
+    decode_error,
+    decode_probe_result,
+    decode_samples,
+    encode_requests,
+)
 from .transport import LIMIT, Channel
 
 HELLO = 60.0  # s for a Python to start, over ssh too
 CLOSING = 20.0  # s to give a device back
 
 
-class Remote(Driver):
+class RemoteDriver(Driver):
     """Driver that forwards every call to an agent.
 
     Parameters
@@ -39,7 +46,7 @@ class Remote(Driver):
         """Probe result of the driver in the agent."""
         reply = self._send_request("probe", driver=self.remote)[0]
         self._copy_traits(reply["what"])
-        return decode_state(reply["state"])
+        return decode_probe_result(reply["state"])
 
     def open(self, spec: Spec) -> None:
         """Open the driver in the agent."""
@@ -100,7 +107,7 @@ class Remote(Driver):
             "timing", requests=encode_requests(requests), together=together
         )
         samples = decode_samples(reply["samples"], arrays)
-        sample_checks.check(requests, samples, self.remote, self.clock)
+        sample_checks.check_samples(requests, samples, self.remote, self.clock)
         return samples
 
     def _copy_traits(self, what: Message) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from ...sim.errors import DriverFault, RecordingError
 from ..private_file import read_token
 from .dispatcher import Agent
-from .server import listen, serve, stdio
+from .server import frame_streams_of_stdio, reply_until_end, serve_unix_socket
 
 
 def die_with_parent() -> None:
@@ -31,7 +31,7 @@ def die_with_parent() -> None:
         os._exit(1)
 
 
-def load(path: Path) -> None:
+def load_driver_file(path: Path) -> None:
     """Load a file that registers a driver of the user's own."""
     spec = spec_from_file_location(f"foretrace_driver_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -63,24 +63,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         die_with_parent()
     try:
         for path in options.load:
-            load(path)
-        return _run(options)
+            load_driver_file(path)
+        return _run_command(options)
     except (DriverFault, RecordingError) as error:
         sys.stderr.write(f"error {error}\n")
         return 4 if isinstance(error, DriverFault) else 2
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     if options.stdio:
-        source, sink = stdio()
-        serve(Agent(options.allow), source, sink)
+        source, sink = frame_streams_of_stdio()
+        reply_until_end(Agent(options.allow), source, sink)
     elif options.listen is not None:
         if options.token_file is None:
             raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
-        listen(options.listen, read_token(options.token_file), options.allow)
+        serve_unix_socket(options.listen, read_token(options.token_file), options.allow)
     else:
-        from .offline import record
+        from .offline import record_work_list
 
-        record(options.record, options.out, options.allow)
+        record_work_list(options.record, options.out, options.allow)
     return 0

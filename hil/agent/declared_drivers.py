@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...sim.errors import DriverFault, ScenarioError
-from ..driver_registry import known
-from .address import Address, addresses, path
-from .command import load
+from ..driver_registry import known_drivers
+from .address import Address, agents_file_path, listed_agents
+from .command import load_driver_file
 
 
-def registered(text: str) -> list[str]:
+def registered_driver_names(text: str) -> list[str]:
     r"""Names that a file registers with ``@driver("name")``.
 
-    >>> registered("@driver('sort')\nclass S(Driver): pass")
+    >>> registered_driver_names("@driver('sort')\nclass S(Driver): pass")
     ['sort']
     """
     try:
@@ -34,7 +34,7 @@ def _driver_names(node: ast.ClassDef) -> Iterator[str]:
             yield from (name for name in arguments if isinstance(name, str))
 
 
-def knows(driver: str, agent: str) -> bool | None:
+def agent_has_driver(driver: str, agent: str) -> bool | None:
     """Whether an agent has a driver; None where only connecting to the agent could tell.
 
     Raises
@@ -42,9 +42,9 @@ def knows(driver: str, agent: str) -> bool | None:
     ScenarioError
         The user's list, or a file that it names, cannot be read.
     """
-    if driver in known():
+    if driver in known_drivers():
         return True
-    address = addresses().get(agent)
+    address = listed_agents().get(agent)
     if address is None:
         return None if agent else False
     if driver in _loaded_files(address):
@@ -52,15 +52,17 @@ def knows(driver: str, agent: str) -> bool | None:
     return None if address.ssh or address.socket or address.python else False
 
 
-def names(agent: str) -> list[str]:
+def agent_driver_names(agent: str) -> list[str]:
     """Names of all drivers known for an agent without connecting to it, built-in ones first."""
-    address = addresses().get(agent)
-    return [*known(), *(_loaded_files(address) if address else ())]
+    address = listed_agents().get(agent)
+    return [*known_drivers(), *(_loaded_files(address) if address else ())]
 
 
 def _loaded_files(address: Address) -> list[str]:
     return [
-        name for file in _driver_files(address) for name in registered(_read_text(address, file))
+        name
+        for file in _driver_files(address)
+        for name in registered_driver_names(_read_text(address, file))
     ]
 
 
@@ -73,7 +75,7 @@ def _driver_files(address: Address) -> list[Path]:
     return [f for f in (Path.home() / f for f in paths) if f.is_file()] if address.ssh else paths
 
 
-def bring(driver: str, agent: str) -> None:
+def import_agent_driver(driver: str, agent: str) -> None:
     """Import the file of an agent's driver here too, because its ``covers`` runs on this side.
 
     Raises
@@ -81,22 +83,22 @@ def bring(driver: str, agent: str) -> None:
     DriverFault
         No file here registers it, or this Python cannot import the file.
     """
-    address = addresses().get(agent) or Address()
+    address = listed_agents().get(agent) or Address()
     for file in _driver_files(address):
-        if driver in registered(_read_text(address, file)):
+        if driver in registered_driver_names(_read_text(address, file)):
             _load_file(file)
             return
     raise DriverFault(
         "missing",
         f"no driver '{driver}' on this side, which must know what its samples cover; "
-        f"{cure(agent)}, or install the package that brings it",
+        f"{unknown_driver_cure(agent)}, or install the package that brings it",
     )
 
 
-def cure(agent: str) -> str:
+def unknown_driver_cure(agent: str) -> str:
     """Advice for an error message: how to make an agent's driver known on this side."""
-    address = addresses().get(agent)
-    listed = f"list its file under load: of '{agent}' in {path()}"
+    address = listed_agents().get(agent)
+    listed = f"list its file under load: of '{agent}' in {agents_file_path()}"
     if address is None or not address.ssh:
         return listed
     return f"{listed} and keep a copy here, at the same path: that agent is on another machine"
@@ -104,7 +106,7 @@ def cure(agent: str) -> str:
 
 def _load_file(file: Path) -> None:
     try:
-        load(file)
+        load_driver_file(file)
     except ImportError as error:
         raise DriverFault(
             "broken",
@@ -118,5 +120,5 @@ def _read_text(address: Address, file: Path) -> str:
         return file.read_text()
     except OSError as error:
         raise ScenarioError(
-            f"agent {address.name}: load: {file}: {error.strerror}; correct {path()}"
+            f"agent {address.name}: load: {file}: {error.strerror}; correct {agents_file_path()}"
         ) from error

@@ -44,7 +44,7 @@ class Agent:
 
     def hello(self) -> protocol.Message:
         """First message to a client: protocol version, drivers, Python version and host."""
-        names = [n for n in driver_registry.known() if not self.allow or n in self.allow]
+        names = [n for n in driver_registry.known_drivers() if not self.allow or n in self.allow]
         facts = {"python": platform.python_version(), "host": platform.node()}
         return {"protocol": protocol.VERSION, "drivers": names, **facts}
 
@@ -70,7 +70,7 @@ class Agent:
     def _make_driver(self, name: str) -> Driver:
         if self.allow and name not in self.allow:
             raise DriverFault("denied", f"this agent serves {', '.join(self.allow)}, not {name!r}")
-        return driver_registry.make(name)
+        return driver_registry.make_driver(name)
 
     def _open_driver(self) -> Driver:
         if self.driver is None:
@@ -79,7 +79,10 @@ class Agent:
 
     def _probe(self, message: protocol.Message) -> Frame:
         driver = self._make_driver(message["driver"])
-        return {"state": protocol.encode_state(driver.probe()), "what": _driver_traits(driver)}, []
+        return {
+            "state": protocol.encode_probe_result(driver.probe()),
+            "what": _driver_traits(driver),
+        }, []
 
     def _open(self, message: protocol.Message) -> Frame:
         if self.driver is not None:
@@ -100,7 +103,7 @@ class Agent:
         ask = driver.together if message.get("together") else driver.timing
         with conditions.record_conditions() as facts:
             samples = ask(requests)
-        sample_checks.check(requests, samples, driver.name, driver.clock)
+        sample_checks.check_samples(requests, samples, driver.name, driver.clock)
         fields, arrays = protocol.encode_samples(
             [conditions.with_conditions(s, facts) for s in samples]
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from .bundle import ROOT
-from .client import Remote
-from .transport import child
+from .client import RemoteDriver
+from .transport import start_agent_process
 
 # libraries of linear algebra read these once, when they are loaded
 ONE_THREAD = dict.fromkeys(
@@ -21,6 +21,6 @@ def agent_command() -> list[str]:
     return [sys.executable, "-P", "-m", "foretrace.hil.agent"]
 
 
-def in_agent_process(driver: str) -> Remote:
+def in_agent_process(driver: str) -> RemoteDriver:
     """Driver in a new agent process on this machine."""
-    return Remote(child([*agent_command(), "--stdio"], ONE_THREAD), driver)
+    return RemoteDriver(start_agent_process([*agent_command(), "--stdio"], ONE_THREAD), driver)

@@ -12,7 +12,7 @@ from ..measuring.work_list import WorkList
 from .local_agent import in_agent_process
 
 
-def record(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
+def record_work_list(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     """Run a work list, each start in a new process; returns the path of the recording.
 
     Raises

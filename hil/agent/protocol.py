@@ -33,11 +33,11 @@ Message = dict[str, Any]
 Vector = NDArray[np.float64]
 
 
-def pack(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> bytes:
+def pack_frame(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> bytes:
     """Bytes of one frame.
 
-    >>> frame = pack({"verb": "probe"})
-    >>> unpack(io.BytesIO(frame).read)
+    >>> frame = pack_frame({"verb": "probe"})
+    >>> unpack_frame(io.BytesIO(frame).read)
     ({'verb': 'probe'}, [])
     """
     blobs = [_encode_array(a) for a in arrays]
@@ -47,7 +47,7 @@ def pack(message: Mapping[str, Any], arrays: Sequence[Vector] = ()) -> bytes:
     return b"".join((HEAD.pack(MAGIC, len(text), size), text, *blobs))
 
 
-def unpack(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
+def unpack_frame(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
     """Message and arrays of the next frame; ``read(n)`` gives n bytes, fewer only at the end.
 
     Raises
@@ -135,16 +135,16 @@ def decode_samples(fields: Sequence[Message], arrays: Sequence[Vector]) -> list[
         raise DriverFault("protocol", f"an answer is malformed ({error})") from error
 
 
-def encode_state(state: Ready | Missing) -> Message:
+def encode_probe_result(state: Ready | Missing) -> Message:
     """Result of ``probe`` as a JSON value.
 
-    >>> decode_state(encode_state(Ready(("cpu0",), {"numpy": "2"})))
+    >>> decode_probe_result(encode_probe_result(Ready(("cpu0",), {"numpy": "2"})))
     Ready(devices=('cpu0',), facts={'numpy': '2'})
     """
     return {"ready": isinstance(state, Ready), **asdict(state)}
 
 
-def decode_state(fields: Message) -> Ready | Missing:
+def decode_probe_result(fields: Message) -> Ready | Missing:
     """Result of ``probe`` from a JSON value; DriverFault where malformed."""
     try:
         rest = dict(fields)

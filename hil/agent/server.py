@@ -24,7 +24,7 @@ RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
 GRACE = 5.0  # s that a driver has to close once nobody listens
 
 
-def serve(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
+def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
     """Reply to requests until the input ends.
 
     A thread reads the frames: if the client disappears while a driver works, the process is ended.
@@ -47,7 +47,7 @@ def _read_frames(source: BinaryIO, frames: queue.Queue[Frame | Exception]) -> No
     """Put frames into the queue as they arrive; after the last, end the process in 5 s."""
     try:
         while True:
-            frames.put(protocol.unpack(source.read))
+            frames.put(protocol.unpack_frame(source.read))
     except (EOFError, OSError, DriverFault) as error:
         frames.put(error if isinstance(error, DriverFault) else EOFError())
     watch = threading.Timer(GRACE, os._exit, (1,))
@@ -58,11 +58,11 @@ def _read_frames(source: BinaryIO, frames: queue.Queue[Frame | Exception]) -> No
 def _send(
     sink: BinaryIO, message: protocol.Message, arrays: Sequence[protocol.Vector] = ()
 ) -> None:
-    sink.write(protocol.pack(message, arrays))
+    sink.write(protocol.pack_frame(message, arrays))
     sink.flush()
 
 
-def stdio() -> tuple[BinaryIO, BinaryIO]:
+def frame_streams_of_stdio() -> tuple[BinaryIO, BinaryIO]:
     """Copies of stdin and stdout for frames; what libraries print goes to stderr from now on."""
     source, sink = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -70,7 +70,7 @@ def stdio() -> tuple[BinaryIO, BinaryIO]:
     return os.fdopen(source, "rb"), os.fdopen(sink, "wb")
 
 
-def listen(path: Path, token: str, allow: Sequence[str]) -> None:
+def serve_unix_socket(path: Path, token: str, allow: Sequence[str]) -> None:
     """Serve clients, one at a time, on a Unix socket that only this user can open.
 
     Raises
@@ -78,7 +78,7 @@ def listen(path: Path, token: str, allow: Sequence[str]) -> None:
     DriverFault
         There is a file of that name already.
     """
-    path = path_of_rank(path)
+    path = path_with_rank(path)
     _remove_stale_socket(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         try:
@@ -139,15 +139,15 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
                 sink, protocol.encode_error(DriverFault("denied", f"user {uid} may not use this"))
             )
             return
-        message, _ = protocol.unpack(source.read)
+        message, _ = protocol.unpack_frame(source.read)
         if not hmac.compare_digest(str(message.get("token", "")), token):
             _send(sink, protocol.encode_error(DriverFault("denied", "the token is another one")))
             return
         connection.settimeout(None)
-        serve(Agent(allow), source, sink)
+        reply_until_end(Agent(allow), source, sink)
 
 
-def path_of_rank(path: Path) -> Path:
+def path_with_rank(path: Path) -> Path:
     """Path with ``{rank}`` replaced by the rank that torchrun or srun set in the environment.
 
     Raises
@@ -157,7 +157,7 @@ def path_of_rank(path: Path) -> Path:
 
     Examples
     --------
-    >>> path_of_rank(Path("/run/agent.sock"))
+    >>> path_with_rank(Path("/run/agent.sock"))
     PosixPath('/run/agent.sock')
     """
     if "{rank}" not in str(path):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from ...sim.errors import DriverFault
-from .protocol import Message, Vector, pack, unpack
+from .protocol import Message, Vector, pack_frame, unpack_frame
 
 log = logging.getLogger(__name__)
 LIMIT = 600.0  # s for one question unless said
@@ -53,7 +53,7 @@ class Channel:
         """
         if self.broken:
             raise DriverFault("died", "this agent is gone; open the driver again")
-        return self._exchange(pack(message), limit)
+        return self._exchange(pack_frame(message), limit)
 
     def receive(self, limit: float) -> tuple[Message, list[Vector]]:
         """Next frame, without a request: the hello."""
@@ -77,7 +77,7 @@ class Channel:
         end = time.monotonic() + limit
         try:
             self._write(frame, end)
-            return unpack(lambda n: self._read(n, end))
+            return unpack_frame(lambda n: self._read(n, end))
         except TimeoutError as error:
             self._kill()
             raise DriverFault(
@@ -129,7 +129,7 @@ class Channel:
         )
 
 
-def child(
+def start_agent_process(
     command: Sequence[str], environment: Mapping[str, str] | None = None, mortal: bool = True
 ) -> Channel:
     """Channel to an agent started as a child process, never through a shell.
@@ -184,7 +184,7 @@ def _die_with_parent_option() -> list[str]:
     return ["--die-with-parent"] if main and sys.platform == "linux" else []
 
 
-def unix(path: Path, token: str) -> Channel:
+def connect_unix_socket(path: Path, token: str) -> Channel:
     """Channel to an agent that listens on a Unix socket of this user.
 
     Raises
@@ -203,5 +203,5 @@ def unix(path: Path, token: str) -> Channel:
             "missing", f"{path}: {error.strerror}; start 'foretrace hil agent --listen {path}'"
         ) from error
     descriptor = connection.detach()
-    os.write(descriptor, pack({"token": token}))
+    os.write(descriptor, pack_frame({"token": token}))
     return Channel(descriptor, os.dup(descriptor))

@@ -19,7 +19,7 @@ from ...sim.errors import DriverFault, RecordingError, ScenarioError
 from ...sim.ops import Ops
 from ...sim.process import Process
 from ...sim.system import System
-from .coverage import device
+from .coverage import device_of_component
 from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
 from .op_path import OpPath, op_paths, op_signature, placement
 
@@ -78,7 +78,7 @@ def couple(
             key, Coupled(bound.get(name), tuple(here), not early)
         )
     return Coupling(
-        _with_lanes(system, ports),
+        _system_with_lanes(system, ports),
         bound,
         tuple(p.lanes for p in ports if p.lanes is not None),
         ports,
@@ -99,7 +99,7 @@ def _queried_components(
     system: System, swap: Swap, answer: Mapping[str, Backend | None]
 ) -> tuple[str, ...]:
     """Components whose backends time the ops that the device may execute."""
-    parts = [c for c in system.components if device(c.name) in swap.covers.devices]
+    parts = [c for c in system.components if device_of_component(c.name) in swap.covers.devices]
     if _is_component(system, swap) and (
         system[swap.component].slots or swap.component == system.fabric
     ):
@@ -116,7 +116,7 @@ def _queried_components(
     return tuple(matches)
 
 
-def _with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:
+def _system_with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:
     slots = {p.name: p.at_once for p in ports if p.at_once is not None}
     old = (replace(c, slots=slots.get(c.name, c.slots)) for c in system.components)
     new = (c for p in ports for c in p.components())
@@ -205,11 +205,13 @@ class Coupled(Backend):
 def residual_path(op: OpPath, port: DeviceAdapter) -> ResidualPath:
     """Path of an op outside the device that executes it, which stays modelled."""
     devices = port.swap.covers.devices
-    if device(op.asked) in devices:
+    if device_of_component(op.asked) in devices:
         return ResidualPath()  # who does an op does all of it
-    remaining = [op.system[c] for c in sorted(op.crossed) if device(c) not in devices]
+    remaining = [op.system[c] for c in sorted(op.crossed) if device_of_component(c) not in devices]
     latency = sum(c.latency for c in remaining) - port.swap.covers.subtraction(op.devices).time
-    return ResidualPath(latency, {c: w for c, w in op.used.items() if device(c) not in devices})
+    return ResidualPath(
+        latency, {c: w for c, w in op.used.items() if device_of_component(c) not in devices}
+    )
 
 
 def _unsupported_error(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:

@@ -96,16 +96,16 @@ class SampleCoverage:
         )
 
 
-def device(component: str) -> str:
+def device_of_component(component: str) -> str:
     """Name of the device that a component is a direction or a port of.
 
-    >>> [device(c) for c in ("node0.nic0.tx", "leaf0.node1.nic0", "node0.gpu0")]
+    >>> [device_of_component(c) for c in ("node0.nic0.tx", "leaf0.node1.nic0", "node0.gpu0")]
     ['node0.nic0', 'leaf0', 'node0.gpu0']
     """
     return PORT.sub(r"\1", DIRECTION.sub("", component))
 
 
-def numbers(system: System, name: str) -> tuple[int, ...]:
+def component_numbers(system: System, name: str) -> tuple[int, ...]:
     """Numbers of the components that a name means: the component, or all parts of a device.
 
     Raises
@@ -115,16 +115,16 @@ def numbers(system: System, name: str) -> tuple[int, ...]:
     """
     if name in system.index:
         return (system.number(name),)
-    found = tuple(i for i, c in enumerate(system.components) if device(c.name) == name)
+    found = tuple(i for i, c in enumerate(system.components) if device_of_component(c.name) == name)
     if not found:
-        known = sorted({device(c.name) for c in system.components})
+        known = sorted({device_of_component(c.name) for c in system.components})
         raise ScenarioError(
             f"hil.swap: no component is named {name!r}; there are {', '.join(known[:24])}"
         )
     return found
 
 
-def cover(
+def sample_coverage(
     system: System,
     component: str,
     more: Iterable[str] = (),
@@ -138,7 +138,9 @@ def cover(
         A name that is no component, or a subtraction of what is not in a sample.
     """
     devices = {
-        device(system.components[i].name) for n in (component, *more) for i in numbers(system, n)
+        device_of_component(system.components[i].name)
+        for n in (component, *more)
+        for i in component_numbers(system, n)
     }
     unknown = sorted(set(subtract or {}) - devices)
     if unknown:

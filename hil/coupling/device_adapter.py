@@ -20,8 +20,8 @@ from ...sim.units import ByteRate, Seconds
 from ..driver import Sharing
 from ..sample import AFTER, WARM, Request
 from .coverage import SampleCoverage
-from .journal import Questioned
-from .per_flow_rates import NANOSECOND, Flight, PerFlowRates
+from .journal import OpTimer
+from .per_flow_rates import NANOSECOND, OpInFlight, PerFlowRates
 
 SWEEP = tuple(4**k for k in range(3, 12))  # B: 64 B to 4 MiB, alone, for what does not grow
 MOST = 8  # ops in flight that a concurrent device takes unless it says otherwise
@@ -74,7 +74,7 @@ class Swap:
     """
 
     component: str
-    asked: Questioned
+    asked: OpTimer
     sharing: Sharing
     covers: SampleCoverage
     most: int = MOST
@@ -146,7 +146,7 @@ class DeviceAdapter:
         request = self._request_of(signature)
         if self.lanes is not None:
             work = max(bytes, 1.0) if self.unit == "B" else 1.0
-            lane = self.lanes.take_lane(Flight(request, work, residual.latency))
+            lane = self.lanes.take_lane(OpInFlight(request, work, residual.latency))
             return DeviceAnswer(0.0, work, {self.lanes.names[lane]: 1.0, **residual.usage})
         seconds = self.swap.asked.alone(request) * NANOSECOND + residual.latency
         if self.swap.sharing == "exclusive":

@@ -18,7 +18,7 @@ from ..sample import Request
 SCHEMA = 1
 
 
-class Questioned(Protocol):
+class OpTimer(Protocol):
     """Interface of what times ops in a coupled run: a device, or the journal of one."""
 
     clock: str
@@ -65,7 +65,7 @@ class JournalWriter:
     (5.0, (('compute:mm', 'warm'),))
     """
 
-    def __init__(self, component: str, asked: Questioned):
+    def __init__(self, component: str, asked: OpTimer):
         self.component, self._asked = component, asked
         self.clock, self.source = asked.clock, asked.source
         self.entries: list[JournalEntry] = []
@@ -128,14 +128,14 @@ class JournalReader:
         return entry.ns
 
 
-def write(path: Path, entries: Iterable[JournalEntry]) -> None:
+def write_journal(path: Path, entries: Iterable[JournalEntry]) -> None:
     """Write a journal: a header line, then one line per entry."""
     head = {"foretrace": "journal", "schema": SCHEMA}
     lines = [json.dumps(head), *(json.dumps(asdict(e)) for e in entries)]
     path.write_text("\n".join(lines) + "\n")
 
 
-def read(path: Path) -> list[JournalEntry]:
+def read_journal(path: Path) -> list[JournalEntry]:
     """Entries of a journal file.
 
     Raises

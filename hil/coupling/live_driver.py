@@ -11,7 +11,7 @@ import numpy as np
 
 from ..driver import Driver
 from ..sample import Request, Sample
-from ..sample_checks import check
+from ..sample_checks import check_samples
 
 ROUNDS = 3  # of a set in flight; the median counts
 
@@ -40,12 +40,12 @@ class LiveDriver:
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op, done once."""
         samples = self.driver.timing([request])
-        check([request], samples, self.source, self.clock)
+        check_samples([request], samples, self.source, self.clock)
         return float(samples[0].ns[-1])
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op while all of them are in flight: the median of three rounds."""
         repeated = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
         samples: list[Sample] = self.driver.together(repeated)
-        check(repeated, samples, self.source, self.clock)
+        check_samples(repeated, samples, self.source, self.clock)
         return [float(np.median(s.ns)) for s in samples]

@@ -11,7 +11,7 @@ from ...sim.errors import BackendError, ScenarioError
 from ...sim.ops import KIND_NAMES, Kind, OpPlacement, Ops
 from ...sim.signature import Operand, Signature
 from ...sim.system import System
-from .coverage import device
+from .coverage import device_of_component
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class OpPath:
     @property
     def devices(self) -> set[str]:
         """Names of the devices that the crossed components belong to."""
-        return {device(c) for c in self.crossed}
+        return {device_of_component(c) for c in self.crossed}
 
 
 def placement(ops: Ops) -> OpPlacement:

@@ -20,14 +20,14 @@ from ...sim.errors import SimulationError
 from ...sim.process import Running, Steps
 from ...sim.system import Component
 from ..sample import Request
-from .journal import Questioned
+from .journal import OpTimer
 
 TOP = {"B": 1e13, "1": 1e9}  # highest rate of a lane: 10 TB/s, an op in 1 ns
 NANOSECOND = 1e-9
 
 
 @dataclass(frozen=True)
-class Flight:
+class OpInFlight:
     """Op in flight on a device.
 
     Parameters
@@ -75,16 +75,16 @@ class PerFlowRates:
             Component(n, "lane", rate=0.0, unit=self.unit, max_rate=top) for n in self.names
         )
 
-    def reset(self, asked: Questioned) -> None:
+    def reset(self, asked: OpTimer) -> None:
         """Free all lanes; called at the start of a run."""
         self.asked = asked
         self.free = list(range(self.count))
-        self.flights: dict[int, Flight] = {}
+        self.flights: dict[int, OpInFlight] = {}
         self.in_flight: list[int] = []  # lanes in the order in which their ops came
         self.measured_sets: dict[tuple[tuple[str, str], ...], list[float]] = {}
-        self._current_turn: tuple[Flight, float] | None = None
+        self._current_turn: tuple[OpInFlight, float] | None = None
 
-    def take_lane(self, flight: Flight) -> int:
+    def take_lane(self, flight: OpInFlight) -> int:
         """Number of a free lane, taken for an op that starts now."""
         if not self.free:
             raise SimulationError(

@@ -95,7 +95,7 @@ def _ops_of_backend(
             continue
         text, residual = op.text, residual_path(op, port)
         rate_bound = min(
-            (rate_of(system, c) / w for c, w in residual.usage.items()), default=np.inf
+            (component_rate(system, c) / w for c, w in residual.usage.items()), default=np.inf
         )
         supported = port.swap.can(text)
         replay.append(
@@ -104,7 +104,7 @@ def _ops_of_backend(
     return replay
 
 
-def rate_of(system: System, component: str) -> float:
+def component_rate(system: System, component: str) -> float:
     """Rate of a component; infinite for one without."""
     rate = system[component].rate
     return float("inf") if rate is None else rate

@@ -14,7 +14,7 @@ ICOUNT, TIMETRAVEL, WALL = "icount", "timetravel", "wall"
 KEY = "foretrace.clock="
 
 
-def here(cmdline: str | None = None) -> str:
+def clock_of_this_machine(cmdline: str | None = None) -> str:
     """Name of the clock of this machine: ``wall``, ``icount`` or ``timetravel``.
 
     Parameters
@@ -24,8 +24,10 @@ def here(cmdline: str | None = None) -> str:
 
     Examples
     --------
-    >>> here("quiet time-travel=inf-cpu"), here("quiet foretrace.clock=icount"), here("quiet")
-    ('timetravel', 'icount', 'wall')
+    >>> clock_of_this_machine("quiet time-travel=inf-cpu"), clock_of_this_machine("quiet")
+    ('timetravel', 'wall')
+    >>> clock_of_this_machine("quiet foretrace.clock=icount")
+    'icount'
     """
     words = _kernel_options(cmdline)
     if "time-travel=inf-cpu" in words:
@@ -34,10 +36,10 @@ def here(cmdline: str | None = None) -> str:
     return named[0] if named and named[0] in (ICOUNT, WALL) else WALL
 
 
-def emulated(cmdline: str | None = None) -> bool:
+def is_lab_machine(cmdline: str | None = None) -> bool:
     """Whether this is a machine of the lab.
 
-    >>> emulated("quiet lab.run=agent"), emulated("quiet")
+    >>> is_lab_machine("quiet lab.run=agent"), is_lab_machine("quiet")
     (True, False)
     """
     return any(word.startswith("lab.") for word in _kernel_options(cmdline))
@@ -50,7 +52,7 @@ def _kernel_options(cmdline: str | None) -> list[str]:
     return cmdline.split()
 
 
-def needs_time(what: str, clock: str) -> None:
+def refuse_under_timetravel(what: str, clock: str) -> None:
     """Refuse to time pure computing under ``timetravel``, where it takes no time.
 
     Raises
@@ -60,7 +62,7 @@ def needs_time(what: str, clock: str) -> None:
 
     Examples
     --------
-    >>> needs_time("creating a queue pair", "timetravel")
+    >>> refuse_under_timetravel("creating a queue pair", "timetravel")
     Traceback (most recent call last):
     foretrace.sim.errors.DriverFault: unsupported: creating a queue pair takes no time ...
     """

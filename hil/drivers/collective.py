@@ -53,9 +53,9 @@ class CollectiveDriver(Driver):
     ops = tuple(f"collective:{name}" for name in OP_BUILDERS)
 
     def __init__(self) -> None:
-        self.clock = clock_source.here()
+        self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
-        self.star: netns.Star | None = None
+        self.star: netns.StarNetwork | None = None
         self.ranks: RankProcesses | None = None
 
     def probe(self) -> Ready | Missing:
@@ -66,7 +66,7 @@ class CollectiveDriver(Driver):
         except ImportError as error:
             return Missing("missing", f"torch: {error}", CURE)
         except DriverFault as fault:
-            return netns.missing_from(fault)
+            return netns.missing_from_fault(fault)
         except Exception as error:  # of torch
             return Missing("broken", f"an all-reduce of 64 B: {error}", "look at what torch says")
         finally:
@@ -84,9 +84,9 @@ class CollectiveDriver(Driver):
 
         if not group.is_available() or not group.is_gloo_available():
             raise DriverFault("unsupported", f"this torch has no gloo; {CURE}")
-        self.star = netns.Star(count, f"fc{os.getpid()}", self.settings["mtu"])
+        self.star = netns.StarNetwork(count, f"fc{os.getpid()}", self.settings["mtu"])
         self.star.build()
-        netns.shape(self.star.switch, self.star.ports, switch.queue_words(self.settings))
+        netns.set_queueing(self.star.switch, self.star.ports, switch.queue_words(self.settings))
         self.ranks = RankProcesses(self.star, count)
 
     def describe(self) -> dict[str, str]:
@@ -118,8 +118,8 @@ class CollectiveDriver(Driver):
 
     def _time_collective(self, ranks: RankProcesses, request: Request) -> Sample:
         call = parse_collective(request.signature)
-        ranks.do(call)
-        times, arrivals = zip(*(ranks.do(call) for _ in range(request.n)), strict=True)
+        ranks.run_collective(call)
+        times, arrivals = zip(*(ranks.run_collective(call) for _ in range(request.n)), strict=True)
         ns = np.array(times)
         facts = {**self._bandwidth(call, float(np.median(ns))), "came_ns": list(arrivals)}
         return Sample(request.signature, ns, self.clock, "completion", request.key[1], facts=facts)

@@ -20,10 +20,10 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
-from ..driver import Driver, Missing, Ready, Spec, checked, driver, head
+from ..driver import Driver, Missing, Ready, Spec, checked, driver, signature_head
 from ..sample import EMULATED, WARM, Request, Sample
 from . import clock_source, pointer_chase
-from .numa_pages import PAGE, PageBlock, nodes
+from .numa_pages import PAGE, PageBlock, numa_nodes_with_memory
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -37,7 +37,7 @@ TIERS = ("near", "far")
 
 
 @driver("cxl")
-class Cxl(Driver):
+class CxlDriver(Driver):
     """Driver that times page placement, migration and access on a near and a far memory tier.
 
     ================================== ===========================================================
@@ -58,7 +58,7 @@ class Cxl(Driver):
     sharing = "solo"
 
     def __init__(self) -> None:
-        self.clock = clock_source.here()
+        self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
         self.methods: dict[str, Callable[[Request, dict[str, str], int], Sample]] = {
             "host:memory-place": self._time_placement,
@@ -76,9 +76,9 @@ class Cxl(Driver):
             self.open({})
             sample = self.timing([Request("copy:h2c uint8[4096]")])[0]
         except DriverFault as fault:
-            from .netns import missing_from
+            from .netns import missing_from_fault
 
-            return missing_from(fault)
+            return missing_from_fault(fault)
         except OSError as error:
             return Missing("broken", f"moving a page: {error}", CURE)
         finally:
@@ -90,7 +90,7 @@ class Cxl(Driver):
     def open(self, spec: Spec) -> None:
         """Find the NUMA nodes or the DAX device of the two tiers."""
         settings = checked(spec, SETTINGS)
-        found = nodes()
+        found = numa_nodes_with_memory()
         if not settings["dax"]:
             bare = [n for n, (_, processors) in found.items() if not processors]
             settings["far"] = settings["far"] if settings["far"] >= 0 else (bare[0] if bare else -1)
@@ -101,17 +101,19 @@ class Cxl(Driver):
         elif not os.access(settings["dax"], os.R_OK | os.W_OK):
             kind = "denied" if os.path.exists(settings["dax"]) else "missing"
             raise DriverFault(kind, f"{settings['dax']} cannot be read and written; {CURE}")
-        self.settings, self.chase = settings, pointer_chase.loop()
+        self.settings, self.chase = settings, pointer_chase.machine_code_loop()
 
     def describe(self) -> dict[str, str]:
         """Provenance: NUMA nodes, kernel, whether the memory is emulated."""
         far = self.settings["dax"] or f"node{self.settings['far']}"
-        sizes = " ".join(f"node{n}={size >> 20}MiB" for n, (size, _) in nodes().items())
+        sizes = " ".join(
+            f"node{n}={size >> 20}MiB" for n, (size, _) in numa_nodes_with_memory().items()
+        )
         return {
             "device": f"node{self.settings['near']}-{far}",
             "nodes": sizes,
             "kernel": os.uname().release,
-            "memory": EMULATED if clock_source.emulated() else "real",
+            "memory": EMULATED if clock_source.is_lab_machine() else "real",
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -137,11 +139,11 @@ class Cxl(Driver):
             or settings.get("tier", "far") not in TIERS
         ):
             raise DriverFault("unsupported", f"{request.signature}: give tier=near or tier=far")
-        return self.methods[head(request.signature)](request, settings, size)
+        return self.methods[signature_head(request.signature)](request, settings, size)
 
     def _sample(self, request: Request, ns: Sequence[float], access: bool = False,
                 facts: dict[str, Any] | None = None) -> Sample:  # fmt: skip
-        flags = (EMULATED,) if access and clock_source.emulated() else ()
+        flags = (EMULATED,) if access and clock_source.is_lab_machine() else ()
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1], flags=flags, facts=facts or {})  # fmt: skip
 
@@ -152,7 +154,7 @@ class Cxl(Driver):
             since = time.perf_counter_ns()
             block = PageBlock(size, node)
             ns.append(time.perf_counter_ns() - since)
-            placed.append(float((block.where() == node).mean()))
+            placed.append(float((block.node_of_each_page() == node).mean()))
         return self._sample(request, ns, facts={"placed": min(placed)})
 
     def _time_migration(
@@ -166,7 +168,7 @@ class Cxl(Driver):
             taken, busy = block.move(target)
             retries += busy if k else 0
             ns.append(taken)
-            placed.append(float((block.where() == target).mean()))
+            placed.append(float((block.node_of_each_page() == target).mean()))
         return self._sample(request, ns[1:], facts={"placed": min(placed), "asked_again": retries})
 
     def _time_chase(self, request: Request, settings: dict[str, str], size: int) -> Sample:
@@ -180,7 +182,7 @@ class Cxl(Driver):
 
         def stream() -> None:
             while not stop.is_set():
-                _stream("read", other)
+                _stream_over_memory("read", other)
 
         thread = threading.Thread(target=stream, daemon=True)
         thread.start()
@@ -196,16 +198,16 @@ class Cxl(Driver):
         self, methods: str, request: Request, settings: dict[str, str], size: int
     ) -> Sample:
         memory, ns = self._memory_of_tier(settings["tier"], size), []
-        _stream(methods, memory)
+        _stream_over_memory(methods, memory)
         for _ in range(request.n):
             since = time.perf_counter_ns()
-            _stream(methods, memory)
+            _stream_over_memory(methods, memory)
             ns.append(time.perf_counter_ns() - since)
         return self._sample(request, ns, access=True)
 
     def _load_times(self, n: int, tier: str, size: int) -> list[float]:
         """(n,) ns per dependent load, each averaged over one walk."""
-        ring, ns = pointer_chase.ring(size, 7, at=self._memory_of_tier(tier, size)), []
+        ring, ns = pointer_chase.pointer_ring(size, 7, at=self._memory_of_tier(tier, size)), []
         at, steps = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE)
         for _ in range(n):
             since = time.perf_counter_ns()
@@ -229,7 +231,7 @@ class Cxl(Driver):
         return int(self.settings[tier])
 
 
-def _stream(methods: str, memory: Any) -> None:
+def _stream_over_memory(methods: str, memory: Any) -> None:
     """Read (memchr of an absent byte) or write (memset) all bytes of a buffer."""
     at, n = ctypes.c_void_p(memory.ctypes.data), ctypes.c_size_t(len(memory))
     if methods == "read":

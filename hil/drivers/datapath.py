@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .netns import call
+from .netns import run_command
 
 NAME = "foretrace"
 
 
-def attach(where: str, mac_by_port: Mapping[str, str]) -> None:
+def attach_ports(where: str, mac_by_port: Mapping[str, str]) -> None:
     """Move ports of a namespace from their bridge to a datapath that forwards by MAC address.
 
     Parameters
@@ -25,9 +25,9 @@ def attach(where: str, mac_by_port: Mapping[str, str]) -> None:
     """
     _dpctl(where, "add-dp", NAME)
     for port in mac_by_port:
-        call("ip", "-n", where, "link", "set", port, "nomaster")
+        run_command("ip", "-n", where, "link", "set", port, "nomaster")
         _dpctl(where, "add-if", NAME, port)
-    number = numbers(_dpctl(where, "show", NAME))
+    number = port_numbers(_dpctl(where, "show", NAME))
     for target, address in mac_by_port.items():
         for source in mac_by_port:
             if source != target:
@@ -35,27 +35,29 @@ def attach(where: str, mac_by_port: Mapping[str, str]) -> None:
                 _dpctl(where, "add-flow", NAME, flow, str(number[target]))
 
 
-def numbers(shown: str) -> dict[str, int]:
+def port_numbers(shown: str) -> dict[str, int]:
     r"""Port numbers of a datapath by port name, from ``ovs-dpctl show``.
 
-    >>> numbers("system@foretrace:\n  port 0: foretrace (internal)\n  port 1: port1\n")
+    >>> port_numbers("system@foretrace:\n  port 0: foretrace (internal)\n  port 1: port1\n")
     {'foretrace': 0, 'port1': 1}
     """
     return {name: int(n) for n, name in re.findall(r"port (\d+): (\S+)", shown)}
 
 
-def remove(where: str) -> None:
+def delete_datapath(where: str) -> None:
     """Delete the datapath; its ports stay, unconnected."""
     _dpctl(where, "del-dp", NAME)
 
 
 def restore_bridge(where: str, mac_by_port: Mapping[str, str], bridge: str) -> None:
     """Delete the datapath and attach its ports to their bridge again."""
-    remove(where)
+    delete_datapath(where)
     for port, address in mac_by_port.items():
-        call("ip", "-n", where, "link", "set", port, "master", bridge)
-        call("bridge", "-n", where, "fdb", "replace", address, "dev", port, "master", "static")
+        run_command("ip", "-n", where, "link", "set", port, "master", bridge)
+        run_command(
+            "bridge", "-n", where, "fdb", "replace", address, "dev", port, "master", "static"
+        )
 
 
 def _dpctl(where: str, *words: str) -> str:
-    return call("ip", "netns", "exec", where, "ovs-dpctl", *words)
+    return run_command("ip", "netns", "exec", where, "ovs-dpctl", *words)

@@ -88,18 +88,18 @@ class GnmiReader:
             raise DriverFault("broken", f"switch {self.where}: {target} {paths[0]}: {error}; "
                               "look at the names of its ports") from error  # fmt: skip
         updates = (u for n in reply.get("notification", ()) for u in n.get("update", ()))
-        return [pair for u in updates for pair in flatten(u.get("val"), head)]
+        return [pair for u in updates for pair in flatten_reply(u.get("val"), head)]
 
 
-def flatten(value: Any, head: str = "") -> Iterator[tuple[str, str]]:
+def flatten_reply(value: Any, head: str = "") -> Iterator[tuple[str, str]]:
     """Leaves of a nested reply as (dotted name, text).
 
-    >>> list(flatten({"Q:0": {"DROPPED": "4"}, "ecn": "ecn_all"}))
+    >>> list(flatten_reply({"Q:0": {"DROPPED": "4"}, "ecn": "ecn_all"}))
     [('Q:0.DROPPED', '4'), ('ecn', 'ecn_all')]
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from flatten(inner, f"{head}.{key}" if head else str(key))
+            yield from flatten_reply(inner, f"{head}.{key}" if head else str(key))
     else:
         yield head, str(value)
 

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import WIDTH, Signature
-from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver, head, within
+from ..driver import (
+    Driver,
+    Missing,
+    Ready,
+    Sharing,
+    Spec,
+    checked,
+    driver,
+    parse_within_cap,
+    signature_head,
+)
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
 from ..sample import WARM, Request, Sample
@@ -93,8 +103,8 @@ class HostDriver(Driver):
         try:
             page = np.zeros(4096, np.uint8)
             MOVE(page.ctypes.data, page.ctypes.data, 4096)
-            ring = pointer_chase.ring(4096, seed=0)
-            pointer_chase.loop()(ring.ctypes.data, 64)
+            ring = pointer_chase.pointer_ring(4096, seed=0)
+            pointer_chase.machine_code_loop()(ring.ctypes.data, 64)
             os.sched_getaffinity(0)
         except DriverFault as fault:
             cure = "bind a recording instead"
@@ -104,7 +114,7 @@ class HostDriver(Driver):
         except (OSError, AttributeError) as error:
             return Missing("unsupported", f"{type(error).__name__}: {error}", "run it on Linux")
         cores = tuple(f"core{i}" for i in sorted(os.sched_getaffinity(0), reverse=True))
-        return Ready(cores, {"numpy": np.__version__, **conditions.machine()})
+        return Ready(cores, {"numpy": np.__version__, **conditions.constant_machine_facts()})
 
     def open(self, spec: Spec) -> None:
         """Lock a core and pin this process to it."""
@@ -126,18 +136,20 @@ class HostDriver(Driver):
         self.settings, self.clock = {**settings, "core": core}, settings["clock"]
         self.sharing = settings["sharing"]
         self.random = np.random.default_rng(settings["seed"])
-        self.chase = pointer_chase.loop()
+        self.chase = pointer_chase.machine_code_loop()
         self.scratch = np.zeros(FLUSH, np.uint8)
 
     def describe(self) -> dict[str, str]:
         """Provenance: core, machine, NumPy and its BLAS."""
-        device = f"{conditions.machine().get('cpu', 'cpu')} core{self.settings['core']}"
+        device = (
+            f"{conditions.constant_machine_facts().get('cpu', 'cpu')} core{self.settings['core']}"
+        )
         return {
             "device": device,
             "numpy": np.__version__,
             "threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"),
-            **_blas(),
-            **conditions.machine(),
+            **_blas_version(),
+            **conditions.constant_machine_facts(),
         }
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
@@ -186,7 +198,9 @@ class HostDriver(Driver):
         return self.calls[signature]
 
     def _build(self, signature: str) -> tuple[Call, int]:
-        return self.builders[head(signature)](within(signature, int(self.settings["cap"])))
+        return self.builders[signature_head(signature)](
+            parse_within_cap(signature, int(self.settings["cap"]))
+        )
 
     def _flush_caches(self) -> None:
         self.scratch += 1
@@ -214,7 +228,7 @@ class HostDriver(Driver):
         n = _bytes(parts)
         if n % pointer_chase.LINE or n < pointer_chase.LINE:
             raise DriverFault("unsupported", f"{parts}: give a multiple of {pointer_chase.LINE} B")
-        words = pointer_chase.ring(n, int(self.settings["seed"]))
+        words = pointer_chase.pointer_ring(n, int(self.settings["seed"]))
         at = [words.ctypes.data]
 
         def walk() -> None:
@@ -259,7 +273,7 @@ def _keep_alive(call: Call, *kept: object) -> Call:
     return kept_call
 
 
-def _blas() -> dict[str, str]:
+def _blas_version() -> dict[str, str]:
     """Name and version of NumPy's BLAS; empty before NumPy 1.25, which only prints it."""
     try:
         settings = np.show_config(mode="dicts") or {}

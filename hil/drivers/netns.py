@@ -38,7 +38,7 @@ CURES = {
 }
 
 
-def call(*words: str) -> str:
+def run_command(*words: str) -> str:
     """Standard output of a command.
 
     Raises
@@ -59,10 +59,11 @@ def call(*words: str) -> str:
     return done.stdout
 
 
-def missing_from(fault: DriverFault) -> Missing:
+def missing_from_fault(fault: DriverFault) -> Missing:
     """Result of a probe that failed with this fault.
 
-    >>> missing_from(DriverFault("denied", "ip netns add x: Operation not permitted; be root")).cure
+    >>> fault = DriverFault("denied", "ip netns add x: Operation not permitted; be root")
+    >>> missing_from_fault(fault).cure
     'be root'
     """
     reason, _, cure = fault.message.rpartition("; ")
@@ -70,13 +71,13 @@ def missing_from(fault: DriverFault) -> Missing:
     return Missing(kinds.get(fault.kind, "broken"), reason or cure, cure)
 
 
-def exists(name: str) -> bool:
+def namespace_exists(name: str) -> bool:
     """Whether there is a namespace of that name."""
     return (RUN / name).exists()
 
 
 @contextmanager
-def inside(name: str) -> Iterator[None]:
+def inside_namespace(name: str) -> Iterator[None]:
     """Context manager: this thread is inside a namespace; sockets opened there stay in it.
 
     Raises
@@ -101,7 +102,7 @@ def inside(name: str) -> Iterator[None]:
         os.close(before)
 
 
-class Star:
+class StarNetwork:
     """Star network: hosts in namespaces, joined by a bridge in another namespace.
 
     Parameters
@@ -112,7 +113,7 @@ class Star:
 
     Examples
     --------
-    >>> star = Star(2, "ft0")
+    >>> star = StarNetwork(2, "ft0")
     >>> star.switch, star.host(1), star.address(1), star.ports
     ('ft0-switch', 'ft0-host1', '10.9.0.1', ('port1', 'port2'))
     """
@@ -141,8 +142,8 @@ class Star:
     def clear(self) -> None:
         """Delete all its namespaces."""
         for name in self.names:
-            if exists(name):
-                call("ip", "netns", "del", name)
+            if namespace_exists(name):
+                run_command("ip", "netns", "del", name)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -155,10 +156,10 @@ class Star:
         return {port: _mac_of(number) for number, port in enumerate(self.ports, 1)}
 
     def _create_namespaces(self) -> None:
-        call("ip", "netns", "add", self.switch)
-        call("ip", "-n", self.switch, "link", "add", "bridge", "mtu", str(self.mtu), "type",
+        run_command("ip", "netns", "add", self.switch)
+        run_command("ip", "-n", self.switch, "link", "add", "bridge", "mtu", str(self.mtu), "type",
              "bridge", "ageing_time", "1000000")  # fmt: skip
-        call("ip", "-n", self.switch, "link", "set", "bridge", "up")
+        run_command("ip", "-n", self.switch, "link", "set", "bridge", "up")
         for number in range(1, self.hosts + 1):
             self._attach_host(number)
         self._fix_neighbours()
@@ -167,7 +168,7 @@ class Star:
     def _wait_until_forwarding(self) -> None:
         """Wait until every port forwards: the kernel notices a cable a little later."""
         for _ in range(SETTLE):
-            rows = json.loads(call("bridge", "-n", self.switch, "-j", "link", "show"))
+            rows = json.loads(run_command("bridge", "-n", self.switch, "-j", "link", "show"))
             if sum(row.get("state") == "forwarding" for row in rows) == self.hosts:
                 return
             time.sleep(0.1)
@@ -176,21 +177,21 @@ class Star:
 
     def _attach_host(self, number: int) -> None:
         host, port, mtu = self.host(number), f"port{number}", str(self.mtu)
-        call("ip", "netns", "add", host)
-        call("ip", "-n", host, "link", "set", "lo", "up")
-        call("ip", "link", "add", "nic0", "mtu", mtu, "address", _mac_of(number),
+        run_command("ip", "netns", "add", host)
+        run_command("ip", "-n", host, "link", "set", "lo", "up")
+        run_command("ip", "link", "add", "nic0", "mtu", mtu, "address", _mac_of(number),
              "netns", host, "type", "veth", "peer", "name", port, "mtu", mtu,
              "netns", self.switch)  # fmt: skip
-        call("ip", "-n", self.switch, "link", "set", port, "master", "bridge", "up")
-        call("ip", "-n", host, "addr", "add", f"{self.address(number)}/24", "dev", "nic0")
-        call("ip", "-n", host, "link", "set", "nic0", "up")
+        run_command("ip", "-n", self.switch, "link", "set", port, "master", "bridge", "up")
+        run_command("ip", "-n", host, "addr", "add", f"{self.address(number)}/24", "dev", "nic0")
+        run_command("ip", "-n", host, "link", "set", "nic0", "up")
 
     def _fix_neighbours(self) -> None:
         """Add permanent neighbour entries, so that no ARP runs inside a sample."""
         for one in range(1, self.hosts + 1):
             for other in range(1, self.hosts + 1):
                 if one != other:
-                    call("ip", "-n", self.host(one), "neigh", "replace", self.address(other),
+                    run_command("ip", "-n", self.host(one), "neigh", "replace", self.address(other),
                          "lladdr", _mac_of(other), "dev", "nic0", "nud", "permanent")  # fmt: skip
 
 
@@ -198,7 +199,7 @@ def _mac_of(number: int) -> str:
     return f"02:00:00:00:01:{number:02x}"
 
 
-def shape(
+def set_queueing(
     switch: str, ports: Sequence[str], queue: Sequence[str], inner: Sequence[str] = ()
 ) -> None:
     """Set the queueing discipline of ports, in tc's words; none for the kernel's default.
@@ -209,15 +210,15 @@ def shape(
     """
     for port in ports:
         at = ("tc", "-n", switch, "qdisc", "replace", "dev", port)
-        call(*at, "root", *(("handle", "1:") if inner else ()), *(queue or ("pfifo_fast",)))
+        run_command(*at, "root", *(("handle", "1:") if inner else ()), *(queue or ("pfifo_fast",)))
         if inner:
-            call(*at, "parent", "1:", *inner)
+            run_command(*at, "parent", "1:", *inner)
 
 
-def counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
+def port_counters(switch: str, ports: Sequence[str]) -> dict[str, int]:
     """Bytes and packets sent and packets dropped, as ``port.counter``, since the queue was set."""
     counts: dict[str, int] = {}
-    for row in json.loads(call("tc", "-n", switch, "-s", "-j", "qdisc", "show")):
+    for row in json.loads(run_command("tc", "-n", switch, "-s", "-j", "qdisc", "show")):
         if row.get("dev") in ports and row.get("root"):
             for ours, theirs in (("bytes", "bytes"), ("packets", "packets"), ("drops", "drops")):
                 counts[f"{row['dev']}.{ours}"] = int(row.get(theirs, 0))

@@ -26,10 +26,10 @@ NODES = Path("/sys/devices/system/node")
 Bytes = NDArray[np.uint8]
 
 
-def nodes() -> dict[int, tuple[int, bool]]:
+def numa_nodes_with_memory() -> dict[int, tuple[int, bool]]:
     """NUMA nodes with memory: by node, bytes and whether it has processors.
 
-    >>> all(size > 0 for size, _ in nodes().values())
+    >>> all(size > 0 for size, _ in numa_nodes_with_memory().values())
     True
     """
     nodes_found = {}
@@ -67,7 +67,7 @@ class PageBlock:
         """Number of pages."""
         return len(self.bytes) // PAGE
 
-    def where(self) -> NDArray[np.int32]:
+    def node_of_each_page(self) -> NDArray[np.int32]:
         """(pages,) NUMA node of each page."""
         return self._move_pages(None)
 

@@ -45,19 +45,19 @@ MAPPED = "0000:0000:0000:0000:0000:ffff:"
 CURE = "apt install perftest, and load an RDMA driver (rdma link add); or run it in the lab"
 
 
-def latencies(text: str) -> list[float]:
+def parse_latencies(text: str) -> list[float]:
     r"""Microseconds of each exchange, parsed from a program's output, in order.
 
-    >>> latencies("#, usec\n1, 8.25\n2, 7.75\n #bytes #iterations t_min[usec]\n 64 3 7.75")
+    >>> parse_latencies("#, usec\n1, 8.25\n2, 7.75\n #bytes #iterations t_min[usec]\n 64 3 7.75")
     [8.25, 7.75]
     """
     return [float(us) for us in re.findall(r"^ ?\d+, +(\S+)$", text, re.MULTILINE)]
 
 
-def rates(text: str) -> tuple[float, float]:
+def parse_rates(text: str) -> tuple[float, float]:
     r"""Average MiB/s and million messages per second, parsed from a program's output.
 
-    >>> rates("#bytes  #iterations  BW peak[MiB/sec]\n 65536  32  0.00  34.31 \t 0.000549\n-----\n")
+    >>> parse_rates("#bytes  #iterations  BW peak\n 65536  32  0.00  34.31 \t 0.000549\n-----\n")
     (34.31, 0.000549)
     """
     rows = re.findall(r"^ *\d+\s+\d+\s+\S+\s+(\d\S*)\s+(\d\S*)[ \t]*$", text, re.MULTILINE)
@@ -67,7 +67,7 @@ def rates(text: str) -> tuple[float, float]:
 
 
 @driver("perftest")
-class Perftest(Driver):
+class PerftestDriver(Driver):
     """Driver that times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and the like.
 
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
@@ -81,7 +81,7 @@ class Perftest(Driver):
     sharing = "solo"
 
     def __init__(self) -> None:
-        self.clock = clock_source.here()
+        self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
 
     def probe(self) -> Ready | Missing:
@@ -155,7 +155,7 @@ class Perftest(Driver):
                               "rdma-send, or completions: poll with two processors")  # fmt: skip
         count = max(LEAST, n + WARMING + 1)
         text = self._run_pair([program, "-n", str(count), "-U", *(["-e"] if asleep else [])], size)
-        times = latencies(text)[WARMING:]
+        times = parse_latencies(text)[WARMING:]
         if len(times) < n:
             raise DriverFault("broken", f"{program} told {len(times)} of {n} times")
         return [us * 1e3 for us in times[:n]]
@@ -165,7 +165,7 @@ class Perftest(Driver):
         depth, qps = facts.get("depth", 16), facts.get("qps", 1)
         words = [RATE[name], "-n", str(max(BATCH, 2 * depth)), "-t", str(depth), "-q", str(qps),
                  "--noPeak"]  # fmt: skip
-        mebibytes, messages = rates(self._run_pair(words, size))
+        mebibytes, messages = parse_rates(self._run_pair(words, size))
         if self.metric == "bandwidth":
             return size / (mebibytes * 2**20) * 1e9
         return 1e3 / messages
@@ -183,10 +183,10 @@ class Perftest(Driver):
             "-c",
             settings["transport"].upper(),
         ]
-        server = _start(words, settings["peer"])
+        server = _start_program(words, settings["peer"])
         try:
             _wait_until_listening(port, server, words[0])
-            client = _start([*words, "127.0.0.1"], settings["device"])
+            client = _start_program([*words, "127.0.0.1"], settings["device"])
             try:
                 output, errors = client.communicate(timeout=WAIT)
             except subprocess.TimeoutExpired as error:
@@ -212,7 +212,7 @@ def _gid_index(device: str) -> str:
     return "0"
 
 
-def _start(words: Sequence[str], device: str) -> subprocess.Popen[str]:
+def _start_program(words: Sequence[str], device: str) -> subprocess.Popen[str]:
     line = [words[0], "-d", device, "-x", _gid_index(device), *words[1:]]
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -225,7 +225,7 @@ def _free_port() -> int:
 
 
 def _wait_until_listening(port: int, server: subprocess.Popen[str], name: str) -> None:
-    """Wait until the server listens, by reading ``/proc/net/tcp``."""
+    """Wait until the server listens (``/proc/net/tcp``); DriverFault if it ends or takes long."""
     mark, until = f":{port:04X} ", time.monotonic() + WAIT
     while time.monotonic() < until and server.poll() is None:
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):

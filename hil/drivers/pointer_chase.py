@@ -26,7 +26,7 @@ LOOP = {  # void *chase(void *first, long steps)
 Chase = Callable[[int, int], int]
 
 
-def loop() -> Chase:
+def machine_code_loop() -> Chase:
     """Machine-code loop, called with an address and a number of steps; returns the last address.
 
     Raises
@@ -36,8 +36,8 @@ def loop() -> Chase:
 
     Examples
     --------
-    >>> first = ring(4096, seed=1)
-    >>> loop()(first.ctypes.data, 64) == first.ctypes.data  # 64 lines: once around
+    >>> first = pointer_ring(4096, seed=1)
+    >>> machine_code_loop()(first.ctypes.data, 64) == first.ctypes.data  # 64 lines: once around
     True
     """
     code = LOOP.get(platform.machine())
@@ -63,7 +63,7 @@ def loop() -> Chase:
     return chase
 
 
-def ring(size: int, seed: int, at: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+def pointer_ring(size: int, seed: int, at: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
     """Buffer in which each cache line points to the next, one random cycle through all lines.
 
     Parameters

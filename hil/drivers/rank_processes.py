@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ...sim.errors import DriverFault
-from .netns import Star, inside
+from .netns import StarNetwork, inside_namespace
 
 PORT = 29600
 AHEAD = 2_000_000  # ns between telling the ranks and the instant at which all begin
@@ -33,19 +33,19 @@ class RankProcesses:
     count : number of ranks
     """
 
-    def __init__(self, star: Star, count: int):
+    def __init__(self, star: StarNetwork, count: int):
         self.star = star
         self.pipes: list[socket.socket] = []
         self.children: list[int] = []
         try:
             for rank in range(count):
                 self._fork(rank, count)
-            self._answers()
+            self._receive_answers()
         except BaseException:
             self.close()
             raise
 
-    def do(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
+    def run_collective(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
         """Run a collective: ns from the last rank's start to the last end, and each rank's start.
 
         Starts are in ns after the first rank's; of a step the times of ready buckets follow.
@@ -53,7 +53,7 @@ class RankProcesses:
         begin = time.monotonic_ns() + AHEAD
         for pipe in self.pipes:
             _send(pipe, {"what": list(what), "at": begin})
-        replies = self._answers()
+        replies = self._receive_answers()
         begins = [t["begin"] for t in replies]
         arrivals = [[float(at - min(begins)) for at in t["came"]] for t in replies]
         return float(max(t["end"] for t in replies) - max(begins)), arrivals
@@ -78,7 +78,7 @@ class RankProcesses:
         self.pipes.append(ours)
         self.children.append(child)
 
-    def _answers(self) -> list[dict[str, Any]]:
+    def _receive_answers(self) -> list[dict[str, Any]]:
         replies = [_receive(pipe) for pipe in self.pipes]
         for rank, each in enumerate(replies):
             if "error" in each:
@@ -86,11 +86,11 @@ class RankProcesses:
         return replies
 
 
-def _rank_main(pipe: socket.socket, star: Star, rank: int, count: int) -> NoReturn:
+def _rank_main(pipe: socket.socket, star: StarNetwork, rank: int, count: int) -> NoReturn:
     """Main function of a rank: join the group, then run the ops received until the pipe closes."""
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # die with who forked us
-        with inside(star.host(rank + 1)):
+        with inside_namespace(star.host(rank + 1)):
             work = _init_gloo(star, rank, count)
             _send(pipe, {})
             while replies := _receive(pipe):
@@ -101,7 +101,7 @@ def _rank_main(pipe: socket.socket, star: Star, rank: int, count: int) -> NoRetu
         os._exit(0)
 
 
-def _init_gloo(star: Star, rank: int, count: int) -> RankWork:
+def _init_gloo(star: StarNetwork, rank: int, count: int) -> RankOps:
     import torch
     import torch.distributed as group
 
@@ -109,11 +109,11 @@ def _init_gloo(star: Star, rank: int, count: int) -> RankWork:
     os.environ |= {"GLOO_SOCKET_IFNAME": "nic0", "USE_LIBUV": "0"}  # not every build has it
     group.init_process_group("gloo", init_method=f"tcp://{star.address(1)}:{PORT}", rank=rank,
                              world_size=count)  # fmt: skip
-    return RankWork(count)
+    return RankOps(count)
 
 
-def _run_op(work: RankWork, replies: dict[str, Any]) -> dict[str, Any]:
-    op = work.ready(*replies["what"])
+def _run_op(work: RankOps, replies: dict[str, Any]) -> dict[str, Any]:
+    op = work.op_built_once(*replies["what"])
     time.sleep(max(0, replies["at"] - time.monotonic_ns()) / 1e9)
     begin = time.monotonic_ns()
     buckets = op()
@@ -121,14 +121,14 @@ def _run_op(work: RankWork, replies: dict[str, Any]) -> dict[str, Any]:
     return {"begin": begin, "end": end, "came": [begin, *buckets]}
 
 
-class RankWork:
+class RankOps:
     """Ops of a rank, with buffers reused between calls."""
 
     def __init__(self, count: int):
         self.count = count
         self.kept: dict[tuple[Any, ...], Op] = {}
 
-    def ready(self, name: str, size: int, *rest: float) -> Op:
+    def op_built_once(self, name: str, size: int, *rest: float) -> Op:
         """Op of that name and size, built once."""
         key = (name, size, *rest)
         if key not in self.kept:

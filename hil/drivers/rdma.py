@@ -18,11 +18,11 @@ from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
 from . import clock_source, rdma_control
-from .rdma_ops import Ends, round_trip, stream, time_op
+from .rdma_ops import Ends, round_trip, stream_messages, time_op
 
 if TYPE_CHECKING:
     from ...sim.system import System
-    from .rdma_end import End
+    from .rdma_end import RdmaEndpoint
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "completion",
             "completions": "", "senders": ""}  # fmt: skip
@@ -38,7 +38,7 @@ BATCH = 32  # messages in a row for a rate
 CURE = "apt install python3-pyverbs ibverbs-providers, and run the agent with Debian's python3"
 
 
-def devices() -> tuple[str, ...]:
+def rdma_device_names() -> tuple[str, ...]:
     """Names of the RDMA devices of this machine."""
     import pyverbs.device
 
@@ -64,14 +64,14 @@ class VerbsDriver(Driver):
     sharing = "concurrent"
 
     def __init__(self) -> None:
-        self.clock = clock_source.here()
+        self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
         self.pairs: dict[tuple[str, int, int, int], Ends] = {}
 
     def probe(self) -> Ready | Missing:
         """Write 64 bytes from one device to another."""
         try:
-            names = devices()
+            names = rdma_device_names()
         except ImportError as error:
             return Missing("missing", f"pyverbs: {error}", CURE)
         except Exception as error:  # pyverbs raises its own where there is no RDMA at all
@@ -96,7 +96,7 @@ class VerbsDriver(Driver):
     def open(self, spec: Spec) -> None:
         """Choose devices and check settings; queue pairs are created when an op needs them."""
         settings = checked(spec, SETTINGS)
-        names = devices()
+        names = rdma_device_names()
         settings["device"] = settings["device"] or (names[0] if names else "")
         settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
         settings["senders"] = [s for s in settings["senders"].split(",") if s] or [
@@ -158,7 +158,7 @@ class VerbsDriver(Driver):
     def _time_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if request.signature.startswith("host:"):
-            clock_source.needs_time(name, self.clock)
+            clock_source.refuse_under_timetravel(name, self.clock)
             took = rdma_control.call_times(
                 name, self.settings["device"], self.settings["peer"], size, request.n
             )
@@ -197,7 +197,7 @@ class VerbsDriver(Driver):
         qps, depth = facts.get("qps", 1), facts.get("depth", 16)
         pair = self._connected_pair(name, size, qps, depth)
         count = max(BATCH, 2 * depth) * qps
-        return [stream(pair, name, size, depth, count) / count for _ in range(request.n)]
+        return [stream_messages(pair, name, size, depth, count) / count for _ in range(request.n)]
 
     def _first_use(self, name: str, size: int) -> int:
         """Nanoseconds of the first op of a new pair of ends."""
@@ -225,13 +225,15 @@ class VerbsDriver(Driver):
         settings = self.settings
         pair = connected_pair((device, settings["peer"]), settings["transport"], size, qps, depth,
                       settings["completions"] == SLEEP)  # fmt: skip
-        if settings["transport"] == "ud" and size > pair[0].largest:
-            raise DriverFault("unsupported", f"a datagram of {size} B; at most {pair[0].largest}")
+        if settings["transport"] == "ud" and size > pair[0].largest_datagram:
+            raise DriverFault(
+                "unsupported", f"a datagram of {size} B; at most {pair[0].largest_datagram}"
+            )
         return pair
 
     def _ends_of_senders(
         self, requests: Sequence[Request]
-    ) -> tuple[list[End], list[tuple[str, int]]]:
+    ) -> tuple[list[RdmaEndpoint], list[tuple[str, int]]]:
         """Sending end of each op, the senders in turn, and the (name, bytes) of each op."""
         ends, plans, seen = [], [], dict.fromkeys(self.settings["senders"], 0)
         for number, request in enumerate(requests):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .rdma_end import End
+    from .rdma_end import RdmaEndpoint
 
 CALLS = ("open", "alloc-pd", "create-cq", "reg-mr", "create-qp",
          "modify-init", "modify-rtr", "modify-rts")  # fmt: skip
@@ -79,9 +79,9 @@ def _creation_time(call: str, device: str, peer: str, size: int) -> int:
 
 def _transition_time(call: str, device: str, peer: str, size: int) -> int:
     """Nanoseconds of one state transition of a queue pair (init, rtr, rts)."""
-    from .rdma_end import End
+    from .rdma_end import RdmaEndpoint
 
-    ends = [End(name, "rc", SMALL, 1, 1, sleep=False) for name in (device, peer)]
+    ends = [RdmaEndpoint(name, "rc", SMALL, 1, 1, sleep=False) for name in (device, peer)]
     try:
         return _transition_times(*ends)[call]
     finally:
@@ -89,7 +89,7 @@ def _transition_time(call: str, device: str, peer: str, size: int) -> int:
             end.close()
 
 
-def _transition_times(one: End, other: End) -> dict[str, int]:
+def _transition_times(one: RdmaEndpoint, other: RdmaEndpoint) -> dict[str, int]:
     from pyverbs.addr import GID, AHAttr, GlobalRoute
 
     from .rdma_end import PORT

@@ -52,13 +52,13 @@ def gid_index(context: Context) -> int:
     return 0
 
 
-class Completions:
+class CompletionQueue:
     """Completion queue, waited for by events or by polling."""
 
     def __init__(self, context: Context, depth: int, sleep: bool):
-        before = _descriptors()
+        before = _event_channel_descriptors()
         self.channel = CompChannel(context) if sleep else None
-        self.fd = max(_descriptors() - before, default=-1)  # pyverbs does not tell it
+        self.fd = max(_event_channel_descriptors() - before, default=-1)  # pyverbs does not tell it
         self.queue = CQ(context, depth, channel=self.channel)
         if sleep:
             self.queue.req_notify()
@@ -98,7 +98,7 @@ class Completions:
         return self.poll(n)
 
 
-def _descriptors() -> set[int]:
+def _event_channel_descriptors() -> set[int]:
     """File descriptors of the event channels that this process has open."""
     found = set()
     for entry in os.scandir("/proc/self/fd"):
@@ -107,7 +107,7 @@ def _descriptors() -> set[int]:
     return found
 
 
-class End:
+class RdmaEndpoint:
     """Endpoint: a device with registered memory and queue pairs."""
 
     def __init__(self, name: str, transport: str, size: int, qps: int, depth: int, sleep: bool):
@@ -115,7 +115,7 @@ class End:
         self.handle: AH | None = None
         self.context = open_device(name)
         self.pd = PD(self.context)
-        self.done = Completions(self.context, 2 * qps * depth + 2, sleep)
+        self.done = CompletionQueue(self.context, 2 * qps * depth + 2, sleep)
         self.memory = MR(self.pd, size + GRH, RIGHTS)
         self.gidx = gid_index(self.context)
         cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1)
@@ -125,7 +125,7 @@ class End:
         self.mtu = self.context.query_port(PORT).active_mtu
 
     @property
-    def largest(self) -> int:
+    def largest_datagram(self) -> int:
         """Largest datagram, B."""
         return 128 << int(self.mtu)
 
@@ -168,7 +168,7 @@ class End:
             work.set_wr_ud(self.handle, self.peer["qpns"][qp], QKEY)
         self.qps[qp].post_send(work)
 
-    def expect(self, size: int) -> None:
+    def post_receive(self, size: int) -> None:
         """Post a receive buffer for one message; a datagram needs 40 more bytes for its header."""
         extra = GRH if self.transport == "ud" else 0
         piece = self._scatter_entry(size + extra, GRH - extra)
@@ -194,15 +194,15 @@ class End:
 
 
 def connected_pair(devices: Sequence[str], transport: str, size: int, qps: int, depth: int,
-           sleep: bool) -> tuple[End, End]:  # fmt: skip
+           sleep: bool) -> tuple[RdmaEndpoint, RdmaEndpoint]:  # fmt: skip
     """Two endpoints connected to each other."""
-    a, b = (End(name, transport, size, qps, depth, sleep) for name in devices)
+    a, b = (RdmaEndpoint(name, transport, size, qps, depth, sleep) for name in devices)
     a.connect(b.connection_info())
     b.connect(a.connection_info())
     return a, b
 
 
-def completion_times(ends: Sequence[End], counts: Sequence[int], since: int) -> list[int]:
+def completion_times(ends: Sequence[RdmaEndpoint], counts: Sequence[int], since: int) -> list[int]:
     """Nanoseconds after ``since`` at which each end had its number of completions."""
     order = _in_event_order if ends[0].done.channel else _in_polling_order
     pending, at = list(counts), [0] * len(ends)
@@ -211,7 +211,7 @@ def completion_times(ends: Sequence[End], counts: Sequence[int], since: int) -> 
     return at
 
 
-def _in_polling_order(ends: Sequence[End], pending: list[int]) -> Iterator[int]:
+def _in_polling_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Iterator[int]:
     """Indices of ends as they complete, by polling each in turn."""
     while any(pending):
         for number, end in enumerate(ends):
@@ -222,7 +222,7 @@ def _in_polling_order(ends: Sequence[End], pending: list[int]) -> Iterator[int]:
         os.sched_yield()
 
 
-def _in_event_order(ends: Sequence[End], pending: list[int]) -> Iterator[int]:
+def _in_event_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Iterator[int]:
     """Indices of ends as they complete, by sleeping until an event."""
     poller = select.poll()
     by_fd = {end.done.fd: number for number, end in enumerate(ends)}

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from ...sim.errors import DriverFault
 
 if TYPE_CHECKING:
-    from .rdma_end import End
+    from .rdma_end import RdmaEndpoint
 
-Ends = tuple["End", "End"]
+Ends = tuple["RdmaEndpoint", "RdmaEndpoint"]
 
 
 def time_op(pair: Ends, name: str, size: int) -> int:
     """Nanoseconds from posting one op to its completion; a send's receive is posted before."""
     one, other = pair
     if name == "rdma-send":
-        other.expect(size)
+        other.post_receive(size)
     since = time.perf_counter_ns()
     one.post(name, size)
     one.done.wait(1)
@@ -30,8 +30,8 @@ def time_op(pair: Ends, name: str, size: int) -> int:
 def round_trip(pair: Ends, size: int) -> int:
     """Nanoseconds of a message and its reply, each of ``size`` B, by RDMA send."""
     one, other = pair
-    one.expect(size)
-    other.expect(size)
+    one.post_receive(size)
+    other.post_receive(size)
     since = time.perf_counter_ns()
     one.post("rdma-send", size)
     other.done.wait(1)
@@ -42,7 +42,7 @@ def round_trip(pair: Ends, size: int) -> int:
     return elapsed
 
 
-def stream(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
+def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
     """Nanoseconds of ``count`` messages, ``depth`` outstanding on each queue pair."""
     one, _ = pair
     lanes = len(one.qps)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import RecordingError
-from ..bundled_recordings import located
+from ..bundled_recordings import recording_path
 from ..driver import Driver, Missing, Ready, Sharing, Spec, checked, driver
 from ..recording import Recording, read
 from ..sample import Request, Sample
@@ -60,7 +60,7 @@ uint8[65]' (warm); record it, or bind a model
     def open(self, spec: Spec) -> None:
         """Read the recording and check its driver and device against the settings."""
         settings = checked(spec, SETTINGS)
-        recording = read(located(settings["file"]))
+        recording = read(recording_path(settings["file"]))
         for name in ("driver", "device"):
             if settings[name] not in ("", getattr(recording, name)):
                 raise RecordingError(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from ...sim.errors import DriverFault
-from .netns import Star, inside
+from .netns import StarNetwork, inside_namespace
 
 PORT = 9100
 PIECE = 1 << 20
@@ -22,7 +22,7 @@ Pair = tuple[socket.socket, socket.socket]
 class Sockets:
     """Connections between the hosts of a star network, opened on first use."""
 
-    def __init__(self, star: Star):
+    def __init__(self, star: StarNetwork):
         self.star = star
         self.streams: list[Pair] = []
         self.datagrams: Pair | None = None
@@ -54,9 +54,9 @@ class Sockets:
         self.streams, self.datagrams = [], None
 
     def _connect_stream(self, sender: int) -> Pair:
-        with inside(self.star.host(1)):
+        with inside_namespace(self.star.host(1)):
             server = socket.create_server((self.star.address(1), PORT), reuse_port=True)
-        with server, inside(self.star.host(sender)):
+        with server, inside_namespace(self.star.host(sender)):
             one = socket.create_connection((self.star.address(1), PORT), timeout=10)
             other = server.accept()[0]
         for each in (one, other):
@@ -65,7 +65,7 @@ class Sockets:
         return one, other
 
     def _datagram_socket(self, host: int) -> socket.socket:
-        with inside(self.star.host(host)):
+        with inside_namespace(self.star.host(host)):
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.bind((self.star.address(host), PORT))
         made.connect((self.star.address(3 - host), PORT))

@@ -19,7 +19,7 @@ from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import Request, Sample
 from . import clock_source, datapath, gnmi, netns, rdma
-from .leaf_spine import LeafSpine
+from .leaf_spine import LeafSpineNetwork
 from .sockets import Sockets
 
 if TYPE_CHECKING:
@@ -77,9 +77,11 @@ class SocketSwitch(Driver):
     ops = ("send:stream", "send:datagram")
 
     def __init__(self, hosts: int, mtu: int, spines: int):
-        self.clock, prefix = clock_source.here(), f"ft{os.getpid()}"
+        self.clock, prefix = clock_source.clock_of_this_machine(), f"ft{os.getpid()}"
         self.star = (
-            LeafSpine(hosts, prefix, mtu, spines) if spines else netns.Star(hosts, prefix, mtu)
+            LeafSpineNetwork(hosts, prefix, mtu, spines)
+            if spines
+            else netns.StarNetwork(hosts, prefix, mtu)
         )
         self.star.build()
         self.sockets = Sockets(self.star)
@@ -139,7 +141,7 @@ class SwitchDriver(Driver):
     sharing = "concurrent"
 
     def __init__(self) -> None:
-        self.clock = clock_source.here()
+        self.clock = clock_source.clock_of_this_machine()
         self.ends: Driver | None = None
         self.where, self.queue = "", [""]
         self.ports: tuple[str, ...] = ()
@@ -152,7 +154,7 @@ class SwitchDriver(Driver):
             self.open({"ends": SOCKETS})
             sample = self.timing([Request("send:datagram uint8[64]")])[0]
         except DriverFault as fault:
-            return netns.missing_from(fault)
+            return netns.missing_from_fault(fault)
         except OSError as error:
             return Missing("broken", f"a datagram across a bridge: {error}", netns.CURES["broken"])
         finally:
@@ -185,9 +187,9 @@ class SwitchDriver(Driver):
         self.realtime = self.clock == clock_source.WALL
         if self.where and settings["datapath"] == OVS:
             self.datapath = OVS
-            datapath.attach(self.where, self.mac_by_port)
+            datapath.attach_ports(self.where, self.mac_by_port)
         if self.where:
-            netns.shape(self.where, self.ports, self.queue, inner_queue_words(settings))
+            netns.set_queueing(self.where, self.ports, self.queue, inner_queue_words(settings))
 
     def describe(self) -> dict[str, str]:
         """Provenance: the endpoints', and the ports' queues or the switch's settings."""
@@ -209,7 +211,7 @@ class SwitchDriver(Driver):
         """Restore the ports and close the endpoints."""
         ends, self.ends = self.ends, None
         if self.where == LAB:
-            netns.shape(LAB, self.ports, [])
+            netns.set_queueing(LAB, self.ports, [])
             if self.datapath == OVS:
                 datapath.restore_bridge(LAB, self.mac_by_port, BRIDGE)
         if ends is not None:
@@ -225,10 +227,10 @@ class SwitchDriver(Driver):
         return rdma.VerbsDriver.covers(spec, system)
 
     def _verbs(self, settings: Mapping[str, Any]) -> Driver:
-        if not netns.exists(LAB):
+        if not netns.namespace_exists(LAB):
             raise DriverFault("missing", f"no namespace {LAB!r} that joins RDMA devices; "
                               "run it in the lab: foretrace lab up")  # fmt: skip
-        rows = json.loads(netns.call("ip", "-n", LAB, "-j", "link", "show", "type", "veth"))
+        rows = json.loads(netns.run_command("ip", "-n", LAB, "-j", "link", "show", "type", "veth"))
         self.where, self.ports = LAB, tuple(sorted(str(row["ifname"]) for row in rows))
         self.mac_by_port = {port: f"02:00:00:00:00:{int(port[4:]):02x}" for port in self.ports}
         ends = rdma.VerbsDriver()
@@ -251,7 +253,7 @@ class SwitchDriver(Driver):
     def _counters(self) -> dict[str, int]:
         if self.reader is not None:
             return self.reader.counters()
-        return netns.counters(self.where, self.ports)
+        return netns.port_counters(self.where, self.ports)
 
 
 def _check_settings(settings: Mapping[str, Any]) -> None:

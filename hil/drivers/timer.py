@@ -20,11 +20,11 @@ READERS: dict[str, Callable[[], int]] = {
 Call = Callable[[], object]
 
 
-def repeats(call: Call, read: Callable[[], int]) -> int:
+def calls_per_reading(call: Call, read: Callable[[], int]) -> int:
     """Number of calls within one reading of the clock so that it spans ``LEAST`` ns.
 
     >>> ticks = iter(range(0, 10**9, 1000))
-    >>> repeats(lambda: None, lambda: next(ticks))  # a call that seems to take 1000 ns
+    >>> calls_per_reading(lambda: None, lambda: next(ticks))  # a call that seems to take 1000 ns
     100
     """
     begin = read()
@@ -34,11 +34,11 @@ def repeats(call: Call, read: Callable[[], int]) -> int:
 
 
 @cache
-def cost(read: Callable[[], int]) -> float:
+def clock_overhead(read: Callable[[], int]) -> float:
     """Overhead of one clock reading, ns: median of 1000, measured once per process.
 
     >>> ticks = iter(range(0, 10**9, 40))
-    >>> cost(lambda: next(ticks))
+    >>> clock_overhead(lambda: next(ticks))
     40.0
     """
     stamps = [read() for _ in range(1001)]
@@ -61,13 +61,13 @@ def time_call(
     restore : restores the context before each repeat, untimed; None for a warm op
     """
     read = READERS[clock]
-    own = cost(read)
-    inner = repeats(call, read) if restore is None else 1
-    ns = _readings(call, read, request.n, inner, restore)
+    own = clock_overhead(read)
+    inner = calls_per_reading(call, read) if restore is None else 1
+    ns = _time_readings(call, read, request.n, inner, restore)
     return np.maximum(ns - own, 1.0) / inner, {"inner": inner, "clock_ns": own}
 
 
-def _readings(
+def _time_readings(
     call: Call, read: Callable[[], int], n: int, inner: int, restore: Call | None
 ) -> NDArray[np.float64]:
     """(n,) ns that each reading of ``inner`` calls took, overhead included."""

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
-from ..driver import Driver, Missing, Ready, Spec, checked, driver, head, within
+from ..driver import Driver, Missing, Ready, Spec, checked, driver, parse_within_cap, signature_head
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
 from .nvml import Gpu
 from .timer import Call, context_restorer, time_call
-from .torch_events import Events
+from .torch_events import EventTimer
 from .torch_ops import BUILDERS
 from .torch_tensors import TorchOp
 
@@ -39,7 +39,7 @@ SETTINGS: dict[str, Any] = {
 
 
 @driver("torch")
-class Torch(Driver):
+class TorchDriver(Driver):
     """Driver that times torch ops on one device, with one host thread.
 
     Opened with ``device`` (``cpu`` or ``cuda:0``), ``core`` (to pin to; -1: the last we may use),
@@ -52,9 +52,9 @@ class Torch(Driver):
 
     Examples
     --------
-    >>> Torch().answers("compute:aten::mm fp32[4x4] fp32[4x4]")
+    >>> TorchDriver().answers("compute:aten::mm fp32[4x4] fp32[4x4]")
     True
-    >>> Torch().answers("compute:os.system fp32[4x4]")
+    >>> TorchDriver().answers("compute:os.system fp32[4x4]")
     False
     """
 
@@ -79,7 +79,9 @@ class Torch(Driver):
                 torch.mm(*(torch.ones(4, 4, device=name) for _ in range(2))).sum().item()
         except Exception as error:
             return Missing("broken", f"torch: {error}", "see what torch says of this device")
-        return Ready(tuple(names), {"torch": torch.__version__, **conditions.machine()})
+        return Ready(
+            tuple(names), {"torch": torch.__version__, **conditions.constant_machine_facts()}
+        )
 
     def open(self, spec: Spec) -> None:
         """Lock the device and choose its clock."""
@@ -105,13 +107,13 @@ class Torch(Driver):
         self.gpu.require_exclusive()
         if self.clock == "device":
             self._in_tf32(False)
-            self.events = Events(torch, self.device)
+            self.events = EventTimer(torch, self.device)
         self.scratch = torch.zeros(FLUSH, dtype=torch.uint8, device=self.device)
 
     def describe(self) -> dict[str, str]:
         """Provenance: device, torch, allocator, CUDA."""
         torch = self.torch
-        facts = {"torch": torch.__version__, **conditions.machine()}
+        facts = {"torch": torch.__version__, **conditions.constant_machine_facts()}
         facts["allocator"] = os.path.basename(os.environ.get("LD_PRELOAD", "")) or "libc"
         if self.clock == "cpu":
             facts["device"] = f"{facts.get('cpu', 'cpu')} core{self.core}"
@@ -180,12 +182,14 @@ class Torch(Driver):
         return self.calls[signature]
 
     def _build(self, signature: str) -> Call:
-        if head(signature) == GRAPH:
+        if signature_head(signature) == GRAPH:
             return self._graph(signature)
-        parts = within(signature, self.settings["cap"])
+        parts = parse_within_cap(signature, self.settings["cap"])
         stride = int(parts.attributes.get("stride") or self.settings["strides"].get(signature, 0))
         try:
-            call = BUILDERS[head(signature)](TorchOp(self.torch, self.device, parts, stride))
+            call = BUILDERS[signature_head(signature)](
+                TorchOp(self.torch, self.device, parts, stride)
+            )
             call = self._with_tf32(call) if parts.dtype == "tf32" else call
             call()  # torch looks at shapes only now
         except (RuntimeError, ValueError, IndexError) as error:

@@ -19,7 +19,7 @@ LEAST, MOST, LONGER = 1 << 18, 1 << 28, 8  # cycles: about 0.15 ms to 0.15 s; ea
 EMPTY = 200  # pairs around nothing
 
 
-class Events:
+class EventTimer:
     """Timer that uses pairs of events on the current stream of one device.
 
     Parameters
@@ -50,14 +50,14 @@ class Events:
         key : of what took how long to queue; a hold that once was enough is taken again
         """
         hold = self.holds.get((key, n), LEAST)
-        ns, ahead = self._batch(call, n, restore, hold)
+        ns, ahead = self._time_batch(call, n, restore, hold)
         while not ahead and 0 < hold < MOST:
             hold *= LONGER
-            ns, ahead = self._batch(call, n, restore, hold)
+            ns, ahead = self._time_batch(call, n, restore, hold)
         self.holds[key, n] = hold if ahead else 0
         return ns, {} if ahead else {"ahead": 0}
 
-    def _batch(
+    def _time_batch(
         self, call: Call, n: int, restore: Call | None, hold: int
     ) -> tuple[NDArray[np.float64], bool]:
         """(n,) ns, and whether the device had not begun when the last repeat was queued."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from .torch_tensors import Call, TorchOp
 
 
-def attention(a: TorchOp) -> Call:
+def build_attention(op: TorchOp) -> Call:
     """Causal attention of query, key and value."""
-    q, k, v = a.operands(3)[:3]
-    does = a.torch.nn.functional.scaled_dot_product_attention
+    q, k, v = op.operands(3)[:3]
+    does = op.torch.nn.functional.scaled_dot_product_attention
     return lambda: does(q, k, v, is_causal=True)
 
 
-def attention_backward(a: TorchOp) -> Call:
+def build_attention_backward(op: TorchOp) -> Call:
     """Gradients of attention by the CPU's flash kernel."""
-    gradient, q, k, v = a.operands(4)[:4]
-    aten = a.torch.ops.aten
+    gradient, q, k, v = op.operands(4)[:4]
+    aten = op.torch.ops.aten
     forward, backward = (
         aten._scaled_dot_product_flash_attention_for_cpu,
         aten._scaled_dot_product_flash_attention_for_cpu_backward,
@@ -24,17 +24,17 @@ def attention_backward(a: TorchOp) -> Call:
     return lambda: backward(gradient, q, k, v, out, stats, 0.0, True)
 
 
-def flash_attention(a: TorchOp) -> Call:
+def build_flash_attention(op: TorchOp) -> Call:
     """Causal flash attention on a GPU."""
-    q, k, v = a.operands(3)[:3]
-    does = a.torch.ops.aten._scaled_dot_product_flash_attention
+    q, k, v = op.operands(3)[:3]
+    does = op.torch.ops.aten._scaled_dot_product_flash_attention
     return lambda: does(q, k, v, 0.0, True)
 
 
-def flash_attention_backward(a: TorchOp) -> Call:
+def build_flash_attention_backward(op: TorchOp) -> Call:
     """Gradients of flash attention on a GPU; the forward pass is run once while building."""
-    gradient, q, k, v = a.operands(4)[:4]
-    aten = a.torch.ops.aten
+    gradient, q, k, v = op.operands(4)[:4]
+    aten = op.torch.ops.aten
     out, sums, *lengths, seed, offset, _ = aten._scaled_dot_product_flash_attention(
         q, k, v, 0.0, True
     )
@@ -42,33 +42,35 @@ def flash_attention_backward(a: TorchOp) -> Call:
     return lambda: does(gradient, q, k, v, out, sums, *lengths, 0.0, True, seed, offset)
 
 
-def convolution(a: TorchOp) -> Call:
+def build_convolution(op: TorchOp) -> Call:
     """Convolution with padding of half a kernel."""
-    x, weight, *rest = a.operands(2)
-    stride, padding = _stride(a), [s // 2 for s in weight.shape[2:]]
+    x, weight, *rest = op.operands(2)
+    stride, padding = _stride(op), [s // 2 for s in weight.shape[2:]]
     bias = rest[0] if rest else None
     steps, ones, zeros = [stride] * len(padding), [1] * len(padding), [0] * len(padding)
     groups = x.shape[1] // weight.shape[1]
-    does = a.torch.convolution
+    does = op.torch.convolution
     return lambda: does(x, weight, bias, steps, padding, ones, False, zeros, groups)
 
 
-def convolution_backward(a: TorchOp) -> Call:
+def build_convolution_backward(op: TorchOp) -> Call:
     """Gradients of a convolution's input and weight; the stride is inferred from the shapes."""
-    gradient, x, weight = a.operands(3)[:3]
+    gradient, x, weight = op.operands(3)[:3]
     padding = [s // 2 for s in weight.shape[2:]]
     stride = strides_between(x.shape, weight.shape, gradient.shape)
     if not stride:
-        raise a.refusal("no stride with padding of half a kernel gives these shapes")
+        raise op.unsupported_error("no stride with padding of half a kernel gives these shapes")
     steps, ones, zeros = [stride] * len(padding), [1] * len(padding), [0] * len(padding)
-    mask, does = [True, True, False], a.torch.ops.aten.convolution_backward
+    mask, does = [True, True, False], op.torch.ops.aten.convolution_backward
     return lambda: does(gradient, x, weight, None, steps, padding, ones, False, zeros, 1, mask)
 
 
-def _stride(a: TorchOp) -> int:
-    if not a.stride:
-        raise a.refusal("a signature does not tell the stride; say it as 'stride=2' after the name")
-    return a.stride
+def _stride(op: TorchOp) -> int:
+    if not op.stride:
+        raise op.unsupported_error(
+            "a signature does not tell the stride; say it as 'stride=2' after the name"
+        )
+    return op.stride
 
 
 def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int, ...]) -> int:
@@ -86,49 +88,49 @@ def strides_between(x: tuple[int, ...], weight: tuple[int, ...], out: tuple[int,
     return 0
 
 
-def batch_norm(a: TorchOp) -> Call:
+def build_batch_norm(op: TorchOp) -> Call:
     """Batch norm in training mode."""
-    x, weight, bias, mean, variance = a.operands(5)[:5]
-    does = a.torch.native_batch_norm
+    x, weight, bias, mean, variance = op.operands(5)[:5]
+    does = op.torch.native_batch_norm
     return lambda: does(x, weight, bias, mean, variance, True, 0.1, 1e-5)
 
 
-def batch_norm_backward(a: TorchOp) -> Call:
+def build_batch_norm_backward(op: TorchOp) -> Call:
     """Gradients of batch norm's input, weight and bias."""
-    gradient, x, weight, *rest = a.operands(5)
+    gradient, x, weight, *rest = op.operands(5)
     mean, variance = rest[:2]
     saved = rest[2:4] or rest[:2]
-    does = a.torch.ops.aten.native_batch_norm_backward
+    does = op.torch.ops.aten.native_batch_norm_backward
     mask = [True, True, True]
     return lambda: does(gradient, x, weight, mean, variance, *saved, True, 1e-5, mask)
 
 
-def layer_norm(a: TorchOp) -> Call:
+def build_layer_norm(op: TorchOp) -> Call:
     """Layer norm over the last dimension."""
-    x, weight, bias = a.operands(3)[:3]
-    return lambda: a.torch.native_layer_norm(x, weight.shape, weight, bias, 1e-5)
+    x, weight, bias = op.operands(3)[:3]
+    return lambda: op.torch.native_layer_norm(x, weight.shape, weight, bias, 1e-5)
 
 
-def layer_norm_backward(a: TorchOp) -> Call:
+def build_layer_norm_backward(op: TorchOp) -> Call:
     """Gradients of layer norm."""
-    gradient, x, *_ = a.operands(2)
+    gradient, x, *_ = op.operands(2)
     width = [x.shape[-1]]
-    weight, bias = (a.torch.ones(width, dtype=x.dtype, device=x.device) for _ in range(2))
-    _, mean, scale = a.torch.native_layer_norm(x, width, weight, bias, 1e-5)
-    does, mask = a.torch.ops.aten.native_layer_norm_backward, [True, True, True]
+    weight, bias = (op.torch.ones(width, dtype=x.dtype, device=x.device) for _ in range(2))
+    _, mean, scale = op.torch.native_layer_norm(x, width, weight, bias, 1e-5)
+    does, mask = op.torch.ops.aten.native_layer_norm_backward, [True, True, True]
     return lambda: does(gradient, x, width, mean, scale, weight, bias, mask)
 
 
-def pool(a: TorchOp) -> Call:
+def build_max_pool(op: TorchOp) -> Call:
     """Max pooling of 3 x 3 with stride 2."""
-    (x,) = a.operands(1)[:1]
-    does = a.torch.ops.aten.max_pool2d_with_indices
+    (x,) = op.operands(1)[:1]
+    does = op.torch.ops.aten.max_pool2d_with_indices
     return lambda: does(x, [3, 3], [2, 2], [1, 1])
 
 
-def pool_backward(a: TorchOp) -> Call:
+def build_max_pool_backward(op: TorchOp) -> Call:
     """Gradient of max pooling of 3 x 3 with stride 2."""
-    gradient, x = a.operands(2)[:2]
-    _, at = a.torch.ops.aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])
-    does = a.torch.ops.aten.max_pool2d_with_indices_backward
+    gradient, x = op.operands(2)[:2]
+    _, at = op.torch.ops.aten.max_pool2d_with_indices(x, [3, 3], [2, 2], [1, 1])
+    does = op.torch.ops.aten.max_pool2d_with_indices_backward
     return lambda: does(gradient, x, [3, 3], [2, 2], [1, 1], [1, 1], False, at)

@@ -57,7 +57,7 @@ class TorchOp:
         """
         name = DTYPES.get(operand.dtype)
         if name is None or (operand.dtype == "tf32" and self.device.type != "cuda"):
-            raise self.refusal(f"torch has no {operand.dtype} on this device")
+            raise self.unsupported_error(f"torch has no {operand.dtype} on this device")
         dtype = torch_dtypes(self.torch)[name]
         where = self.device if device is None else device
         if operand.dtype in ("int64", "int32", "int16", "int8", "uint8", "bool"):
@@ -65,14 +65,14 @@ class TorchOp:
         made = self.torch.rand(operand.shape, device=where, dtype=self.torch.float32) + 0.5
         return made.to(dtype)
 
-    def refusal(self, why: str) -> DriverFault:
+    def unsupported_error(self, why: str) -> DriverFault:
         """Error that this op is unsupported, with the reason."""
         return DriverFault("unsupported", f"{self.parts}: {why}")
 
     def operands(self, count: int) -> list[Any]:
         """Tensors of all operands; DriverFault for fewer than ``count``."""
         if len(self.parts.operands) < count:
-            raise self.refusal(f"has {len(self.parts.operands)} operands, needs {count}")
+            raise self.unsupported_error(f"has {len(self.parts.operands)} operands, needs {count}")
         return self.tensors
 
 

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
         if name not in MACHINES:
             raise DriverFault("missing", f"lab: no machine {name!r}; one of {', '.join(MACHINES)}")
         settings = dict(word.split("=", 1) for word in rest)
-        return vm.serve(MACHINES[name](settings), emulated=name != "host")
+        return vm.run_machine(MACHINES[name](settings), emulated=name != "host")
     except HardwareUnavailable as error:
         sys.stderr.write(f"error {error}\n")
         return 4

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from ..agent.client import Remote
-from ..agent.transport import LIMIT, child
-from .build_cache import versions
+from ..agent.client import RemoteDriver
+from ..agent.transport import LIMIT, start_agent_process
+from .build_cache import built_versions
 
 VERSION_PREFIXES = {"uml": ("uml", "root/"), "qemu": ("qemu", "disk/"), "host": ()}
 """Prefixes of the names, in ``versions.json``, of what each machine was built from."""
 
 
-class Booted(Remote):
+class BootedDriver(RemoteDriver):
     """Driver in a machine that was booted for it; the machine's packages are part of provenance."""
 
     machine = ""
@@ -22,13 +22,15 @@ class Booted(Remote):
     def describe(self) -> dict[str, str]:
         """Provenance of the driver, and versions of what the machine was built from."""
         parts = {
-            k: v for k, v in versions().items() if k.startswith(VERSION_PREFIXES[self.machine])
+            k: v
+            for k, v in built_versions().items()
+            if k.startswith(VERSION_PREFIXES[self.machine])
         }
         return {**parts, **super().describe()}
 
 
-def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
-           limit: float = LIMIT) -> Booted:  # fmt: skip
+def boot_driver(machine: str, driver: str, settings: Mapping[str, str] = {},
+           limit: float = LIMIT) -> BootedDriver:  # fmt: skip
     """Driver in a newly booted machine of the lab.
 
     Parameters
@@ -45,6 +47,6 @@ def booted(machine: str, driver: str, settings: Mapping[str, str] = {},
     """
     words = [f"{key}={value}" for key, value in settings.items()]
     command = [sys.executable, "-P", "-m", __package__, machine, *words]
-    agent = Booted(child(command), driver, limit)
+    agent = BootedDriver(start_agent_process(command), driver, limit)
     agent.machine = machine
     return agent

@@ -9,15 +9,15 @@ from hashlib import sha256
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..driver import Missing
 from . import disk, initramfs, kernel, qemu, tools
-from .booted_agent import booted
+from .booted_agent import boot_driver
 from .build_cache import (
     GUEST_DISK,
     GUEST_INITRD,
     GUEST_KERNEL,
     ROOT,
     UML_KERNEL,
-    home,
-    recipes,
+    built_recipes,
+    lab_folder,
     record_recipe,
 )
 from .debian import Packages
@@ -48,8 +48,8 @@ class BuildStep:
     @property
     def is_built(self) -> bool:
         """Whether all parts exist and were built from these inputs (or from unrecorded ones)."""
-        there = all((home() / part).exists() for part in self.parts)
-        return there and recipes().get(self.parts[0], self.recipe) == self.recipe
+        there = all((lab_folder() / part).exists() for part in self.parts)
+        return there and built_recipes().get(self.parts[0], self.recipe) == self.recipe
 
 
 IN_UML, IN_QEMU = initramfs.RDMA + initramfs.COLLECTIVES, initramfs.RDMA + initramfs.MEMORY
@@ -58,12 +58,12 @@ STEPS: dict[str, tuple[BuildStep, ...]] = {
         BuildStep("the programs", (ROOT,), lambda p: initramfs.build_root(p, IN_UML),
                   lambda: (*IN_UML, initramfs.APPLETS)),
         BuildStep("the kernel, seven minutes of a core", (UML_KERNEL,),
-                  kernel.build, kernel.recipe_inputs),
+                  kernel.build_kernel, kernel.recipe_inputs),
     ),
     "qemu": (
-        BuildStep("QEMU", (qemu.PROGRAM,), qemu.build, lambda: (qemu.PACKAGE,)),
+        BuildStep("QEMU", (qemu.PROGRAM,), qemu.unpack_qemu, lambda: (qemu.PACKAGE,)),
         BuildStep("kernel and disk", (GUEST_DISK, GUEST_KERNEL, GUEST_INITRD),
-             lambda p: disk.build(p, IN_QEMU), lambda: (*IN_QEMU, *disk.FIRST, disk.INIT)),
+             lambda p: disk.build_disk(p, IN_QEMU), lambda: (*IN_QEMU, *disk.FIRST, disk.INIT)),
     ),
 }  # fmt: skip
 CURES = {
@@ -73,7 +73,7 @@ CURES = {
 }
 
 
-def build(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> list[str]:
+def build_machines(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> list[str]:
     """Run the steps that are missing or outdated; returns the machines that are now built.
 
     Raises
@@ -85,8 +85,8 @@ def build(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> 
     if unknown := [name for name in wanted if name not in STEPS]:
         raise DriverFault("missing", f"lab: no machine {unknown[0]!r}; one of {', '.join(STEPS)}")
     steps = [(m, step) for m in wanted for step in STEPS[m] if again or not step.is_built]
-    tools.require(list(dict.fromkeys(machine for machine, _ in steps)))
-    packages = Packages(home() / "apt")
+    tools.require_packages(list(dict.fromkeys(machine for machine, _ in steps)))
+    packages = Packages(lab_folder() / "apt")
     if steps:
         packages.update()
     for machine, step in steps:
@@ -96,12 +96,12 @@ def build(machines: Sequence[str], again: bool, tell: Callable[[str], None]) -> 
     return wanted
 
 
-def unbuilt() -> list[str]:
+def unbuilt_machines() -> list[str]:
     """Machines with a step that is missing or outdated."""
     return [name for name, steps in STEPS.items() if not all(step.is_built for step in steps)]
 
 
-def check(machine: str) -> str:
+def boot_test_report(machine: str) -> str:
     """Report of a boot test: the machine is booted and its RDMA driver probed.
 
     Raises
@@ -110,7 +110,7 @@ def check(machine: str) -> str:
         It does not boot, or its driver does not work.
     """
     try:
-        driver = booted(machine, "verbs")
+        driver = boot_driver(machine, "verbs")
         try:
             state = driver.probe()
         finally:

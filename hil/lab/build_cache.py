@@ -16,7 +16,7 @@ UML_KERNEL, ROOT, GUEST_KERNEL, GUEST_INITRD, GUEST_DISK, VERSIONS, RECIPES = (
 )  # fmt: skip
 
 
-def home() -> Path:
+def lab_folder() -> Path:
     """Folder of the lab: ``$FORETRACE_LAB``, else one in the user's cache.
 
     Root's lab lies where unprivileged users may read it, because they run its kernels.
@@ -29,7 +29,7 @@ def home() -> Path:
     return Path(cache) / "foretrace" / "lab"
 
 
-def part(name: str) -> Path:
+def part_path(name: str) -> Path:
     """Path of a built part.
 
     Raises
@@ -37,16 +37,16 @@ def part(name: str) -> Path:
     HardwareUnavailable
         It is not built.
     """
-    found = home() / name
+    found = lab_folder() / name
     if not found.exists():
         raise HardwareUnavailable(f"lab: {found} is not there; build it with foretrace lab up")
     return found
 
 
 @contextmanager
-def rebuild(name: str) -> Iterator[Path]:
+def replacing_part(name: str) -> Iterator[Path]:
     """Temporary path to build a part at; it replaces the old part when the block succeeds."""
-    partial, place = home() / f"{name}.new", home() / name
+    partial, place = lab_folder() / f"{name}.new", lab_folder() / name
     _remove(partial)
     yield partial
     _remove(place)
@@ -60,31 +60,31 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def versions() -> dict[str, str]:
+def built_versions() -> dict[str, str]:
     """Versions by name of everything that the lab was built from; empty where it is not built."""
     return _read_json(VERSIONS)
 
 
 def add_versions(found: dict[str, str]) -> None:
     """Record versions of what was just built."""
-    _write_json(VERSIONS, {**versions(), **found})
+    _write_json(VERSIONS, {**built_versions(), **found})
 
 
-def recipes() -> dict[str, str]:
+def built_recipes() -> dict[str, str]:
     """Hash of the inputs that each part was built from."""
     return _read_json(RECIPES)
 
 
 def record_recipe(name: str, recipe: str) -> None:
     """Record the hash of the inputs that a part was built from."""
-    _write_json(RECIPES, {**recipes(), name: recipe})
+    _write_json(RECIPES, {**built_recipes(), name: recipe})
 
 
 def _read_json(name: str) -> dict[str, str]:
-    file = home() / name
+    file = lab_folder() / name
     return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 def _write_json(name: str, fields: dict[str, str]) -> None:
-    home().mkdir(parents=True, exist_ok=True)
-    (home() / name).write_text(json.dumps(fields, indent=1, sort_keys=True) + "\n")
+    lab_folder().mkdir(parents=True, exist_ok=True)
+    (lab_folder() / name).write_text(json.dumps(fields, indent=1, sort_keys=True) + "\n")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..measuring.measurement import measure
 from ..recording import SUFFIX, Recording, read
-from .booted_agent import booted
+from .booted_agent import boot_driver
 from .campaigns import Campaign
 
 KEPT = Path(__file__).resolve().parents[1] / "recordings"
@@ -18,7 +18,7 @@ Key = tuple[str, str]
 log = logging.getLogger(__name__)
 
 
-def record(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Recording:
+def record_campaign(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Recording:
     """Recording of a campaign, measured now; each start boots the machine.
 
     Raises
@@ -27,7 +27,9 @@ def record(campaign: Campaign, tell: Callable[[str], None] = log.info) -> Record
         The machine or its driver failed before anything was measured.
     """
     work = campaign.work
-    return measure(work, lambda: booted(campaign.machine, work.driver, campaign.settings), tell)
+    return measure(
+        work, lambda: boot_driver(campaign.machine, work.driver, campaign.settings), tell
+    )
 
 
 def bundled_recording(name: str) -> Recording:
@@ -39,7 +41,7 @@ def bundled_recording(name: str) -> Recording:
     return read(KEPT / f"{name}{SUFFIX}")
 
 
-def medians(recording: Recording) -> dict[Key, float]:
+def op_medians(recording: Recording) -> dict[Key, float]:
     """Median of each op over all repeats of all starts, ns."""
     times: dict[Key, list[float]] = {}
     for sample in recording.samples:
@@ -49,8 +51,8 @@ def medians(recording: Recording) -> dict[Key, float]:
 
 def comparison_lines(name: str, recording: Recording) -> Iterator[str]:
     """Lines with the median of each op in us and its change from the bundled recording."""
-    before = medians(bundled_recording(name)) if (KEPT / f"{name}{SUFFIX}").exists() else {}
-    for (signature, context), ns in sorted(medians(recording).items()):
+    before = op_medians(bundled_recording(name)) if (KEPT / f"{name}{SUFFIX}").exists() else {}
+    for (signature, context), ns in sorted(op_medians(recording).items()):
         then = before.get((signature, context))
         change = "new" if then is None else f"{ns / then - 1:+.1%} of {then / 1e3:.2f}"
         yield f"{signature} {context}: {ns / 1e3:.2f} us, {change}"

@@ -14,11 +14,11 @@ from pathlib import Path
 FOLDER, CONSOLE = 0o040755, (5, 1)
 
 
-def archive(root: Path) -> bytes:
+def cpio_archive(root: Path) -> bytes:
     """Archive of a folder, with the console device that init needs.
 
     >>> Path("first").mkdir(); _ = Path("first/init").write_text("#!/bin/sh")
-    >>> data = archive(Path("first"))
+    >>> data = cpio_archive(Path("first"))
     >>> data[:6], b"TRAILER!!!" in data, len(data) % 4
     (b'070701', True, 0)
     """

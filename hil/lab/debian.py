@@ -17,8 +17,8 @@ SUITE = "trixie"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
-def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None,
-        doing: str = "") -> str:  # fmt: skip
+def run_build_step(command: Sequence[str], *, env: dict[str, str] | None = None,
+        cwd: Path | None = None, doing: str = "") -> str:  # fmt: skip
     r"""Standard output of a command that is a step of the build.
 
     Raises
@@ -28,7 +28,7 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path 
 
     Examples
     --------
-    >>> run(["echo", "built"])
+    >>> run_build_step(["echo", "built"])
     'built\n'
     """
     try:
@@ -47,7 +47,7 @@ def run(command: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path 
     return done.stdout
 
 
-def mirror() -> str:
+def debian_mirror() -> str:
     """URL of the Debian mirror that apt uses on this machine.
 
     Raises
@@ -55,7 +55,7 @@ def mirror() -> str:
     HardwareUnavailable
         apt is not here, or has no list of Debian.
     """
-    listed = run(
+    listed = run_build_step(
         [
             "apt-get",
             "indextargets",
@@ -89,7 +89,7 @@ class Packages:
         for name in ("lists/partial", "cache/archives/partial", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "state/status").touch()
-        source = f"deb [signed-by={KEYRING}] {mirror()} {SUITE} main\n"
+        source = f"deb [signed-by={KEYRING}] {debian_mirror()} {SUITE} main\n"
         (self.folder / "sources.list").write_text(source)
         (self.folder / "apt.conf").write_text(self._apt_settings())
         self._run_apt("update", doing="fetching the list of packages")
@@ -121,7 +121,7 @@ class Packages:
 
     def _run_apt(self, *words: str, doing: str, cwd: Path | None = None) -> str:
         env = {"APT_CONFIG": str(self.folder / "apt.conf"), "LC_ALL": "C"}
-        return run(["apt-get", "-q", *words], env=env, cwd=cwd, doing=doing)
+        return run_build_step(["apt-get", "-q", *words], env=env, cwd=cwd, doing=doing)
 
     def _apt_settings(self) -> str:
         f = self.folder
@@ -141,17 +141,19 @@ Debug::NoLocking "true";
 """
 
 
-def unpack(packages: Sequence[Path], into: Path) -> None:
+def unpack_packages(packages: Sequence[Path], into: Path) -> None:
     """Unpack packages into a folder, base-files first because it brings the top-level links."""
     into.mkdir(parents=True, exist_ok=True)
     for package in sorted(packages, key=lambda f: not f.name.startswith("base-files_")):
-        run(["dpkg-deb", "-x", str(package), str(into)], doing=f"unpacking {package.name}")
+        run_build_step(
+            ["dpkg-deb", "-x", str(package), str(into)], doing=f"unpacking {package.name}"
+        )
 
 
-def version(package: Path) -> str:
+def package_version(package: Path) -> str:
     """``name version`` of a package file.
 
-    >>> version(Path("python3-pyverbs_56.1-1_amd64.deb"))
+    >>> package_version(Path("python3-pyverbs_56.1-1_amd64.deb"))
     'python3-pyverbs 56.1-1'
     """
     name, text, _ = package.name.split("_", 2)

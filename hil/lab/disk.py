@@ -10,9 +10,16 @@ from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
 from . import initramfs
-from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, add_versions, home, rebuild
-from .cpio import archive
-from .debian import Packages, run, unpack, version
+from .build_cache import (
+    GUEST_DISK,
+    GUEST_INITRD,
+    GUEST_KERNEL,
+    add_versions,
+    lab_folder,
+    replacing_part,
+)
+from .cpio import cpio_archive
+from .debian import Packages, package_version, run_build_step, unpack_packages
 
 FIRST = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")  # which asks for a checksum
 SPARE = 64  # MiB of the disk beyond its files
@@ -26,15 +33,15 @@ exec /bin/busybox switch_root /new /usr/sbin/lab-start
 """
 
 
-def build(packages: Packages, names: tuple[str, ...]) -> None:
+def build_disk(packages: Packages, names: tuple[str, ...]) -> None:
     """Build kernel, initramfs and disk image from packages; needs mke2fs, not root."""
     tree = initramfs.build_root(packages, names, "disk")
     image = _kernel_package(packages)
-    unpack([image], tree)
+    unpack_packages([image], tree)
     (kernel,) = sorted((tree / "boot").glob("vmlinuz-*"))[-1:]
     release = kernel.name.removeprefix("vmlinuz-")
-    shutil.copyfile(kernel, home() / GUEST_KERNEL)
-    add_versions({"qemu-kernel": version(image)})
+    shutil.copyfile(kernel, lab_folder() / GUEST_KERNEL)
+    add_versions({"qemu-kernel": package_version(image)})
     shutil.rmtree(tree / "boot")
     _index_modules(tree, release)
     _write_initrd(tree, release)
@@ -52,7 +59,7 @@ def _kernel_package(packages: Packages) -> Path:
 def _index_modules(tree: Path, release: str) -> None:
     """Write the dependencies of kernel modules with the unpacked depmod."""
     libraries = tree / "usr/lib/x86_64-linux-gnu"
-    run([str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
+    run_build_step([str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
          "--argv0", "depmod", str(tree / "usr/bin/kmod"), "-b", str(tree), release],
         doing="indexing kernel modules")  # fmt: skip
 
@@ -75,7 +82,7 @@ def _module_files(modules: Path) -> list[str]:
 
 
 def _write_initrd(tree: Path, release: str) -> None:
-    modules, first = tree / "usr/lib/modules" / release, home() / "first"
+    modules, first = tree / "usr/lib/modules" / release, lab_folder() / "first"
     shutil.rmtree(first, ignore_errors=True)
     for name in ("bin", "dev", "new"):
         (first / name).mkdir(parents=True)
@@ -89,7 +96,7 @@ def _write_initrd(tree: Path, release: str) -> None:
     (first / "modules").write_text("\n".join(names) + "\n")
     (first / "init").write_text(INIT)
     (first / "init").chmod(0o755)
-    (home() / GUEST_INITRD).write_bytes(gzip.compress(archive(first), 1))
+    (lab_folder() / GUEST_INITRD).write_bytes(gzip.compress(cpio_archive(first), 1))
     shutil.rmtree(first)
 
 
@@ -97,8 +104,8 @@ def _write_disk(tree: Path) -> None:
     """Write the folder as an ext4 image and remove it."""
     size = sum(f.lstat().st_size for f in tree.rglob("*") if not f.is_dir())
     blocks = size // 4096 * 13 // 10 + (SPARE << 8)
-    with rebuild(GUEST_DISK) as image:
-        run(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096",
+    with replacing_part(GUEST_DISK) as image:
+        run_build_step(["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096",
              "-d", str(tree), str(image), str(blocks)], doing="writing the disk")  # fmt: skip
         os.chmod(image, 0o644)
     shutil.rmtree(tree)

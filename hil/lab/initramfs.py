@@ -6,8 +6,8 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
-from .build_cache import ROOT, add_versions, home, rebuild
-from .debian import Packages, unpack, version
+from .build_cache import ROOT, add_versions, lab_folder, replacing_part
+from .debian import Packages, package_version, unpack_packages
 
 RDMA = ("python3-pyverbs", "python3-numpy", "ibverbs-providers", "perftest", "iproute2",
         "busybox-static", "dash", "openvswitch-switch")  # fmt: skip
@@ -23,11 +23,13 @@ FOLDERS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "etc", "var/log")
 def build_root(packages: Packages, names: tuple[str, ...], name: str = ROOT) -> Path:
     """Unpack packages and their dependencies into a root folder ``name``; returns its path."""
     fetched = packages.fetch(names)
-    with rebuild(name) as into:
-        unpack(fetched, into)
+    with replacing_part(name) as into:
+        unpack_packages(fetched, into)
         _finish_root(into)
-    add_versions({f"{name}/{n}": v for n, v in (version(f).split() for f in fetched) if n in names})
-    return home() / name
+    add_versions(
+        {f"{name}/{n}": v for n, v in (package_version(f).split() for f in fetched) if n in names}
+    )
+    return lab_folder() / name
 
 
 def _finish_root(root: Path) -> None:

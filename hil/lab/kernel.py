@@ -8,8 +8,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from ...sim.errors import HardwareUnavailable
-from .build_cache import UML_KERNEL, add_versions, home
-from .debian import Packages, run, version
+from .build_cache import UML_KERNEL, add_versions, lab_folder
+from .debian import Packages, package_version, run_build_step
 
 SOURCE = "linux-source-6.12"
 XSTATE = "DEFINE_LONGS(HOST_FP_SIZE, 2696)", "DEFINE_LONGS(HOST_FP_SIZE, 12288)"
@@ -22,7 +22,7 @@ def recipe_inputs() -> tuple[str, ...]:
     return (SOURCE, *XSTATE, (files(__package__) / "uml.config").read_text())
 
 
-def build(packages: Packages) -> Path:
+def build_kernel(packages: Packages) -> Path:
     """Build the kernel (about seven minutes of one core); returns its path.
 
     Raises
@@ -31,19 +31,23 @@ def build(packages: Packages) -> Path:
         A step failed.
     """
     package = packages.fetch([SOURCE], depends=False)[0]
-    work = home() / "kernel"
+    work = lab_folder() / "kernel"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    run(["dpkg-deb", "-x", str(package), str(work)], doing="unpacking the kernel source")
-    run(["tar", "xf", str(work / f"usr/src/{SOURCE}.tar.xz"), "-C", str(work)], doing="unpacking")
+    run_build_step(["dpkg-deb", "-x", str(package), str(work)], doing="unpacking the kernel source")
+    run_build_step(
+        ["tar", "xf", str(work / f"usr/src/{SOURCE}.tar.xz"), "-C", str(work)], doing="unpacking"
+    )
     tree = work / SOURCE
     _apply_patch(tree / "arch/x86/um/user-offsets.c")
     _configure_kernel(tree)
-    run(["nice", "make", "-s", f"-j{os.cpu_count()}", "ARCH=um", "linux"], cwd=tree,
+    run_build_step(["nice", "make", "-s", f"-j{os.cpu_count()}", "ARCH=um", "linux"], cwd=tree,
         doing="building the kernel")  # fmt: skip
-    built = home() / UML_KERNEL
-    run(["strip", "-s", "-o", str(built), str(tree / "linux")], doing="stripping the kernel")
-    add_versions({"uml": version(package)})
+    built = lab_folder() / UML_KERNEL
+    run_build_step(
+        ["strip", "-s", "-o", str(built), str(tree / "linux")], doing="stripping the kernel"
+    )
+    add_versions({"uml": package_version(package)})
     shutil.rmtree(work)
     return built
 
@@ -58,11 +62,11 @@ def _apply_patch(file: Path) -> None:
 
 def _configure_kernel(tree: Path) -> None:
     arch = {"ARCH": "um"}
-    run(["make", "tinyconfig"], cwd=tree, env=arch, doing="configuring the kernel")
+    run_build_step(["make", "tinyconfig"], cwd=tree, env=arch, doing="configuring the kernel")
     with as_file(files(__package__) / "uml.config") as fragment:
-        run(["scripts/kconfig/merge_config.sh", "-m", "-O", ".", ".config", str(fragment)],
-            cwd=tree, env=arch, doing="configuring the kernel")  # fmt: skip
-    run(["make", "olddefconfig"], cwd=tree, env=arch, doing="configuring the kernel")
+        merge = ["scripts/kconfig/merge_config.sh", "-m", "-O", ".", ".config", str(fragment)]
+        run_build_step(merge, cwd=tree, env=arch, doing="configuring the kernel")
+    run_build_step(["make", "olddefconfig"], cwd=tree, env=arch, doing="configuring the kernel")
     configured = (tree / ".config").read_text().splitlines()
     if lost := [line for line in WANTED if line not in configured]:
         raise HardwareUnavailable(f"lab: the kernel's configuration lost {' '.join(lost)}")

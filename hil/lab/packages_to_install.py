@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from .build import unbuilt
+from .build import unbuilt_machines
 from .tools import missing_packages
 
 if __name__ == "__main__":
-    sys.stdout.write(" ".join(missing_packages(unbuilt())) + "\n")
+    sys.stdout.write(" ".join(missing_packages(unbuilt_machines())) + "\n")

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .build_cache import GUEST_DISK, GUEST_INITRD, GUEST_KERNEL, add_versions, part, rebuild
-from .debian import Packages, unpack, version
-from .staging import share
+from .build_cache import (
+    GUEST_DISK,
+    GUEST_INITRD,
+    GUEST_KERNEL,
+    add_versions,
+    part_path,
+    replacing_part,
+)
+from .debian import Packages, package_version, unpack_packages
+from .staging import stage_agent_files
 
 PROGRAM, PACKAGE = "qemu", "qemu-system-x86"
 EXPANDER = 512  # MiB
@@ -25,12 +32,14 @@ CXL = [
 ]  # fmt: skip
 
 
-def build(packages: Packages) -> None:
+def unpack_qemu(packages: Packages) -> None:
     """Unpack QEMU and the libraries that it was built with."""
     files = packages.fetch([PACKAGE])
-    with rebuild(PROGRAM) as into:
-        unpack(files, into)
-    add_versions({"qemu": next(version(f) for f in files if f.name.startswith(f"{PACKAGE}_"))})
+    with replacing_part(PROGRAM) as into:
+        unpack_packages(files, into)
+    add_versions(
+        {"qemu": next(package_version(f) for f in files if f.name.startswith(f"{PACKAGE}_"))}
+    )
 
 
 def command(settings: Mapping[str, str]) -> list[str]:
@@ -43,7 +52,7 @@ def command(settings: Mapping[str, str]) -> list[str]:
     """
     words_by_key = dict(settings)
     cxl, counted = words_by_key.get("cxl") == "1", words_by_key.pop("clock", "icount") == "icount"
-    program = part(PROGRAM)
+    program = part_path(PROGRAM)
     clock = "icount" if counted else "wall"
     words = " ".join(f"lab.{key}={value}" for key, value in words_by_key.items())
     return [
@@ -56,12 +65,12 @@ def command(settings: Mapping[str, str]) -> list[str]:
         "-m", "1536M,maxmem=4G,slots=4" if cxl else "768M",
         *(COUNTED if counted else PLAIN),
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
-        "-kernel", str(part(GUEST_KERNEL)), "-initrd", str(part(GUEST_INITRD)),
+        "-kernel", str(part_path(GUEST_KERNEL)), "-initrd", str(part_path(GUEST_INITRD)),
         "-append", "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable "
                    f"foretrace.clock={clock} lab.share=9p lab.run=agent {words}",
-        "-drive", f"file={part(GUEST_DISK)},if=none,id=disk,format=raw,readonly=on",
+        "-drive", f"file={part_path(GUEST_DISK)},if=none,id=disk,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=disk",
-        "-fsdev", f"local,id=share,path={share()},security_model=none,readonly=on",
+        "-fsdev", f"local,id=share,path={stage_agent_files()},security_model=none,readonly=on",
         "-device", "virtio-9p-pci,fsdev=share,mount_tag=lab",
         "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
         "-add-fd", "fd=3,set=1", "-add-fd", "fd=4,set=2",

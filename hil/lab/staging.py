@@ -8,14 +8,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .build_cache import home
+from .build_cache import lab_folder
 
 PACKAGE = Path(__file__).resolve().parents[2]
 PARTS = ("__init__.py", "sim", "hil")
 KINDS = {".py", ".sh", ".config"}
 
 
-def share(extra: Sequence[Path] = ()) -> Path:
+def stage_agent_files(extra: Sequence[Path] = ()) -> Path:
     """World-readable folder with the files of the package that an agent needs.
 
     The same code gives the same folder, so that it is copied once.
@@ -29,7 +29,7 @@ def share(extra: Sequence[Path] = ()) -> Path:
     digest = hashlib.sha256()
     for name, file in sorted(files.items()):
         digest.update(f"{name}\0".encode() + file.read_bytes())
-    folder = home() / "share" / digest.hexdigest()[:16]
+    folder = lab_folder() / "share" / digest.hexdigest()[:16]
     if not folder.exists():
         _copy_files(files, folder)
     return folder

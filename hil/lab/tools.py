@@ -33,7 +33,7 @@ def missing_packages(machines: Sequence[str]) -> list[str]:
     )
 
 
-def require(machines: Sequence[str]) -> None:
+def require_packages(machines: Sequence[str]) -> None:
     """Check that every package that a build needs is installed.
 
     Raises

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .build_cache import ROOT, UML_KERNEL, part
-from .staging import share
+from .build_cache import ROOT, UML_KERNEL, part_path
+from .staging import stage_agent_files
 
 MEMORY = "3G"  # pages are taken when they are used
 
@@ -23,12 +23,12 @@ def command(settings: Mapping[str, str]) -> list[str]:
     """
     words = [f"lab.{key}={value}" for key, value in settings.items()]
     return [
-        str(part(UML_KERNEL)),
+        str(part_path(UML_KERNEL)),
         f"mem={MEMORY}",
         "umid=lab",
         "uml_dir={home}",
         "rootfstype=hostfs",
-        f"rootflags={part(ROOT)}",
+        f"rootflags={part_path(ROOT)}",
         "ro",
         "quiet",
         "init=/usr/sbin/lab-start",
@@ -37,7 +37,7 @@ def command(settings: Mapping[str, str]) -> list[str]:
         "ssl=null",
         "ssl0=fd:3,fd:4",
         "time-travel=inf-cpu",
-        f"lab.share={share()}",
+        f"lab.share={stage_agent_files()}",
         "lab.run=agent",
         *words,
     ]

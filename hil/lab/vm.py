@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from .build_cache import home
+from .build_cache import lab_folder
 
 NOBODY = 65534
 SOURCE, SINK, CONSOLE = 3, 4, 5
@@ -22,7 +22,7 @@ FREE = 64
 MORTAL = 1  # PR_SET_PDEATHSIG, prctl(2)
 
 
-def serve(command: Sequence[str], emulated: bool = True) -> int:
+def run_machine(command: Sequence[str], emulated: bool = True) -> int:
     """Run a machine until it ends; returns its exit code.
 
     Parameters
@@ -63,7 +63,7 @@ def _run_emulator(command: list[str], scratch: Path, environment: dict[str, str]
 
 
 def _agent_environment(scratch: Path) -> dict[str, str]:
-    modules = home() / "qemu/usr/lib/x86_64-linux-gnu/qemu"
+    modules = lab_folder() / "qemu/usr/lib/x86_64-linux-gnu/qemu"
     return {"HOME": str(scratch), "TMPDIR": str(scratch), "PATH": os.defpath,
             "QEMU_MODULE_DIR": str(modules)}  # fmt: skip
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..sample import Sample
-from ..sysfs import text_of
+from ..sysfs import stripped_text
 
 CPU = Path("/sys/devices/system/cpu")
 JUMP = 0.01  # of the elapsed time, or
@@ -37,18 +37,18 @@ def record_conditions() -> Iterator[dict[str, Any]]:
     finally:
         after = _read_clocks()
         facts["elapsed"] = round(after["monotonic"] - clocks["monotonic"], 6)
-        facts["jump"] = round(jump(clocks, after), 6)
+        facts["jump"] = round(clock_drift(clocks, after), 6)
         facts["steal"] = _steal_ticks() - stolen
         facts["throttled"] = _throttling_events() - throttled
         facts |= _machine_state()
 
 
-def jump(before: Mapping[str, float], after: Mapping[str, float]) -> float:
+def clock_drift(before: Mapping[str, float], after: Mapping[str, float]) -> float:
     """Seconds by which clocks drifted apart (one was set, or the machine slept); 0 if tolerable.
 
-    >>> jump({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 9.0})
+    >>> clock_drift({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 9.0})
     3.0
-    >>> jump({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 6.0001})
+    >>> clock_drift({"monotonic": 0.0, "real": 5.0}, {"monotonic": 1.0, "real": 6.0001})
     0.0
     """
     passed = [after[name] - before[name] for name in before]
@@ -71,10 +71,10 @@ def with_conditions(sample: Sample, facts: Mapping[str, Any]) -> Sample:
     return replace(sample, flags=tuple(sorted(flags)), facts={**kept, **sample.facts})
 
 
-def used_by_others(seconds: float = 0.2) -> float:
+def cores_used_by_others(seconds: float = 0.2) -> float:
     """Number of cores that other processes keep busy, measured while this one sleeps.
 
-    >>> used_by_others(0.01) >= 0
+    >>> cores_used_by_others(0.01) >= 0
     True
     """
     before, begin = _busy_ticks(), time.monotonic()
@@ -82,17 +82,17 @@ def used_by_others(seconds: float = 0.2) -> float:
     return (_busy_ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begin)
 
 
-def machine() -> dict[str, str]:
+def constant_machine_facts() -> dict[str, str]:
     """Facts that stay constant while measuring: CPU, kernel, governor, NUMA nodes."""
     facts = {"kernel": os.uname().release, "cpu": _cpu_model(), "cores": str(os.cpu_count())}
-    facts["governor"] = text_of(CPU / "cpu0/cpufreq/scaling_governor")
+    facts["governor"] = stripped_text(CPU / "cpu0/cpufreq/scaling_governor")
     nodes = sorted(p.name for p in Path("/sys/devices/system/node").glob("node[0-9]*"))
     facts["numa"] = " ".join(nodes)
     return {k: v for k, v in facts.items() if v}
 
 
 def _cpu_model() -> str:
-    for line in text_of(Path("/proc/cpuinfo")).splitlines():
+    for line in stripped_text(Path("/proc/cpuinfo")).splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return os.uname().machine
@@ -120,13 +120,13 @@ def _read_clocks() -> dict[str, float]:
 
 def _steal_ticks() -> int:
     """Steal time since boot, clock ticks summed over all cores."""
-    words = text_of(Path("/proc/stat")).partition("\n")[0].split()
+    words = stripped_text(Path("/proc/stat")).partition("\n")[0].split()
     return int(words[8]) if len(words) > 8 else 0
 
 
 def _busy_ticks() -> int:
     """User, nice and system time since boot, clock ticks summed over all cores."""
-    words = text_of(Path("/proc/stat")).partition("\n")[0].split()
+    words = stripped_text(Path("/proc/stat")).partition("\n")[0].split()
     return sum(int(words[i]) for i in (1, 2, 3) if i < len(words))
 
 
@@ -136,5 +136,5 @@ def _throttling_events() -> int:
 
 
 def _read_number(path: Path, scale: float) -> float:
-    text = text_of(path)
+    text = stripped_text(path)
     return float(text) * scale if text else 0.0

@@ -20,7 +20,7 @@ from ..driver import Driver, Missing
 from ..recording import Recording
 from ..sample import Request, Sample
 from . import conditions
-from .spread import by_start, grouped, half_width, settled
+from .spread import half_width, medians_settled, samples_by_key, start_medians
 from .work_list import WorkList, touched_bytes
 
 log = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ class Measurement:
 
     def _unresolved_ops(self) -> list[tuple[str, str]]:
         target = self.work.bar / 4
-        by_op = grouped(self.samples)
-        return [k for k, group in by_op.items() if half_width(by_start(group)) > target]
+        by_op = samples_by_key(self.samples)
+        return [k for k, group in by_op.items() if half_width(start_medians(group)) > target]
 
     def _measure_start(self, start: int, order: random.Random) -> None:
         with open_driver(self.opener, self.work) as driver:
@@ -88,7 +88,7 @@ class Measurement:
     def _warm_up(self, driver: Driver, request: Request) -> None:
         """Run batches until three medians agree within 2 %, at most ten."""
         medians: list[float] = []
-        while len(medians) < WARM_UP and not settled(medians):
+        while len(medians) < WARM_UP and not medians_settled(medians):
             medians.append(self._measure_batch(driver, request).median)
 
     def _measure_blocks(self, driver: Driver, start: int, order: random.Random) -> None:
@@ -169,7 +169,7 @@ def open_driver(opener: Opener, work: WorkList) -> Iterator[Driver]:
         state = driver.probe()
         if isinstance(state, Missing):
             raise state.fault()
-        busy_cores = conditions.used_by_others()
+        busy_cores = conditions.cores_used_by_others()
         if busy_cores > work.busy:
             raise DriverFault(
                 "busy",

@@ -26,17 +26,17 @@ def half_width(values: Sequence[float]) -> float:
     return float(t * np.std(values, ddof=1) / np.sqrt(n) / np.mean(values))
 
 
-def settled(medians: Sequence[float]) -> bool:
+def medians_settled(medians: Sequence[float]) -> bool:
     """Whether the last three batch medians agree within 2 %.
 
-    >>> settled([140.0, 101.0, 100.0, 100.5]), settled([140.0, 101.0, 100.0])
+    >>> medians_settled([140.0, 101.0, 100.0, 100.5]), medians_settled([140.0, 101.0, 100.0])
     (True, False)
     """
     recent = medians[-3:]
     return len(recent) == 3 and max(recent) - min(recent) <= 0.02 * min(recent)
 
 
-def grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
+def samples_by_key(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
     """Samples by key (signature and context)."""
     found: dict[Key, list[Sample]] = {}
     for sample in samples:
@@ -44,7 +44,7 @@ def grouped(samples: Iterable[Sample]) -> dict[Key, list[Sample]]:
     return found
 
 
-def by_start(samples: Iterable[Sample]) -> list[float]:
+def start_medians(samples: Iterable[Sample]) -> list[float]:
     """Median of each process start over its unflagged batches, ns."""
     found: dict[int, list[float]] = {}
     for sample in samples:
@@ -53,7 +53,7 @@ def by_start(samples: Iterable[Sample]) -> list[float]:
     return [float(np.median(medians)) for medians in found.values()]
 
 
-def between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
+def difference_between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
     """A/A: relative difference between the medians of odd and even starts, by key; NaN for one start.
 
     A lower bound of any model's measurable error: the measurement differs from itself by as much.
@@ -62,10 +62,13 @@ def between_starts(samples: Iterable[Sample]) -> Mapping[Key, float]:
     --------
     >>> ns = np.array
     >>> two = [Sample("host:idle", ns([100.0]), "cpu"), Sample("host:idle", ns([104.0]), "cpu", start=1)]
-    >>> round(between_starts(two)["host:idle", "warm"], 3)
+    >>> round(difference_between_starts(two)["host:idle", "warm"], 3)
     0.04
     """  # noqa: E501
-    return {key: _difference_of_halves(by_start(group)) for key, group in grouped(samples).items()}
+    return {
+        key: _difference_of_halves(start_medians(group))
+        for key, group in samples_by_key(samples).items()
+    }
 
 
 def _difference_of_halves(medians: Sequence[float]) -> float:

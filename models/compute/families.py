@@ -75,20 +75,23 @@ class FittedLine:
         return cls(**known, wrong=float(data.get("wrong", np.nan)))
 
     def seconds(self, demands: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
-        """(n,) s of ops with these demands.
+        """(n,) s of ops with these demands: start-up plus the sum of all costs.
+
+        All bytes cost ``byte_rate``; those that miss, a share ``1 - cache / footprint`` of them,
+        cost ``rate_beyond`` as well.  Flop, loops, remainders and clashes have costs of their own.
 
         Parameters
         ----------
         demands : (n, 6) one ``Demand`` per row
-        factor : of each op, as in ``factors``
-        launch : of each op, s; the family's unless given
+        factor : of each op, on all but start-up
+        launch : start-up of each op, s; the family's unless given
 
         Examples
         --------
-        >>> line = FittedLine(1e-6, byte_rate=1e9, rate_beyond=1e9, cache=1e3)
+        >>> line = FittedLine(1e-6, byte_rate=1e9, rate_beyond=5e8, cache=1e3)
         >>> demands = np.array([[0, 1e3, 1e3, 0, 0, 0], [0, 3e3, 3e3, 0, 0, 0]])
-        >>> line.seconds(demands).round(9).tolist()
-        [2e-06, 6e-06]
+        >>> line.seconds(demands).round(9).tolist()  # 1 + 1, and 1 + 3 + 2000 / 500
+        [2e-06, 8e-06]
         """
         flop, bytes, footprint, pieces, ragged, clash = demands.T
         missed = np.maximum(1.0 - self.cache / np.maximum(footprint, 1.0), 0.0)

@@ -78,7 +78,14 @@ class MeasuredPoints:
         return np.where(off <= SLACK, np.exp(logs_of_seconds), np.nan)
 
     def extrapolate_nearest(self, sizes: Matrix) -> tuple[float, float]:
-        """Seconds extrapolated from the nearest point, and the largest ratio of sizes to it."""
+        """Seconds extrapolated from the nearest point, and the largest ratio of sizes to it.
+
+        They grow with the product of the sizes that are larger; smaller ones do not shrink them.
+
+        Parameters
+        ----------
+        sizes : logarithms of those of one op
+        """
         k = int(np.argmin(np.abs(self._points - sizes).sum(axis=1)))
         grown = float(np.max(np.abs(sizes - self._points[k]), initial=0.0))
         larger = float(np.maximum((sizes - self._points[k])[self._axes], 0).sum())

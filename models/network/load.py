@@ -182,7 +182,7 @@ def channel_orders(members: Members, system: System) -> list[Members]:
 
 
 def _crossed_shares(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
-    """Share of a flow that crosses each component; to or from the switch, what is the member's."""
+    """Share of a flow that crosses each component; with the switch, only on the member's side."""
     if SWITCH not in (a, b):
         routes(order[a], order[b], system)
         return system.shares(order[a], order[b])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import command_line
-from ..numbers import digits
+from ..command_line import with_option
+from ..numbers import three_digits
 
 Checked = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none
@@ -52,7 +52,7 @@ def _steps_for_failed(checked: Checked) -> Iterator[Step]:
 
 
 def _size_text(share: float) -> str:
-    return f"{digits(100 * abs(share))} %"
+    return f"{three_digits(100 * abs(share))} %"
 
 
 def _flip_warnings(checked: Checked) -> Iterator[Step]:
@@ -74,7 +74,7 @@ def _steps_for_unresolved(checked: Checked, command: str) -> Iterator[Step]:
         starts = min((c["starts"] for c in checked["components"].values()), default=1)
         yield (
             f"Measure more than {starts} process starts, so that the interval gets narrower:",
-            command_line(command, "--set", f"hil.repeat={2 * max(starts, 1)}"),
+            with_option(command, "--set", f"hil.repeat={2 * max(starts, 1)}"),
         )
 
 
@@ -109,5 +109,5 @@ def most_wrong_op(checked: Checked) -> list[str]:
     if not whole:
         return []
     name, op = max(wrong, key=lambda key: wrong[key])
-    share = digits(100 * wrong[name, op] / whole)
+    share = three_digits(100 * wrong[name, op] / whole)
     return [f"{op} of {name} has {share} % of all that is predicted wrong, in seconds."]

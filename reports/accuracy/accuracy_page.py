@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..html import page as html
-from ..section import of_page, shown
+from ..html import page_html as html
+from ..section import names_on_page, shown_sections
 from .check_summary import CheckShown
 from .verdict import Checked
 
@@ -30,7 +30,9 @@ def write_accuracy(
 def accuracy_page(checked: Checked, command: str = "", sections: Sequence[str] = ()) -> str:
     """The page as text."""
     return html(
-        shown("accuracy", CheckShown(checked, command), of_page("accuracy", sections)),
+        shown_sections(
+            "accuracy", CheckShown(checked, command), names_on_page("accuracy", sections)
+        ),
         checked,
         title=checked["title"] or f"Accuracy of {checked['name']}",
         question=checked["question"],

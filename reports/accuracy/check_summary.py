@@ -9,8 +9,8 @@ from typing import Any
 from ..blocks import Block, Code, Column, FirstScreen, Line, Span, Table, Tag
 from ..section import section
 from .accuracy_advice import most_wrong_op, next_steps
-from .error_texts import interval, percent
-from .verdict import OUTCOMES, Checked, sentences
+from .error_texts import format_error_interval, unsigned_error
+from .verdict import OUTCOMES, Checked, verdict_sentences
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class CheckShown:
 
 
 @section("answer", page="accuracy", order=0)
-def answer(check: CheckShown) -> Iterable[Block]:
+def check_answer(check: CheckShown) -> Iterable[Block]:
     """The first screen of an accuracy page."""
     checked = check.checked
-    verdict = sentences(checked)
+    verdict = verdict_sentences(checked)
     yield FirstScreen(
         lead=verdict[:2],
         table=_expectations_table(checked),
@@ -66,10 +66,10 @@ def _expectation_line(e: Mapping[str, Any], checked: Checked) -> list[Line | Spa
     judged = Tag(e["outcome"], OUTCOMES[e["outcome"]])
     return [
         Code(e["that"].replace(" %", "\u00a0%")),
-        percent(e["value"]),
-        interval(e["interval"]),
-        percent(e["bar"]),
-        percent(own.get("spread")),
+        unsigned_error(e["value"]),
+        format_error_interval(e["interval"]),
+        unsigned_error(e["bar"]),
+        unsigned_error(own.get("spread")),
         judged if e["otherwise"] == "fail" else [judged, " only a warning"],
     ]
 
@@ -85,7 +85,7 @@ def _trust_facts(checked: Checked) -> list[tuple[str, str]]:
         ("measured", ", ".join(dates)),
         ("clock", ", ".join(clocks)),
         ("process starts", f"at least {starts}"),
-        ("A/A, whole run", percent(whole.get("spread"))),
+        ("A/A, whole run", unsigned_error(whole.get("spread"))),
         ("intervals", "90 %, of redrawn process starts"),
         ("bar", "as stated, at least 1.5 x A/A"),
     ]

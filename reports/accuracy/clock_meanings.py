@@ -22,10 +22,10 @@ SECONDS = {
 UNKNOWN = ("seconds of a clock that this version does not know", "")
 
 
-def meanings(clocks: Iterable[str]) -> list[tuple[str, str]]:
+def clock_meanings(clocks: Iterable[str]) -> list[tuple[str, str]]:
     """Each clock with what its times mean, and what they do not.
 
-    >>> for clock, text in meanings(["cpu"]):
+    >>> for clock, text in clock_meanings(["cpu"]):
     ...     print(clock, text)
     cpu Its times are seconds that a processor spent on the op. They do not tell how long it waited.
     """

@@ -24,8 +24,8 @@ from ..blocks import (
 from ..section import section
 from . import error_figures as figures
 from .check_summary import CheckShown
-from .clock_meanings import meanings
-from .error_texts import error, interval, percent
+from .clock_meanings import clock_meanings
+from .error_texts import format_error, format_error_interval, unsigned_error
 from .verdict import Checked
 
 STATISTICS = (("p50", "p50"), ("p95", "p95"), ("mean", "MAPE"), ("bias", "bias"), ("max", "worst"))
@@ -37,10 +37,10 @@ def _measured_components(checked: Checked) -> dict[str, Mapping[str, Any]]:
 
 
 @section("accuracy", page="accuracy", title="Each component against its device", order=20)
-def components(check: CheckShown) -> Iterable[Block]:
+def errors_by_component(check: CheckShown) -> Iterable[Block]:
     """Errors over all calls, by component."""
     every = check.checked["components"]
-    clocks = meanings(c["clock"] for c in every.values())
+    clocks = clock_meanings(c["clock"] for c in every.values())
     yield Terms([(["clock ", Code(clock)], text) for clock, text in clocks])
     yield Paragraph(
         "Error is (predicted \u2212 measured) / measured, its size except for the bias, over every "
@@ -48,7 +48,7 @@ def components(check: CheckShown) -> Iterable[Block]:
     )
     columns = [Column("component", header=True), Column("clock"), Column("ops")]
     columns += [Column(name, number=True) for _, name in STATISTICS] + [Column("A/A", number=True)]
-    yield Table(columns, [row for name, one in every.items() for row in _rows(name, one)])
+    yield Table(columns, [row for name, one in every.items() for row in _component_rows(name, one)])
     notes = [_placed_row(n, c) for n, c in every.items() if c.get("placed") is not None]
     left = [
         _left_out_row(n, c)
@@ -59,7 +59,7 @@ def components(check: CheckShown) -> Iterable[Block]:
         yield Paragraph([Tag(name), f" {text}."])
 
 
-def _rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
+def _component_rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
     """Table rows of one component: its errors, and the op with most of them."""
     if not one["ops"]:
         why: list[Inline] = [
@@ -70,32 +70,35 @@ def _rows(name: str, one: Mapping[str, Any]) -> Iterable[list[Line | Span]]:
         return
     wrong = one["errors"]
     cells: list[Line] = [
-        [percent(wrong[key]["value"]), Small(interval(wrong[key]["interval"]), under=True)]
+        [
+            unsigned_error(wrong[key]["value"]),
+            Small(format_error_interval(wrong[key]["interval"]), under=True),
+        ]
         for key, _ in STATISTICS
     ]
     count = f"{one['n']:,} calls, {len(one['ops'])} different"
-    yield [name, one["clock"], count, *cells, percent(one["spread"])]
+    yield [name, one["clock"], count, *cells, unsigned_error(one["spread"])]
     yield ["", Span(["worst: ", Code(one["worst"]["op"])], 8)]
 
 
 def _placed_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     return name, (
-        f"of the pages that were moved or placed at least {percent(one['placed'])} were found "
-        "where they had been put, in every batch"
+        f"of the pages that were moved or placed at least {unsigned_error(one['placed'])} were "
+        "found where they had been put, in every batch"
     )
 
 
 def _left_out_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
     out = one["left_out"]
     return name, (
-        f"{out['ops']:,} ops ({out['different']} different, {percent(out['share'])} of the "
+        f"{out['ops']:,} ops ({out['different']} different, {unsigned_error(out['share'])} of the "
         f"component's predicted time) were not measured, such as {out['some'][0]}; the model "
         "answers for them in every run above"
     )
 
 
 @section("beside", page="accuracy", title="This catalog beside the other", order=30)
-def beside(check: CheckShown) -> Iterable[Block]:
+def errors_under_other_catalog(check: CheckShown) -> Iterable[Block]:
     """Errors of the same ops and measurements under another catalog."""
     known = {n: c for n, c in _measured_components(check.checked).items() if c["beside"]}
     if not known:
@@ -107,7 +110,8 @@ def beside(check: CheckShown) -> Iterable[Block]:
     columns = [Column("component", header=True)]
     columns += [Column(name, number=True) for _, name in STATISTICS]
     rows = [
-        (n, *(f"{percent(c['errors'][k]['value'])} \u2192 {percent(c['beside'][k]['value'])}"
+        (n, *(f"{unsigned_error(c['errors'][k]['value'])} \u2192 "
+              f"{unsigned_error(c['beside'][k]['value'])}"
               for k, _ in STATISTICS))
         for n, c in known.items()
     ]  # fmt: skip
@@ -119,14 +123,14 @@ def error_by_size(check: CheckShown) -> Iterable[Block]:
     """Figures: predicted against measured, distribution of errors, errors by size."""
     if not (known := _measured_components(check.checked)):
         return
-    yield FigureRow([figures.scatter(known), figures.spread_of_errors(known)])
+    yield FigureRow([figures.predicted_over_measured(known), figures.error_distribution(known)])
     if (sizes := figures.error_by_size(known)) is not None:
         yield Heading("Error by size")
         yield sizes
 
 
 @section("drift", page="accuracy", title="Drift", order=70)
-def drift(check: CheckShown) -> Iterable[Block]:
+def changes_since_older_recording(check: CheckShown) -> Iterable[Block]:
     """Changes since an older recording."""
     if known := _measured_components(check.checked):
         yield Terms([_drift_row(n, c) for n, c in known.items()])
@@ -140,13 +144,13 @@ def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, str]:
         return name, f"an older recording of {drift['since'][:10]} has none of these ops"
     worst = drift["worst"]
     return name, (
-        f"since {drift['since'][:10]}: median {error(drift['p50'])} over {drift['n']} ops, worst "
-        f"{error(worst['change'])} ({worst['op']})"
+        f"since {drift['since'][:10]}: median {format_error(drift['p50'])} over {drift['n']} ops, "
+        f"worst {format_error(worst['change'])} ({worst['op']})"
     )
 
 
 @section("reproduce", page="accuracy", title="Where the numbers are from", order=95)
-def reproduce(check: CheckShown) -> Iterable[Block]:
+def how_to_repeat_check(check: CheckShown) -> Iterable[Block]:
     """Devices, versions and the command that repeats the check."""
     columns = [
         Column("component", header=True), Column("answered by"), Column("metric"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Axes, Axis, Plot, Series
-from ..figures.schedule import scale_of
+from ..figures.schedule import seconds_scale
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v")
@@ -17,10 +17,10 @@ MOST_POINTS = 5_000
 Components = Mapping[str, Mapping[str, Any]]
 
 
-def scatter(components: Components) -> Plot:
+def predicted_over_measured(components: Components) -> Plot:
     """Predicted over measured seconds, one point per distinct op; lines at equal and +-10 %."""
     every = [o for c in components.values() for o in c["ops"]]
-    scale, unit = scale_of(max(o["measured"] for o in every))
+    scale, unit = seconds_scale(max(o["measured"] for o in every))
     low = min(min(o["measured"], o["predicted"]) for o in every) / scale * 0.7
     high = max(max(o["measured"], o["predicted"]) for o in every) / scale * 1.4
     ends = max(low, 1e-12), high
@@ -36,7 +36,7 @@ def scatter(components: Components) -> Plot:
     return Plot([Axes(across, up, series, BAND)], 4.3, 3.6)
 
 
-def spread_of_errors(components: Components) -> Plot:
+def error_distribution(components: Components) -> Plot:
     """Cumulative distribution of errors: share of calls whose error is at most x."""
     series = []
     for i, (name, one) in enumerate(components.items()):
@@ -64,22 +64,22 @@ def error_by_size(components: Components) -> Plot | None:
         median, worst = ([100 * r[which] for r in rows] for which in ("p50", "max"))
         series.append(Series(size, median, line="-", size=4, label=f"{name}, median", **how))
         series.append(Series(size, worst, line=":", size=3, label="worst", opacity=0.6, **how))
-    ticks = _sizes(sorted({r["least"] for rows in known.values() for r in rows}))
+    ticks = _size_labels(sorted({r["least"] for rows in known.values() for r in rows}))
     across = Axis("bytes of the op, from", 4, ticks)
     up = Axis("error, %", limits=(0, None), rule=[100 * BAND])
     return Plot([Axes(across, up, series)], height=2.9)
 
 
-def _sizes(sizes: Sequence[float]) -> list[tuple[float, str]]:
+def _size_labels(sizes: Sequence[float]) -> list[tuple[float, str]]:
     """Tick labels of sizes in bytes."""
     step = max(1, len(sizes) // 10)
-    return [(s, bytes_of(s)) for s in sizes[::step]]
+    return [(s, format_bytes(s)) for s in sizes[::step]]
 
 
-def bytes_of(size: float) -> str:
+def format_bytes(size: float) -> str:
     """A size in bytes as text, with a binary prefix.
 
-    >>> bytes_of(4096), bytes_of(4.0), bytes_of(4194304)
+    >>> format_bytes(4096), format_bytes(4.0), format_bytes(4194304)
     ('4 KiB', '4 B', '4 MiB')
     """
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):

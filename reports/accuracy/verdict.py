@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..headline import amounts, subject, verb
+from ..headline import metric_subject, metric_verb, value_sentence
 from ..numbers import format_quantity
-from .error_texts import error, format_signed, within
+from .error_texts import bracketed_interval, format_error, format_signed
 
 OUTCOMES = {"pass": "better", "fail": "worse", "unresolved": "cannot-tell"}
 Checked = Mapping[str, Any]
 
 
-def sentences(checked: Checked) -> list[str]:
+def verdict_sentences(checked: Checked) -> list[str]:
     """Sentences of the verdict: what passed, the error of the whole run, and who causes it.
 
     Examples
     --------
-    >>> sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
+    >>> verdict_sentences({"expect": [], "components": {}, "whole": None, "mixed_clocks": True})[-1]
     'Clocks are mixed: this is a demonstration, and no accuracy of the whole is told.'
     """
     lines = [_verdict_text(checked["expect"])]
@@ -30,28 +30,29 @@ def sentences(checked: Checked) -> list[str]:
         ]
     answer = checked["answer"]
     unit = answer["unit"]
-    size = f"{error(whole['error'])}{within(whole['signed'])}"
+    size = f"{format_error(whole['error'])}{bracketed_interval(whole['signed'])}"
     lines.append(
-        f"With models alone {amounts(answer, whole['predicted'])}, with {_missed_names(checked)} "
-        f"real {format_quantity(whole['measured'], unit)}: model error {size}."
+        f"With models alone {value_sentence(answer, whole['predicted'])}, "
+        f"with {_missed_names(checked)} real {format_quantity(whole['measured'], unit)}: "
+        f"model error {size}."
     )
     if whole["real"]:
         real = whole["real"]
         lines.append(
             f"The real job took {format_quantity(real['value'], unit)}: composition error "
-            f"{error(real['composition'])}, model against job {error(real['all'])}."
+            f"{format_error(real['composition'])}, model against job {format_error(real['all'])}."
         )
     if len(whole["shares"]) > 1:
         most = max(whole["shares"], key=lambda s: abs(s["swap_in"]))
         lines.append(
-            f"Most of it is {most['component']}: it alone real changes {subject(answer)} by "
+            f"Most of it is {most['component']}: it alone real changes {metric_subject(answer)} by "
             f"{format_signed(most['swap_in'], unit)}."
         )
     if whole.get("coupled"):
         lines.append(
-            f"With {_missed_names(checked)} driving simulated time it {verb(answer)} "
+            f"With {_missed_names(checked)} driving simulated time it {metric_verb(answer)} "
             f"{format_quantity(whole['coupled']['value'], unit)}: model error "
-            f"{error(whole['coupled']['error'])}."
+            f"{format_error(whole['coupled']['error'])}."
         )
     return lines
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
-from ..headline import subject
+from ..headline import metric_subject
 from ..section import section
 from .check_summary import CheckShown
-from .whole_run import break_even as break_even_row
-from .whole_run import errors, shares
+from .whole_run import break_even_row, component_share_rows, error_rows
 
 
 @section("whole", page="accuracy", title="The whole run", order=50)
-def whole(check: CheckShown) -> Iterable[Block]:
+def whole_run_errors(check: CheckShown) -> Iterable[Block]:
     """Errors of the whole run, and the share of each component."""
     run = check.checked["whole"]
     answer = check.checked["answer"]
-    if found := errors(run, answer["unit"]):
+    if found := error_rows(run, answer["unit"]):
         yield Table([Column(header=True), Column(number=True), Column()], found)
-    if parts := shares(run, answer["unit"]):
-        yield Heading(f"What each component does to {subject(answer)}")
+    if parts := component_share_rows(run, answer["unit"]):
+        yield Heading(f"What each component does to {metric_subject(answer)}")
         yield Paragraph(
             "Swap-in: it alone real, against no device. Leave-one-out: all real, against all but "
             "it. Shapley: its mean over all orders."
@@ -35,7 +34,7 @@ def whole(check: CheckShown) -> Iterable[Block]:
 
 
 @section("break_even", page="accuracy", title="How wrong a component may be", order=60)
-def break_even(check: CheckShown) -> Iterable[Block]:
+def break_even_errors(check: CheckShown) -> Iterable[Block]:
     """Break-even error of each component: the one at which the answer would flip."""
     if rows := [break_even_row(b) for b in check.checked["break_even"]]:
         yield Terms(rows)

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..numbers import format_quantity
-from .error_texts import error, format_signed, percent
+from .error_texts import format_error, format_signed, unsigned_error
 
 Row = tuple[str, str, str]  # name, value, note
 
 
-def errors(whole: Any, unit: str) -> list[Row]:
+def error_rows(whole: Any, unit: str) -> list[Row]:
     """Model error, composition error and A/A, each with what it compares."""
     if whole is None:
         return []
     rows = [
-        ("model error", error(whole["error"]), "all models against all devices"),
+        ("model error", format_error(whole["error"]), "all models against all devices"),
         (
             "A/A",
-            percent(whole["spread"]),
+            unsigned_error(whole["spread"]),
             "all devices, from one half of the starts and the other",
         ),
     ]
@@ -28,12 +28,18 @@ def errors(whole: Any, unit: str) -> list[Row]:
     if real is None:
         return [*rows, ("composition error", "unknown", "the real job was not measured: hil.real")]
     spread = (
-        "" if real["spread"] is None else f"; its own starts differ by {percent(real['spread'])}"
+        ""
+        if real["spread"] is None
+        else f"; its own starts differ by {unsigned_error(real['spread'])}"
     )
     return [
         *rows,
-        ("composition error", error(real["composition"]), f"all devices against the job{spread}"),
-        ("model against job", error(real["all"]), real["source"]),
+        (
+            "composition error",
+            format_error(real["composition"]),
+            f"all devices against the job{spread}",
+        ),
+        ("model against job", format_error(real["all"]), real["source"]),
     ]
 
 
@@ -46,14 +52,14 @@ def _coupled_rows(whole: Any, unit: str) -> list[Row]:
     alone = (
         "ops measured alone and shared evenly, against sets of them in flight that were measured"
     )
-    sharing = ("sharing error", error(one["sharing"]), f"{alone} ({sets})")
+    sharing = ("sharing error", format_error(one["sharing"]), f"{alone} ({sets})")
     if not sets:
         sharing = ("sharing error", "unknown", "no set in flight was measured: sharing is modelled")
     text = f"all models against devices that drove simulated time: {value}"
-    return [("model error, coupled", error(one["error"]), text), sharing]
+    return [("model error, coupled", format_error(one["error"]), text), sharing]
 
 
-def shares(whole: Any, unit: str) -> list[dict[str, str]]:
+def component_share_rows(whole: Any, unit: str) -> list[dict[str, str]]:
     """Effect of each of several components on the answer, and what they do not add up to."""
     if whole is None or len(whole["shares"]) < 2:
         return []
@@ -71,10 +77,10 @@ def shares(whole: Any, unit: str) -> list[dict[str, str]]:
     return [*rows, left]
 
 
-def break_even(b: Mapping[str, Any]) -> tuple[str, str]:
+def break_even_row(b: Mapping[str, Any]) -> tuple[str, str]:
     """Name of a component, and a sentence on the error of its times that would flip the answer."""
     if not b["answer"]:
         return b["component"], "nothing could flip: no variant, and nothing expected of its time"
     if b["error"] is None:
         return b["component"], "the answer holds even if its times are half or twice as long"
-    return b["component"], f"the answer flips at {error(b['error'])} of its times"
+    return b["component"], f"the answer flips at {format_error(b['error'])} of its times"

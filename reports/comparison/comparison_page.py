@@ -19,14 +19,14 @@ from ..blocks import (
     Small,
     Table,
     Tag,
-    listed,
+    comma_separated,
 )
 from ..figures import schedule
-from ..headline import Answer, amounts, column, part, sign
-from ..html import page as html
-from ..numbers import change, format_quantity, is_overall
-from ..run.answer import outcome
-from ..section import section, shown
+from ..headline import Answer, better_sign, metric_header, timed_span, value_sentence
+from ..html import page_html as html
+from ..numbers import format_change, format_quantity, is_overall
+from ..run.answer import variant_verdict
+from ..section import section, shown_sections
 
 LEAST = 5e-4  # a relative change below it is none
 LEAD = 4
@@ -59,13 +59,13 @@ class ComparisonShown:
 
 def write_compare(path: Path, rows: Sequence[Row], facts: Mapping[str, Any]) -> None:
     """Write the report of a comparison; see :class:`ComparisonShown`."""
-    path.write_text(page(rows, facts), encoding="utf-8")
+    path.write_text(comparison_page(rows, facts), encoding="utf-8")
 
 
-def page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
+def comparison_page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     """HTML of the report."""
     return html(
-        shown("comparison", ComparisonShown(rows, facts)),
+        shown_sections("comparison", ComparisonShown(rows, facts)),
         {"rows": rows, "no_effect": facts["no_effect"]},
         title=facts["title"],
         question="What differs, by how much, and why?",
@@ -73,14 +73,14 @@ def page(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 
 @section("answer", page="comparison", order=0)
-def answer(of: ComparisonShown) -> Iterable[Block]:
+def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
     """The first screen of a comparison."""
     rows, decides = of.rows, of.answer
     boxes = {r["name"]: {"activity": {b: {"mean": t} for b, t in r["activity"].items()}}
              for r in rows}  # fmt: skip
     columns = [
         Column("run", header=True),
-        *(Column(n, number=True) for n in (column(decides), "change", "90 % within")),
+        *(Column(n, number=True) for n in (metric_header(decides), "change", "90 % within")),
         Column("outcome"),
     ]
     yield FirstScreen(
@@ -92,12 +92,12 @@ def answer(of: ComparisonShown) -> Iterable[Block]:
             ("what to do next", _next_steps(rows, decides)),
         ],
         trust=_trust_facts(rows),
-        figure=schedule.boxes(boxes, part(decides)),
+        figure=schedule.time_breakdown_bars(boxes, timed_span(decides)),
     )
 
 
 @section("compare", page="comparison", title="What they were told differently", order=10)
-def compare(of: ComparisonShown) -> Iterable[Block]:
+def differing_settings(of: ComparisonShown) -> Iterable[Block]:
     """Settings that differ between the runs, and those without effect."""
     found: list[list[Line]] = [
         [r["name"], Code(path), a or "unsaid", b or "unsaid"]
@@ -110,11 +110,11 @@ def compare(of: ComparisonShown) -> Iterable[Block]:
     else:
         yield Paragraph("Nothing.")
     if idle := of.facts["no_effect"]:
-        yield Paragraph(["No effect: ", *listed(idle), "."])
+        yield Paragraph(["No effect: ", *comma_separated(idle), "."])
 
 
 @section("metrics", page="comparison", title="What came out differently", order=20)
-def metrics(of: ComparisonShown) -> Iterable[Block]:
+def differing_metrics(of: ComparisonShown) -> Iterable[Block]:
     """Metrics that differ between the runs, and how many are equal."""
     rows = of.rows
     names = _differing_metrics(rows, of.answer)
@@ -129,7 +129,7 @@ def metrics(of: ComparisonShown) -> Iterable[Block]:
 
 
 @section("reproduce", page="comparison", title="Reproduce", order=95)
-def reproduce(of: ComparisonShown) -> Iterable[Block]:
+def how_to_repeat_comparison(of: ComparisonShown) -> Iterable[Block]:
     """The command that repeats the comparison."""
     yield Listing(of.facts["command"])
 
@@ -143,7 +143,7 @@ def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:
 
 def _judgement_text(row: Row, answer: Answer) -> str:
     changed = {"value": row["changes"][answer["metric"]], "interval": row["interval"]}
-    return outcome({"change": changed}, answer)
+    return variant_verdict({"change": changed}, answer)
 
 
 def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
@@ -154,10 +154,10 @@ def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
         "better": f"{row['name']} is {size} {better} than {base['name']}",
         "worse": f"{row['name']} is {size} {worse} than {base['name']}",
         "same": f"{row['name']} is as {same} as {base['name']}",
-        "cannot tell": f"{row['name']}: cannot tell, {change(ratio)} is within the interval",
+        "cannot tell": f"{row['name']}: cannot tell, {format_change(ratio)} is within the interval",
     }
     is_, was = (
-        amounts(answer, row["values"][metric]),
+        value_sentence(answer, row["values"][metric]),
         format_quantity(base["values"][metric], answer["unit"]),
     )
     return f"{words[_judgement_text(row, answer)]}: {is_}, there {was}."
@@ -174,7 +174,7 @@ def _next_steps(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:
     unsure = [r for r in rows[1:] if _judgement_text(r, answer) == "cannot tell"]
     steps += [(f"Measure what {r['name']} differs in: {', '.join(r['settings'])}.", "")
               for r in unsure]  # fmt: skip
-    best = min(rows, key=lambda r: sign(answer) * r["values"][answer["metric"]])
+    best = min(rows, key=lambda r: better_sign(answer) * r["values"][answer["metric"]])
     if not unsure and best is not rows[0]:
         superlative = "quickest" if answer.get("period") else "best"
         steps.append((f"{best['name']} is the {superlative}; see what limits it:",
@@ -198,8 +198,8 @@ def _run_row(row: Row, is_base: bool, answer: Answer) -> list[Line]:
     return [
         row["name"],
         format_quantity(row["values"][answer["metric"]], answer["unit"]),
-        "" if is_base else change(row["changes"][answer["metric"]]),
-        "" if is_base else " to ".join(map(change, bounds)) if bounds else "unknown",
+        "" if is_base else format_change(row["changes"][answer["metric"]]),
+        "" if is_base else " to ".join(map(format_change, bounds)) if bounds else "unknown",
         Tag("base" if is_base else _judgement_text(row, answer)),
     ]
 
@@ -210,6 +210,6 @@ def _metric_row(name: str, rows: Sequence[Row], units: Mapping[str, str]) -> lis
         value: list[Inline] = [format_quantity(r["values"].get(name), units[name])]
         changed = r["changes"].get(name, 0.0)
         if r is not rows[0] and abs(changed) >= LEAST:
-            value += [" ", Small(change(changed))]
+            value += [" ", Small(format_change(changed))]
         cells.append(value)
     return cells

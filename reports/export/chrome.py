@@ -29,8 +29,8 @@ def write_chrome(ops: Path, path: Path, tick: Seconds = PICOSECOND) -> int:
 
     Examples
     --------
-    >>> micros(1_234_567, 1), micros(5, 1000), micros(3_000_000, 1)
-    ('1.234567', '0.005', '3')
+    >>> [exact_microseconds(*t) for t in ((1_234_567, 1), (5, 1000), (3_000_000, 1))]
+    ['1.234567', '0.005', '3']
     """
     import duckdb
 
@@ -58,12 +58,12 @@ def _event(row: tuple[object, ...], scale: int) -> str:
     args = {"component": component, **({} if period == -1 else {"period": period})}
     return (
         f'{{"ph": "X", "pid": {rank}, "tid": {stream}, "cat": {json.dumps(kind)}, '
-        f'"name": {json.dumps(name)}, "ts": {micros(start, scale)}, '
-        f'"dur": {micros(duration, scale)}, "args": {json.dumps(args)}}}'
+        f'"name": {json.dumps(name)}, "ts": {exact_microseconds(start, scale)}, '
+        f'"dur": {exact_microseconds(duration, scale)}, "args": {json.dumps(args)}}}'
     )
 
 
-def micros(ticks: int, scale: int) -> str:
+def exact_microseconds(ticks: int, scale: int) -> str:
     """Microseconds of ticks of ``scale`` picoseconds, as exact text: a float would lose digits."""
     whole, rest = divmod(ticks * scale, PICOSECONDS)
     return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...sim.result import Result
 
 
-def labels(result: Result) -> tuple[list[str], NDArray[np.int64]]:
+def op_labels(result: Result) -> tuple[list[str], NDArray[np.int64]]:
     """All labels of a run, and (ops,) the index of each op's own; -1 for an op without one."""
     texts: list[str] = []
     numbers = []

@@ -18,7 +18,7 @@ class OpPlaces(NamedTuple):
     stream: NDArray[np.int32]
 
 
-def placed(result: Result) -> OpPlaces:
+def op_places(result: Result) -> OpPlaces:
     """Every place of every op of a run; ranks of several jobs are numbered job after job."""
     blocks = [(r.first, r.graph.explicit) for r in result.runs]
     return OpPlaces(

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from ...sim.engine_api import NEVER
 from ...sim.ops import KIND_NAMES
 from ...sim.result import Result
-from .op_labels import labels
-from .op_places import placed
-from .protobuf import Bytes, joined, nested, number, text
+from .op_labels import op_labels
+from .op_places import op_places
+from .protobuf import Bytes, join_fields, length_delimited_field, utf8_text, varint_field
 
 MOST_SLICES = 40_000  # of all variants together; the first in time are kept, and it is said
 
@@ -53,7 +53,7 @@ class _Timeline:
     """
 
     def __init__(self, result: Result, most: int):
-        where = placed(result)
+        where = op_places(result)
         rows = np.flatnonzero(result.columns.end[where.op] != NEVER)
         rows = rows[np.argsort(result.columns.start[where.op[rows]], kind="stable")]
         kept = rows[:most]
@@ -67,15 +67,15 @@ class _Timeline:
     def tracks(self, variant: str, uuid: int) -> Iterator[Bytes]:
         """Track descriptors: one process per rank, one track in it per stream."""
         for process, rank in enumerate(self.ranks.tolist(), uuid):
-            name = nested(PROCESS_NAME, text(f"{variant}: rank {rank}"))
-            whole = nested(PROCESS, number(PID, [process]), name)
-            yield _packet(nested(TRACK, number(UUID, [process]), whole))
+            name = length_delimited_field(PROCESS_NAME, utf8_text(f"{variant}: rank {rank}"))
+            whole = length_delimited_field(PROCESS, varint_field(PID, [process]), name)
+            yield _packet(length_delimited_field(TRACK, varint_field(UUID, [process]), whole))
         processes = uuid + np.searchsorted(self.ranks, self.streams[:, 0])
         both = zip(processes.tolist(), self.streams[:, 1].tolist(), strict=True)
         for track, (process, stream) in enumerate(both, uuid + len(self.ranks)):
-            name = nested(TRACK_NAME, text(f"stream {stream}"))
-            parent = number(PARENT, [process])
-            yield _packet(nested(TRACK, number(UUID, [track]), parent, name))
+            name = length_delimited_field(TRACK_NAME, utf8_text(f"stream {stream}"))
+            parent = varint_field(PARENT, [process])
+            yield _packet(length_delimited_field(TRACK, varint_field(UUID, [track]), parent, name))
 
     def slices(self, uuid: int, names: dict[str, int]) -> Bytes:
         """Begin and end packets of each op on its track; adds the ops' names to ``names``.
@@ -83,12 +83,14 @@ class _Timeline:
         An end comes before the beginnings that follow it at the same time.
         """
         called = [names.setdefault(n, len(names) + 1) for n in _op_names(self.result, self.op)]
-        track = number(ON_TRACK, uuid + len(self.ranks) + self.stream)
-        begin = joined(number(TYPE, [BEGIN]), track, number(NAME_ID, called))
+        track = varint_field(ON_TRACK, uuid + len(self.ranks) + self.stream)
+        begin = join_fields(varint_field(TYPE, [BEGIN]), track, varint_field(NAME_ID, called))
         columns = self.result.columns
-        return joined(
+        return join_fields(
             _event_packet(self._nanoseconds(columns.start), begin),
-            _event_packet(self._nanoseconds(columns.end), joined(number(TYPE, [END]), track)),
+            _event_packet(
+                self._nanoseconds(columns.end), join_fields(varint_field(TYPE, [END]), track)
+            ),
         )
 
     def _nanoseconds(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -96,24 +98,33 @@ class _Timeline:
 
 
 def _packet(*parts: Bytes) -> Bytes:
-    return nested(PACKET, *parts)
+    return length_delimited_field(PACKET, *parts)
 
 
 def _event_packet(time: NDArray[np.int64], event: Bytes) -> Bytes:
-    sequence = joined(number(SEQUENCE, [1]), number(FLAGS, [NEEDED]))
-    return _packet(number(TIMESTAMP, time), sequence, nested(EVENT, event))
+    sequence = join_fields(varint_field(SEQUENCE, [1]), varint_field(FLAGS, [NEEDED]))
+    return _packet(varint_field(TIMESTAMP, time), sequence, length_delimited_field(EVENT, event))
 
 
 def _interned_names_packet(names: Mapping[str, int]) -> Bytes:
     """Packet of interned slice names by number; it comes before all slices."""
-    entries = [nested(EVENT_NAME, number(ID, [i]), nested(NAME, text(n))) for n, i in names.items()]
-    flags = number(FLAGS, [CLEARED])
-    return _packet(number(SEQUENCE, [1]), flags, nested(INTERNED, *entries) if entries else flags)
+    entries = [
+        length_delimited_field(
+            EVENT_NAME, varint_field(ID, [i]), length_delimited_field(NAME, utf8_text(n))
+        )
+        for n, i in names.items()
+    ]
+    flags = varint_field(FLAGS, [CLEARED])
+    return _packet(
+        varint_field(SEQUENCE, [1]),
+        flags,
+        length_delimited_field(INTERNED, *entries) if entries else flags,
+    )
 
 
 def _op_names(result: Result, rows: NDArray[np.int64]) -> list[str]:
     """Names of some ops; their kind where they have no label."""
-    texts, every = labels(result)
+    texts, every = op_labels(result)
     label = every[rows]
     kinds = KIND_NAMES[result.ops.kind[rows]]
     chosen: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()

@@ -14,35 +14,35 @@ Bytes = NDArray[np.uint8]  # (n, width): n messages, or 1 for a part that all of
 VARINT, LENGTH = 0, 2
 
 
-def number(field: int, values: ArrayLike) -> Bytes:
+def varint_field(field: int, values: ArrayLike) -> Bytes:
     """A varint field with one value per message; none is negative.
 
-    >>> number(1, [5, 300]).tolist()
+    >>> varint_field(1, [5, 300]).tolist()
     [[8, 133, 0], [8, 172, 2]]
     """
-    return joined(_varints([field << 3 | VARINT]), _varints(values))
+    return join_fields(_varints([field << 3 | VARINT]), _varints(values))
 
 
-def nested(field: int, *parts: Bytes) -> Bytes:
+def length_delimited_field(field: int, *parts: Bytes) -> Bytes:
     """A length-delimited field: a message or a text.
 
-    >>> nested(3, number(1, [5])).tolist()
+    >>> length_delimited_field(3, varint_field(1, [5])).tolist()
     [[26, 2, 8, 5]]
     """
-    body = joined(*parts)
-    return joined(_varints([field << 3 | LENGTH]), _varints([body.shape[1]]), body)
+    body = join_fields(*parts)
+    return join_fields(_varints([field << 3 | LENGTH]), _varints([body.shape[1]]), body)
 
 
-def text(value: str) -> Bytes:
+def utf8_text(value: str) -> Bytes:
     """UTF-8 bytes of a text.
 
-    >>> text("hi").tolist()
+    >>> utf8_text("hi").tolist()
     [[104, 105]]
     """
     return np.frombuffer(value.encode(), np.uint8)[None]
 
 
-def joined(*parts: Bytes) -> Bytes:
+def join_fields(*parts: Bytes) -> Bytes:
     """Concatenation of fields, message by message."""
     n = max(len(p) for p in parts)
     return np.hstack([np.broadcast_to(p, (n, p.shape[1])) for p in parts])

@@ -9,7 +9,7 @@ import numpy as np
 from ...sim.engine_api import State
 from ...sim.ops import KIND_NAMES
 from ...sim.result import Result
-from .op_labels import labels
+from .op_labels import op_labels
 
 
 def write_ops(path: Path, result: Result) -> None:
@@ -22,7 +22,7 @@ def write_ops(path: Path, result: Result) -> None:
     import duckdb
 
     ops, columns = result.ops, result.columns
-    texts, label = labels(result)
+    texts, label = op_labels(result)
     table = {
         "op": np.arange(len(ops)),
         "graph": np.concatenate(

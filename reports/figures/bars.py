@@ -21,16 +21,16 @@ ROW = 100  # units from one row to the next
 MOST_TICKS = 8
 
 
-def chart(of: BarChart) -> str:
+def bar_chart_html(of: BarChart) -> str:
     """HTML of a bar chart.
 
     Examples
     --------
-    >>> drawn = chart(BarChart(["base"], [Bars([0], [0.0], [2.0], "red")], 4.0, "time, s"))
+    >>> drawn = bar_chart_html(BarChart(["base"], [Bars([0], [0.0], [2.0], "red")], 4.0, "time, s"))
     >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
     (True, True, True)
     """
-    ticks, tall = nice(of.span), len(of.rows)
+    ticks, tall = round_ticks(of.span), len(of.rows)
     lines = "".join(f"M{_bar_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
     bars = "".join(_path(b, of.span) for b in of.bars)
     names = "".join(f"<span>{escape(name)}</span>" for name in of.rows)
@@ -71,10 +71,10 @@ def _bar_units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dty
     return np.rint(WIDTH * np.asarray(at) / span).astype(np.int64)
 
 
-def nice(span: float) -> list[float]:
+def round_ticks(span: float) -> list[float]:
     """Round tick values from 0 to at most ``span``, a few of them.
 
-    >>> nice(1.7), nice(30.0)
+    >>> round_ticks(1.7), round_ticks(30.0)
     ([0.0, 0.5, 1.0, 1.5], [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0])
     """
     rough = span / MOST_TICKS

@@ -19,7 +19,7 @@ GREY = "#999999"
 FEW = 2  # decades of an axis that has numbers between them, too
 
 
-def plot(of: Plot) -> str:
+def plot_svg(of: Plot) -> str:
     """Inline SVG of a plot."""
     figure = _canvas(of.width, of.height)
     for row, one in enumerate(of.axes, 1):

@@ -14,7 +14,7 @@ from ...sim.ops import Kind
 from ...sim.result import Result
 from ...sim.units import seconds
 from ..blocks import BarChart, Bars
-from ..export.op_places import placed
+from ..export.op_places import op_places
 from ..numbers import format_quantity
 from .bars import WIDTH
 
@@ -41,7 +41,7 @@ SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
 
 
-def boxes(points: Mapping[str, Point], of: str) -> BarChart:
+def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
     """Time breakdown of the mean rank, one bar per variant.
 
     Parameters
@@ -50,7 +50,7 @@ def boxes(points: Mapping[str, Point], of: str) -> BarChart:
     """
     names = list(points)
     whole = max(sum(b["mean"] for b in p["activity"].values()) for p in points.values())
-    scale, unit = scale_of(whole)
+    scale, unit = seconds_scale(whole)
     left = np.zeros(len(names))
     bars, legend = [], {}
     for box, colour in COLOURS.items():
@@ -67,7 +67,7 @@ def boxes(points: Mapping[str, Point], of: str) -> BarChart:
     return BarChart(names, bars, (whole or 1.0) / scale, axis, thick=34, legend=legend)
 
 
-def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
+def critical_path_bars(points: Mapping[str, Point], most: int = 8) -> BarChart:
     """Critical path by the component charged, one bar per variant."""
     totals: dict[str, float] = {}
     for p in points.values():
@@ -75,7 +75,7 @@ def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
             totals[who] = max(totals.get(who, 0.0), t)
     shown = sorted(totals, key=lambda w: -totals[w])[:most]
     longest = max(totals.values(), default=1.0) or 1.0
-    scale, unit = scale_of(longest)
+    scale, unit = seconds_scale(longest)
     height = 0.8 / len(points)
     bars, legend = [], {}
     for i, (name, p) in enumerate(points.items()):
@@ -92,10 +92,10 @@ def blame(points: Mapping[str, Point], most: int = 8) -> BarChart:
     return BarChart(shown, bars, longest / scale, axis, thick, legend)
 
 
-def scale_of(largest: float) -> tuple[float, str]:
+def seconds_scale(largest: float) -> tuple[float, str]:
     """Factor and name of the unit in which seconds of this size are shown.
 
-    >>> scale_of(0.02)
+    >>> seconds_scale(0.02)
     (0.001, 'ms')
     """
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
@@ -104,10 +104,10 @@ def scale_of(largest: float) -> tuple[float, str]:
     return 1e-9, "ns"
 
 
-def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
+def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
     """Utilization over time, one row for each of the busiest components; idle is blank."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
-    scale, unit = scale_of(makespan)
+    scale, unit = seconds_scale(makespan)
     shade = np.ceil(np.clip([shares[n] for n in names], 0, 1) * SHADES).astype(int)
     bars = []
     for level in range(1, SHADES + 1):
@@ -127,25 +127,25 @@ def heat(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
     return BarChart(rows, bars, makespan / scale, f"in use, over time in {unit}", 17, legend)
 
 
-def timeline(
+def timeline_bars(
     result: Result, ranks: Sequence[int], window: tuple[int, int]
 ) -> tuple[BarChart, float]:
     """Bars of some ranks' ops between two ticks; and the gap in s below which they merge."""
     first, last = window
-    where, columns = placed(result), result.columns
+    where, columns = op_places(result), result.columns
     start, end = columns.start[where.op], columns.end[where.op]
     there = (end > first) & (start < last) & (end > start) & np.isin(where.rank, ranks)
     start, end = np.maximum(start[there], first), np.minimum(end[there], last)
     kind, rank, stream = result.ops.kind[where.op[there]], where.rank[there], where.stream[there]
     lanes = _lanes(rank, stream)
     length, least = float(seconds(last - first, result.tick)), max((last - first) // WIDTH, 1)
-    scale, unit = scale_of(length)
+    scale, unit = seconds_scale(length)
     bars, legend = [], {}
     for name, kinds in LAYERS.items():
         of_layer = np.isin(kind, kinds)
         for lane, row in lanes.items():
             own = of_layer & (rank == lane[0]) & (stream == lane[1])
-            spans = seconds(joined(start[own] - first, end[own] - first, least), result.tick)
+            spans = seconds(merge_bars(start[own] - first, end[own] - first, least), result.tick)
             if len(spans):
                 legend[name] = LAYER_COLOURS[name]
                 at, took = spans.T / scale
@@ -163,10 +163,10 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
     return {pair: i for i, pair in enumerate(pairs)}
 
 
-def joined(start: Any, end: Any, least: int) -> Any:
+def merge_bars(start: Any, end: Any, least: int) -> Any:
     """(n, 2) starts and lengths of bars; bars less than ``least`` apart are merged.
 
-    >>> joined(np.array([0, 10, 50]), np.array([8, 20, 51]), 5).tolist()
+    >>> merge_bars(np.array([0, 10, 50]), np.array([8, 20, 51]), 5).tolist()
     [[0, 20], [50, 5]]
     """
     if not len(start):

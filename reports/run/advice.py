@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import command_line, option_value
-from ..headline import Answer, sign, subject
-from ..numbers import change, digits
-from .answer import BASE, SMALL, outcome
+from ..command_line import option_value, with_option
+from ..headline import Answer, better_sign, metric_subject
+from ..numbers import format_change, three_digits
+from .answer import BASE, SMALL, variant_verdict
 
 Point = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none
@@ -36,7 +36,7 @@ def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
             summary["provenance"].get("jitter", {}).get("state", ""),
         ),
         *_step_if_missed(base),
-        *_step_to_faster_part(base, command, sign(summary["answer"])),
+        *_step_to_faster_part(base, command, better_sign(summary["answer"])),
         *_step_to_measure(summary, command),
     ][:MOST]
 
@@ -49,10 +49,10 @@ def _step_if_unresolved(
     if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
         yield (
             "Ask how sure it is: no interval holds jitter yet.",
-            command_line(command, "--replicas", "10"),
+            with_option(command, "--replicas", "10"),
         )
     for name, point in points.items():
-        if name != BASE and outcome(point, answer) == "cannot tell":
+        if name != BASE and variant_verdict(point, answer) == "cannot tell":
             differ = ", ".join(point["settings"])
             yield f"Measure what {name} differs in ({differ}) before choosing it.", ""
 
@@ -64,7 +64,7 @@ def _step_if_missed(base: Point) -> Iterator[Step]:
             continue
         able = [c["group"] for c in base["faster"] if c["bound"] <= e["short"]]
         who = f"only {' or '.join(able)} parts can" if able else "no kind of part alone can"
-        yield f"{e['that']} needs {change(e['short'])}: {who} give that.", ""
+        yield f"{e['that']} needs {format_change(e['short'])}: {who} give that.", ""
 
 
 def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Step]:
@@ -72,9 +72,13 @@ def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Ste
     best, *others = [*sorted(base["faster"], key=lambda c: better * c["gain"]), None]
     if best is None or better * best["gain"] > -SMALL:
         return
-    beside = f"; the next, {others[0]['group']}, {change(others[0]['gain'])}" if others[0] else ""
+    beside = (
+        f"; the next, {others[0]['group']}, {format_change(others[0]['gain'])}" if others[0] else ""
+    )
     glob = glob_of_kind(best["group"], base["blame"])
-    sentence = f"Look at {best['group']} first: 10 % faster is {change(best['gain'])}{beside}."
+    sentence = (
+        f"Look at {best['group']} first: 10 % faster is {format_change(best['gain'])}{beside}."
+    )
     yield (f"{sentence} Try it:", _faster_parts_command(command, glob)) if glob else (sentence, "")
 
 
@@ -85,7 +89,7 @@ def _faster_parts_command(command: str, glob: str) -> str:
         was = float(option_value(command, path) or 1.0)
     except ValueError:
         was = 1.0
-    return command_line(command, "--set", f"{path}={digits(QUICKER * was)}")
+    return with_option(command, "--set", f"{path}={three_digits(QUICKER * was)}")
 
 
 def glob_of_kind(kind: str, names: Any) -> str:
@@ -108,19 +112,19 @@ def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]
 
     Where no effect was computed yet, the command that computes them.
     """
-    provenance, what = summary["provenance"], subject(summary["answer"])
+    provenance, what = summary["provenance"], metric_subject(summary["answer"])
     unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]
     tried = [v for v in unsure if v.get("effect")]
     if tried:
         worst = max(tried, key=lambda v: abs(v["effect"]))
         yield (
             f"Measure {worst['path']} ({worst['kind']}): 10 % off, {what} changes by "
-            f"{change(worst['effect'])}. What it is:",
+            f"{format_change(worst['effect'])}. What it is:",
             f"foretrace explain {worst['path']}",
         )
     elif unsure and "break_even" not in provenance:
         many = f"{len(unsure)} unmeasured values"
         yield (
             f"Ask which of {many} matter, and what would flip this:",
-            command_line(command, "--defend"),
+            with_option(command, "--defend"),
         )

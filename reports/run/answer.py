@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..headline import Answer, amounts, changed, sign, subject, unchanged, value_of
-from ..links import chained
-from ..numbers import change, digits, format_quantity, plus_minus
+from ..headline import (
+    Answer,
+    better_sign,
+    change_or_none_sentence,
+    change_sentence,
+    metric_subject,
+    metric_value,
+    value_sentence,
+)
+from ..links import link_sentences
+from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from .changed_ops import changed_ops
-from .last_arriver import cause
+from .last_arriver import last_arriver_sentence
 from .robustness import robustness_sentences
-from .work_ratio import times_the_work
+from .work_ratio import work_ratio
 
 BASE = "base"  # the scenario as described
 SMALL = 0.005  # a change below this is called none
@@ -23,21 +31,25 @@ REPLAY = "replay"  # how it begins where a recording was only played again
 DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 
-def sentences(summary: Mapping[str, Any]) -> list[str]:
+def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of the first screen, the answer first."""
     return [
-        *lead(summary),
+        *lead_sentences(summary),
         *changed_ops(summary),
-        limit(summary),
-        *([late] if (late := cause(next(iter(summary["points"].values())))) else []),
+        limit_sentence(summary),
+        *(
+            [late]
+            if (late := last_arriver_sentence(next(iter(summary["points"].values()))))
+            else []
+        ),
         *expectation_sentences(summary),
-        *doubts(summary),
+        *doubt_sentences(summary),
         *robustness_sentences(summary),
-        trust(summary),
+        trust_sentence(summary),
     ]
 
 
-def lead(summary: Mapping[str, Any]) -> list[str]:
+def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
     """The answer: value of the base scenario, and the change that each variant makes."""
     base, *variants = summary["points"].items()
     answer: Answer = summary["answer"]
@@ -45,32 +57,34 @@ def lead(summary: Mapping[str, Any]) -> list[str]:
     return [_base_sentence(base[1], answer), *others]
 
 
-def limit(summary: Mapping[str, Any]) -> str:
+def limit_sentence(summary: Mapping[str, Any]) -> str:
     """What limits the base scenario, as a sentence."""
     base = next(iter(summary["points"].values()))
     driven = summary["provenance"]["calibration"].startswith(DRIVEN)
     return _limit_sentence(base, driven, summary["answer"])
 
 
-def doubts(summary: Mapping[str, Any]) -> list[str]:
+def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
     checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
-    unsure = [f"The interval is {jitter(checked)}."] if checked["state"] == "unresolved" else []
+    unsure = (
+        [f"The interval is {jitter_sentence(checked)}."] if checked["state"] == "unresolved" else []
+    )
     if checked["state"] == "unknown":
-        unsure = [f"Jitter is {jitter(checked)}."]
+        unsure = [f"Jitter is {jitter_sentence(checked)}."]
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
-    return [*late, *unsure, *chained(base.get("chains", {}))]
+    return [*late, *unsure, *link_sentences(base.get("chains", {}))]
 
 
 def _base_sentence(point: Point, answer: Answer) -> str:
-    value = value_of(point, answer)
-    sure = plus_minus(value["value"], value["interval"])
+    value = metric_value(point, answer)
+    sure = format_half_width(value["value"], value["interval"])
     if sure and "jitter" not in value.get("interval_of", ["jitter"]):
         sure += ", jitter left out"
     ranks = point["facts"]["ranks"]
     return (
-        f"As described, {amounts(answer, value['value'])}"
+        f"As described, {value_sentence(answer, value['value'])}"
         f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle_sentence(point)}"
         f"{_cost_sentence(point)}."
     )
@@ -87,15 +101,15 @@ def _cost_sentence(point: Point) -> str:
     value = point["metrics"].get(TOKENS)
     if value is None:
         return ""
-    sure = plus_minus(value["value"], value["interval"])
+    sure = format_half_width(value["value"], value["interval"])
     cost = format_quantity(value["value"], "USD")
     return f"; a million tokens cost {cost}{f' ({sure})' if sure else ''}"
 
 
-def price(metrics: Mapping[str, Any]) -> str:
+def token_price_text(metrics: Mapping[str, Any]) -> str:
     """Cost of a million tokens in USD; "" where there are no prices or tokens.
 
-    >>> price({TOKENS: {"value": 0.0405}}), price({})
+    >>> token_price_text({TOKENS: {"value": 0.0405}}), token_price_text({})
     ('0.0405', '')
     """
     return (
@@ -105,14 +119,15 @@ def price(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def outcome(point: Point, answer: Answer) -> str:
+def variant_verdict(point: Point, answer: Answer) -> str:
     """Verdict on a variant: ``better``, ``worse``, ``same`` or ``cannot tell``.
 
-    >>> outcome({"change": {"value": -0.1, "interval": None}}, {"better": "lower"})
+    >>> variant_verdict({"change": {"value": -0.1, "interval": None}}, {"better": "lower"})
     'better'
-    >>> outcome({"change": {"value": -0.1, "interval": None}}, {"better": "higher"})
+    >>> variant_verdict({"change": {"value": -0.1, "interval": None}}, {"better": "higher"})
     'worse'
-    >>> outcome({"change": {"value": -0.01, "interval": (-0.03, 0.01)}}, {"better": "lower"})
+    >>> change = {"value": -0.01, "interval": (-0.03, 0.01)}
+    >>> variant_verdict({"change": change}, {"better": "lower"})
     'cannot tell'
     """
     change_ = point["change"]
@@ -122,22 +137,23 @@ def outcome(point: Point, answer: Answer) -> str:
             return "cannot tell"
     if abs(change_["value"]) < SMALL:
         return "same"
-    return "better" if sign(answer) * change_["value"] < 0 else "worse"
+    return "better" if better_sign(answer) * change_["value"] < 0 else "worse"
 
 
 def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> str:
-    value = value_of(point, answer)["value"]
+    value = metric_value(point, answer)["value"]
     ratio = point["change"]["value"]
-    work = times_the_work(point, base, answer)
+    work = work_ratio(point, base, answer)
     if work != 1.0:
         price = _price_change(point, base, "a million")
         return f"{name} {_throughput_sentence(point, work, answer)}{price}."
-    found = outcome(point, answer)
+    found = variant_verdict(point, answer)
     words = {
-        "better": changed(answer, name, ratio),
-        "worse": changed(answer, name, ratio),
-        "same": unchanged(answer, name, ratio),
-        "cannot tell": f"{name}: cannot tell, the change of {change(ratio)} is within its interval",
+        "better": change_sentence(answer, name, ratio),
+        "worse": change_sentence(answer, name, ratio),
+        "same": change_or_none_sentence(answer, name, ratio),
+        "cannot tell": f"{name}: cannot tell, "
+        f"the change of {format_change(ratio)} is within its interval",
     }
     cost = "" if found == "cannot tell" else _price_change(point, base)
     return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
@@ -146,13 +162,12 @@ def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> s
 def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
     """Throughput beside the base, where a variant does another amount of work per period."""
     of = point["change"]
-    rate = digits(work / (1 + of["value"]))
-    low, high = (digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
+    rate = three_digits(work / (1 + of["value"]))
+    low, high = (three_digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
     sure = f"{low} to {high}; " if of["interval"] else ""
-    took = format_quantity(value_of(point, answer)["value"], "s")
-    return (
-        f"trains {rate} times the tokens per second ({sure}{digits(work)} times the work in {took})"
-    )
+    took = format_quantity(metric_value(point, answer)["value"], "s")
+    many = three_digits(work)
+    return f"trains {rate} times the tokens per second ({sure}{many} times the work in {took})"
 
 
 def _price_change(point: Point, base: Point, what: str = "a million tokens") -> str:
@@ -175,7 +190,7 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values()) or 1.0
     who, most = next(iter(blame.items()), ("nothing", 0.0))
-    better = sign(answer)
+    better = better_sign(answer)
     best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
     text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
     text += _window_text(point)
@@ -183,10 +198,10 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
         return f"{text}."
     if best is None or better * best["gain"] > -SMALL:
         return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
-    what = "the run" if answer.get("period") else subject(answer)
+    what = "the run" if answer.get("period") else metric_subject(answer)
     return (
         f"{text}; 10 % faster {best['group']} parts would change {what} by "
-        f"{change(best['gain'])}, instant ones by {change(best['bound'])} at most."
+        f"{format_change(best['gain'])}, instant ones by {format_change(best['bound'])} at most."
     )
 
 
@@ -223,12 +238,13 @@ def _missed_value_text(e: Mapping[str, Any]) -> str:
     )
 
 
-def jitter(checked: Mapping[str, Any]) -> str:
+def jitter_sentence(checked: Mapping[str, Any]) -> str:
     """Whether the interval from jitter can be relied on, as a sentence.
 
-    >>> jitter({"state": "unchecked", "starts": 1})
+    >>> jitter_sentence({"state": "unchecked", "starts": 1})
     'of one process start; others differ by more than its steps do (workload.starts)'
-    >>> jitter({"state": "held", "starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)})
+    >>> counts = {"starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)}
+    >>> jitter_sentence({"state": "held", **counts})
     'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
     """
     if checked["state"] == "unknown":
@@ -253,7 +269,7 @@ def jitter(checked: Mapping[str, Any]) -> str:
     return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % should be held"
 
 
-def trust(summary: Mapping[str, Any]) -> str:
+def trust_sentence(summary: Mapping[str, Any]) -> str:
     """How far to trust the answer, in a sentence."""
     provenance = summary["provenance"]
     inputs = provenance["inputs"]

@@ -15,10 +15,10 @@ from ..blocks import (
     Table,
     Tag,
     Terms,
-    listed,
+    comma_separated,
 )
-from ..command_line import command_line
-from ..numbers import NONE, change, format_quantity
+from ..command_line import with_option
+from ..numbers import NONE, format_change, format_quantity
 from ..section import section
 from .study import Point, StudyShown
 
@@ -41,9 +41,9 @@ def assumptions(study: StudyShown) -> Iterable[Block]:
     if idle := [
         v["path"] for v in values if v.get("effect") is not None and _effect_text(v) == NONE
     ]:
-        yield Paragraph(["No effect: ", *listed(idle), "."])
+        yield Paragraph(["No effect: ", *comma_separated(idle), "."])
     elif not tried:
-        defend = Code(command_line(study.run["command"], "--defend"))
+        defend = Code(with_option(study.run["command"], "--defend"))
         text = " runs again with each 10 % off."
         yield Paragraph(["Which of them matter was not asked: ", defend, text])
     yield _values(values, tried)
@@ -110,4 +110,4 @@ def _value_row(value: Mapping[str, Any], tried: bool) -> list[Line]:
 def _effect_text(value: Mapping[str, Any]) -> str:
     """Change of the answer if a value is 10 % off; "" where that was not tried."""
     effect = value.get("effect")
-    return "" if effect is None else change(effect)
+    return "" if effect is None else format_change(effect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..numbers import digits, format_quantity
+from ..numbers import format_quantity, three_digits
 
 BASE = "base"
 
@@ -16,13 +16,13 @@ def changed_ops(summary: Mapping[str, Any]) -> Iterator[str]:
     for name, point in summary["points"].items():
         for rule in point.get("rules", []):
             if name == BASE or rule not in base:
-                yield f"{'As described' if name == BASE else name}: {in_words(rule)}."
+                yield f"{'As described' if name == BASE else name}: {rule_in_words(rule)}."
 
 
-def in_words(rule: Mapping[str, Any]) -> str:
+def rule_in_words(rule: Mapping[str, Any]) -> str:
     """A rule and what it changed.
 
-    >>> in_words({"where": {"name": "mm*"}, "scale": 0.5, "ops": 1200, "share": 0.25})
+    >>> rule_in_words({"where": {"name": "mm*"}, "scale": 0.5, "ops": 1200, "share": 0.25})
     "1,200 ops (name 'mm*') take 0.5 times as long; they were 25 % of the recorded time"
     """
     one = rule["ops"] == 1
@@ -31,7 +31,7 @@ def in_words(rule: Mapping[str, Any]) -> str:
     if "time" in rule:
         says.append(f"take{'s' * one} {format_quantity(rule['time'], 's')}{' each' * (not one)}")
     if "scale" in rule:
-        says.append(f"take{'s' * one} {digits(rule['scale'])} times as long")
+        says.append(f"take{'s' * one} {three_digits(rule['scale'])} times as long")
     goes = [f"{key} {rule[key]}" for key in ("rank", "stream") if key in rule]
     if goes:
         says.append(f"{'is' if one else 'are'} on {', '.join(goes)}")

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Code, Listing, Paragraph, Terms
 from ..section import section
-from .glossary import words as words_of
+from .glossary import words_of_answer as words_of
 from .study import StudyShown
 
 
 @section("words", title="Words", order=90)
-def words(study: StudyShown) -> Iterable[Block]:
+def glossary_terms(study: StudyShown) -> Iterable[Block]:
     """Glossary of the words in the answer."""
     yield Terms(list(words_of(study.answer.get("period", "")).items()))
 
 
 @section("reproduce", title="Reproduce", order=95)
-def reproduce(study: StudyShown) -> Iterable[Block]:
+def how_to_repeat_run(study: StudyShown) -> Iterable[Block]:
     """The command, and the scenario with every value resolved."""
     run = study.run
     yield Paragraph(

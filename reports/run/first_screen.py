@@ -7,42 +7,42 @@ from typing import Any
 
 from ..blocks import Block, Column, FirstScreen, Inline, Line, Small, Table, Tag
 from ..figures import schedule
-from ..headline import Answer, column, part, value_of
-from ..numbers import change, digits, format_quantity, plus_minus
+from ..headline import Answer, metric_header, metric_value, timed_span
+from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from ..section import section
 from .advice import next_steps
 from .answer import (
     BLIND,
     TOKENS,
-    doubts,
+    doubt_sentences,
     expectation_sentences,
-    jitter,
-    lead,
-    limit,
-    outcome,
-    price,
+    jitter_sentence,
+    lead_sentences,
+    limit_sentence,
+    token_price_text,
+    variant_verdict,
 )
-from .robustness import break_even
+from .robustness import break_even_text
 from .study import Point, StudyShown
-from .work_ratio import times_the_work
+from .work_ratio import work_ratio
 
 LEAD = 4  # sentences above the table: those of more variants are its rows
 
 
 @section("answer", order=0)
-def answer(study: StudyShown) -> Iterable[Block]:
+def run_answer(study: StudyShown) -> Iterable[Block]:
     """The first screen of a run's page."""
     yield FirstScreen(
-        lead=lead(study.summary)[:LEAD],
+        lead=lead_sentences(study.summary)[:LEAD],
         table=_variants_table(study.points, study.answer),
         findings=[
-            ("what limits it", [(limit(study.summary), "")]),
+            ("what limits it", [(limit_sentence(study.summary), "")]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
-            ("how sure", [(text, "") for text in doubts(study.summary)]),
+            ("how sure", [(text, "") for text in doubt_sentences(study.summary)]),
         ],
         trust=_trust_facts(study.summary),
-        figure=schedule.boxes(study.points, part(study.answer)),
+        figure=schedule.time_breakdown_bars(study.points, timed_span(study.answer)),
     )
 
 
@@ -52,7 +52,7 @@ def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
     within = Small("90 % within")
     columns = [
         Column("variant", header=True),
-        Column([f"{column(of)} ", within], number=True),
+        Column([f"{metric_header(of)} ", within], number=True),
         Column(["change ", within], number=True),
         *([Column("USD a million tokens", number=True, wraps=True)] if priced else []),
         Column("outcome"),
@@ -61,16 +61,16 @@ def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
 
 
 def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer) -> list[Line]:
-    value, is_base, unit = value_of(point, of), point is base, of["unit"]
+    value, is_base, unit = metric_value(point, of), point is base, of["unit"]
     bounds, change_bounds = value["interval"], point["change"]["interval"]
     within = " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
-    changed: list[Inline] = [] if is_base else [change(point["change"]["value"])]
+    changed: list[Inline] = [] if is_base else [format_change(point["change"]["value"])]
     if not is_base and change_bounds and (between := _interval_text(change_bounds)):
         changed += [" ", Small(between)]
     missed = sum(not e["met"] for e in point["expect"])
     judged: list[Inline] = [Tag("base" if is_base else _verdict_tag(point, base, of))]
     judged += [" ", Tag(f"misses {missed}", "worse")] if missed else []
-    cost = [price(point["metrics"])] if priced else []
+    cost = [token_price_text(point["metrics"])] if priced else []
     return [
         name,
         [format_quantity(value["value"], unit), " ", Small(within)],
@@ -82,8 +82,8 @@ def _variant_row(name: str, point: Point, base: Point, priced: bool, of: Answer)
 
 def _verdict_tag(point: Point, base: Point, of: Answer) -> str:
     """Verdict tag of a variant; a longer period that does more work is not called worse."""
-    work = times_the_work(point, base, of)
-    return outcome(point, of) if work == 1.0 else f"{digits(work)}x work"
+    work = work_ratio(point, base, of)
+    return variant_verdict(point, of) if work == 1.0 else f"{three_digits(work)}x work"
 
 
 def _interval_text(bounds: Sequence[float]) -> str:
@@ -92,7 +92,7 @@ def _interval_text(bounds: Sequence[float]) -> str:
     >>> _interval_text((-0.02, 0.01)), _interval_text((0.0, 1e-9))
     ('-2.0 % to +1.0 %', '')
     """
-    low, high = map(change, bounds)
+    low, high = map(format_change, bounds)
     return f"{low} to {high}" if low != high else ""
 
 
@@ -100,14 +100,17 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Facts of how far to trust the answer: sources, calibration, intervals."""
     provenance = summary["provenance"]
     point = next(iter(summary["points"].values()))
-    value = value_of(point, summary["answer"])
+    value = metric_value(point, summary["answer"])
     inputs = ", ".join(f"{n} {k}" for k, n in sorted(provenance["inputs"].items()))
     held = " and ".join(value["interval_of"]) or "nothing: no distribution is known"
     gaps = point["facts"].get("gap_share")
     return [
         ("calibration", _calibration_text(provenance["calibration"])),
-        ("interval", f"{plus_minus(value['value'], value['interval']) or 'unknown'}, holds {held}"),
-        ("jitter", jitter(provenance["jitter"])),
+        (
+            "interval",
+            f"{format_half_width(value['value'], value['interval']) or 'unknown'}, holds {held}",
+        ),
+        ("jitter", jitter_sentence(provenance["jitter"])),
         ("op times", _source_shares(point["sources"])),
         (
             "gaps",
@@ -117,7 +120,7 @@ def _trust_facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ),
         ("beside", beside_the_periods(point["facts"])),
         ("inputs", inputs or "the trace alone"),
-        ("break-even", break_even(provenance.get("break_even", ()))),
+        ("break-even", break_even_text(provenance.get("break_even", ()))),
         ("hardware check", "none was made"),
         ("replicas, seed", f"{provenance['replicas']}, {provenance['seed']}"),
     ]

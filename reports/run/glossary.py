@@ -26,21 +26,21 @@ WORDS = {
 }
 
 
-def words(period: str) -> dict[str, str]:
+def words_of_answer(period: str) -> dict[str, str]:
     """The words in an answer, with the workload's own word for its periods.
 
-    >>> list(words("iteration"))[0], list(words(""))[0]
+    >>> list(words_of_answer("iteration"))[0], list(words_of_answer(""))[0]
     ('iteration', 'rank')
     """
     return {name: text for name, text in PERIODS.items() if name == period} | WORDS
 
 
-def glossary(word: str) -> str:
+def definition_of(word: str) -> str:
     """Definition of a word; "" for a word that is not in the glossary.
 
-    >>> glossary("p95")
+    >>> definition_of("p95")
     'The median; what 95 of 100 stay below.'
-    >>> glossary("nonsense")
+    >>> definition_of("nonsense")
     ''
     """
     asked = word.casefold()

@@ -10,12 +10,12 @@ from ..numbers import format_quantity
 SHARE = 0.005  # of the ranks' time, below which waiting is not worth a sentence
 
 
-def cause(point: Mapping[str, Any]) -> str:
+def last_arriver_sentence(point: Mapping[str, Any]) -> str:
     """The rank that the others wait for, in a sentence; "" where no single one is the cause.
 
     >>> late = {"cause": 7, "collectives": 8, "waited": 0.0094, "of": 0.08,
     ...         "ranks": [{"rank": 7, "late": 0.009, "last": 5}]}
-    >>> cause({"late": late})
+    >>> last_arriver_sentence({"late": late})
     'Rank 7 arrives last in 5 of 8 collectives; the others wait 9 ms for it in all.'
     """
     late = point.get("late")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.result import Result
-from ..html import page as html
-from ..section import shown
+from ..html import page_html as html
+from ..section import shown_sections
 from .study import StudyShown
 
 
@@ -26,10 +26,10 @@ def write_report(
     summary, results, run : as :class:`~.run.study.StudyShown` has them
     sections : what to show, in this order; all there are unless said
     """
-    path.write_text(page(summary, results, run, sections), encoding="utf-8")
+    path.write_text(run_page(summary, results, run, sections), encoding="utf-8")
 
 
-def page(
+def run_page(
     summary: Mapping[str, Any],
     results: Mapping[str, Result],
     run: Mapping[str, str],
@@ -37,7 +37,7 @@ def page(
 ) -> str:
     """HTML of the report."""
     return html(
-        shown("run", StudyShown(summary, results, run), sections),
+        shown_sections("run", StudyShown(summary, results, run), sections),
         summary,
         title=run.get("title") or summary["name"],
         question=summary["question"],

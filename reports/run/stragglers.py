@@ -26,9 +26,9 @@ def stragglers(study: StudyShown) -> Iterable[Block]:
         Column(name, number=True)
         for name in ("own time", "waiting", "others waited for it", "arrived last")
     ]
-    yield Table(columns, [_row(one) for one in late["ranks"]])
+    yield Table(columns, [_rank_row(one) for one in late["ranks"]])
 
 
-def _row(one: Mapping[str, Any]) -> list[str]:
+def _rank_row(one: Mapping[str, Any]) -> list[str]:
     times = [format_quantity(one[key], "s") for key in ("own", "waiting", "late")]
     return [f"{one['rank']}", *times, f"{one['last']:,}"]

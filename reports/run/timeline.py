@@ -46,7 +46,7 @@ def _timeline(result: Result, window: Mapping[str, float] | None) -> tuple[BarCh
     np.maximum.at(last, rank[ended], result.columns.end[ended])
     order = np.argsort(last, kind="stable")
     ranks = sorted({int(order[-1]), int(order[len(order) // 2])})
-    chart, least = schedule.timeline(result, ranks, span)
+    chart, least = schedule.timeline_bars(result, ranks, span)
     listed = " and ".join(map(str, ranks))
     which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed} (the slowest and the median)"
     return (

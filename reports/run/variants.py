@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..blocks import Block, Code, Column, Paragraph, Table, listed
+from ..blocks import Block, Code, Column, Paragraph, Table, comma_separated
 from ..numbers import format_quantity, is_overall
 from ..section import section
 from .study import Point, StudyShown
 
 
 @section("compare", title="What differs", order=10)
-def compare(study: StudyShown) -> Iterable[Block]:
+def differing_settings(study: StudyShown) -> Iterable[Block]:
     """Settings that differ between variants, and those without effect."""
     columns = [
         Column("variant", header=True),
@@ -28,7 +28,7 @@ def compare(study: StudyShown) -> Iterable[Block]:
         return
     yield Table(columns, rows)
     if idle := _settings_without_effect(study.points):
-        yield Paragraph(["No effect: ", *listed(idle), "."])
+        yield Paragraph(["No effect: ", *comma_separated(idle), "."])
 
 
 def _settings_without_effect(points: Mapping[str, Point]) -> list[str]:
@@ -41,7 +41,7 @@ def _settings_without_effect(points: Mapping[str, Point]) -> list[str]:
 
 
 @section("metrics", title="Metrics", order=70)
-def metrics(study: StudyShown) -> Iterable[Block]:
+def metrics_table(study: StudyShown) -> Iterable[Block]:
     """Table of every metric of the run and of kinds of parts, one column per variant."""
     points = study.points
     names = dict.fromkeys(m for p in points.values() for m in p["metrics"] if is_overall(m))

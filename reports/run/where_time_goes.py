@@ -8,8 +8,8 @@ from ...sim.analysis.metrics import utilization_windows
 from ...sim.result import Result
 from ..blocks import BarChart, Block, Column, Heading, Line, Paragraph, Swatch, Table
 from ..figures import schedule
-from ..headline import window_text
-from ..numbers import change, format_quantity
+from ..headline import blame_window_text
+from ..numbers import format_change, format_quantity
 from ..section import section
 from .study import StudyShown
 
@@ -55,13 +55,13 @@ def _paired_columns(
 @section("blame", title="Blame: what the critical path waits for", order=30)
 def blame(study: StudyShown) -> Iterable[Block]:
     """The critical path by the component charged."""
-    window = window_text(study.base, study.answer)
+    window = blame_window_text(study.base, study.answer)
     what, total = ("the window", "its length") if window else ("the run", "the makespan")
     yield Paragraph(
         f"{window}Every tick of {what} is charged to the component that bounded it then, or to a "
         f"release time, a process or an unexplained gap; the charges sum to {total} exactly."
     )
-    yield schedule.blame(study.points)
+    yield schedule.critical_path_bars(study.points)
     if rows := list(_slowdown_rows(study)):
         yield Heading("Jobs that slowed each other")
         heads = (Column("job", header=True), Column("slowed by"), Column("for", number=True))
@@ -95,10 +95,12 @@ def bottlenecks(study: StudyShown) -> Iterable[Block]:
 def _gain_sentences(study: StudyShown, group: str) -> Iterable[str]:
     for point in study.points.values():
         found = next((c for c in point["faster"] if c["group"] == group), None)
-        yield from (change(found["gain"]), change(found["bound"])) if found else ("", "")
+        yield from (
+            (format_change(found["gain"]), format_change(found["bound"])) if found else ("", "")
+        )
 
 
 def _heat_map(result: Result) -> BarChart | None:
     kinds = {c.kind for c in result.system.components}
     shares = {n: s.tolist() for n, s in utilization_windows(result).items() if n not in kinds}
-    return schedule.heat(shares, result.makespan) if shares else None
+    return schedule.utilization_heat_map(shares, result.makespan) if shares else None

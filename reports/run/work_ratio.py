@@ -9,7 +9,7 @@ Point = Mapping[str, Any]
 SAME = 0.01  # a difference below it is of rounding: a median of rates is not the rate of a median
 
 
-def times_the_work(point: Point, base: Point, answer: Mapping[str, str]) -> float:
+def work_ratio(point: Point, base: Point, answer: Mapping[str, str]) -> float:
     """Tokens per period as a multiple of the base's; 1 where tokens are unknown.
 
     Parameters
@@ -22,7 +22,7 @@ def times_the_work(point: Point, base: Point, answer: Mapping[str, str]) -> floa
     ...     values = {"step_time.p50": seconds, "tokens_per_second.p50": rate}
     ...     return {"metrics": {name: {"value": value} for name, value in values.items()}}
     >>> of = {"metric": "step_time.p50", "period": "step"}
-    >>> times_the_work(told(2.0, 200.0), told(1.0, 100.0), of)
+    >>> work_ratio(told(2.0, 200.0), told(1.0, 100.0), of)
     4.0
     """
     if not answer.get("period"):

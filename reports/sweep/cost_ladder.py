@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..headline import plainly
-from ..numbers import change, digits, format_quantity
-from .sweep_results import Found, Summary, metrics, settings
+from ..headline import metric_in_words
+from ..numbers import format_change, format_quantity, three_digits
+from .sweep_results import Found, Summary, settings_text, sweep_goals
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
 BESIDE = (  # what a planner is asked next, where every point of the ladder has it
@@ -43,9 +43,9 @@ class Rung(NamedTuple):
         return float(self.point["values"][HOURLY])
 
 
-def wanted(summary: Summary) -> tuple[str, str, str]:
+def first_goal_beside_cost(summary: Summary) -> tuple[str, str, str]:
     """Direction, metric and unit of the first goal that is not a cost."""
-    goal = next((m for m in metrics(summary) if not m[1].startswith("cost_per_")), None)
+    goal = next((m for m in sweep_goals(summary) if not m[1].startswith("cost_per_")), None)
     if goal is not None:
         return goal
     answer = summary["answer"]
@@ -53,9 +53,9 @@ def wanted(summary: Summary) -> tuple[str, str, str]:
     return way, answer["metric"], answer["unit"]
 
 
-def ladder(summary: Summary) -> list[Rung]:
+def cost_ladder(summary: Summary) -> list[Rung]:
     """Points that meet expectations and beat every cheaper one, the cheapest first."""
-    way, metric, _ = wanted(summary)
+    way, metric, _ = first_goal_beside_cost(summary)
     sign = 1 if way == "minimize" else -1
     fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
     fit = [p for p in fit if not p["missed"]]
@@ -71,14 +71,14 @@ def ladder(summary: Summary) -> list[Rung]:
 
 def _next_rung(below: Found, point: Found, metric: str) -> Rung:
     was, is_ = below["values"][metric], point["values"][metric]
-    return Rung(point, is_ / was - 1 if was else 0.0, distinguishable(below, point, metric))
+    return Rung(point, is_ / was - 1 if was else 0.0, compare_intervals(below, point, metric))
 
 
-def distinguishable(one: Found, other: Found, metric: str) -> str:
+def compare_intervals(one: Found, other: Found, metric: str) -> str:
     """``better`` where the intervals of two points lie apart, else the reason for not saying so.
 
     >>> a = {"intervals": {"makespan": [1.0, 2.0]}}
-    >>> distinguishable(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
+    >>> compare_intervals(a, {"intervals": {"makespan": [1.9, 3.0]}}, "makespan")
     'cannot tell'
     """
     bounds = [p["intervals"].get(metric) for p in (one, other)]
@@ -88,9 +88,9 @@ def distinguishable(one: Found, other: Found, metric: str) -> str:
     return CANNOT_TELL if a <= d and c <= b else BETTER
 
 
-def capacity(summary: Summary) -> list[str]:
+def cost_sentences(summary: Summary) -> list[str]:
     """Sentences about cost for a planner; none where nothing has a price."""
-    rungs = ladder(summary)
+    rungs = cost_ladder(summary)
     if not rungs:
         return []
     return [
@@ -120,13 +120,13 @@ def _cheapest_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
 
 
 def _price_text(point: Found, summary: Summary) -> str:
-    return f"{hourly(point['values'][HOURLY])}, with {settings(point, summary)}"
+    return f"{hourly_price_text(point['values'][HOURLY])}, with {settings_text(point, summary)}"
 
 
-def hourly(price: float) -> str:
+def hourly_price_text(price: float) -> str:
     """USD per hour as text.
 
-    >>> hourly(276.48)
+    >>> hourly_price_text(276.48)
     '276.48 USD/hour'
     """
     return f"{price:,.2f} USD/hour" if price >= 0.01 or not price else f"{price:.2g} USD/hour"
@@ -138,12 +138,12 @@ def _per_token(summary: Summary) -> list[str]:
     if not fit:
         return []
     least, *rest = sorted(fit, key=lambda p: p["values"][TOKENS])
-    close = [p for p in rest if distinguishable(least, p, TOKENS) == CANNOT_TELL]
-    if not close and metrics(summary)[0][1] == TOKENS:
+    close = [p for p in rest if compare_intervals(least, p, TOKENS) == CANNOT_TELL]
+    if not close and sweep_goals(summary)[0][1] == TOKENS:
         return []  # the answer has said it
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
-        f"{settings(least, summary)}"
+        f"{settings_text(least, summary)}"
     )
     if close:
         many = f"{len(close)} other point{'s' * (len(close) != 1)}"
@@ -153,22 +153,26 @@ def _per_token(summary: Summary) -> list[str]:
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     """What the first step above the lowest cost buys."""
-    _, metric, _ = wanted(summary)
+    _, metric, _ = first_goal_beside_cost(summary)
     if len(rungs) < 2:
-        return f"More money buys nothing here: no dearer point has a better {plainly(metric)}."
+        return (
+            f"More money buys nothing here: no dearer point has a better {metric_in_words(metric)}."
+        )
     first, second = rungs[:2]
-    difference = settings(second.point, summary, beside=first.point)
-    text = f"{hourly(second.price - first.price)} more, for {difference},"
+    difference = settings_text(second.point, summary, beside=first.point)
+    text = f"{hourly_price_text(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
         return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
     tail = "" if second.outcome == BETTER else "; how sure that is takes ten replicas"
-    each = buys(first, second, summary)
-    return f"{text} changes {plainly(metric)} by {change(second.gain)}: {each}{tail}."
+    each = gain_per_dollar_text(first, second, summary)
+    return (
+        f"{text} changes {metric_in_words(metric)} by {format_change(second.gain)}: {each}{tail}."
+    )
 
 
-def buys(below: Rung, rung: Rung, summary: Summary) -> str:
+def gain_per_dollar_text(below: Rung, rung: Rung, summary: Summary) -> str:
     """Gain per further dollar an hour between one rung and the next."""
-    _, metric, unit = wanted(summary)
+    _, metric, unit = first_goal_beside_cost(summary)
     gained = rung.point["values"][metric] - below.point["values"][metric]
     paid = rung.price - below.price
     if not paid:
@@ -177,30 +181,32 @@ def buys(below: Rung, rung: Rung, summary: Summary) -> str:
     return f"{format_quantity(abs(gained) / paid, unit)} {way} for each USD/hour"
 
 
-def beside(summary: Summary) -> list[tuple[str, str, str]]:
+def further_metrics(summary: Summary) -> list[tuple[str, str, str]]:
     """Further metrics of the ladder's points: name, metric and unit."""
-    rungs = ladder(summary)
+    rungs = cost_ladder(summary)
     return [b for b in BESIDE if rungs and all(b[1] in r.point["values"] for r in rungs)]
 
 
-def rows(summary: Summary) -> list[dict[str, Any]]:
+def ladder_rows(summary: Summary) -> list[dict[str, Any]]:
     """Table rows of the ladder."""
-    rungs = ladder(summary)
+    rungs = cost_ladder(summary)
     return [_rung_facts(a, b, summary) for a, b in zip((None, *rungs), rungs, strict=False)]
 
 
 def _rung_facts(below: Rung | None, rung: Rung, summary: Summary) -> dict[str, Any]:
-    _, metric, unit = wanted(summary)
+    _, metric, unit = first_goal_beside_cost(summary)
     values, bounds = rung.point["values"], rung.point["intervals"].get(metric)
     return {
-        "settings": settings(rung.point, summary),
-        "price": hourly(rung.price),
+        "settings": settings_text(rung.point, summary),
+        "price": hourly_price_text(rung.price),
         "value": format_quantity(values[metric], unit),
         "within": " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown",
-        "gain": change(rung.gain) if below else "",
+        "gain": format_change(rung.gain) if below else "",
         "outcome": rung.outcome,
-        "buys": buys(below, rung, summary) if below and rung.outcome != CANNOT_TELL else "",
-        "more": [_amount_text(values[m], u) for _, m, u in beside(summary)],
+        "buys": gain_per_dollar_text(below, rung, summary)
+        if below and rung.outcome != CANNOT_TELL
+        else "",
+        "more": [_amount_text(values[m], u) for _, m, u in further_metrics(summary)],
         "unsure": rung.point.get("unsure", ()),
     }
 
@@ -211,4 +217,4 @@ def _amount_text(value: float, unit: str) -> str:
     >>> _amount_text(42120.0, "s"), _amount_text(5600.0, "W")
     ('11.7 h', '5.6 kW')
     """
-    return f"{digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)
+    return f"{three_digits(value / HOUR)} h" if unit == "s" else format_quantity(value, unit)

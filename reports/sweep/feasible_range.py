@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...sim.units import UNITS, quantity
-from .sweep_results import Found, Summary, first_of, short
+from .sweep_results import Found, Summary, first_value, shortest_path
 
 
 class FeasibleRange(NamedTuple):
@@ -40,12 +40,14 @@ def feasible_range(summary: Summary) -> FeasibleRange | None:
         return None
     below = row[fit[0] - 1] if fit[0] else None
     above = row[fit[-1] + 1] if fit[-1] + 1 < len(row) else None
-    return FeasibleRange(short(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above)
+    return FeasibleRange(
+        shortest_path(paths, summary["vary"]), below, row[fit[0]], row[fit[-1]], above
+    )
 
 
 def _points_in_order(points: Sequence[Found], paths: str, summary: Summary) -> list[Found]:
     """Points from the smallest value to the largest; none where values have no order."""
-    values = [first_of(p["set"][paths], summary["vary"][paths]) for p in points]
+    values = [first_value(p["set"][paths], summary["vary"][paths]) for p in points]
     sizes = next((converted for unit in UNITS if (converted := _sizes(values, unit))), None)
     if sizes is None or len(set(sizes)) < len(sizes):
         return []
@@ -64,7 +66,7 @@ def _sizes(values: Sequence[object], unit: str) -> list[float] | None:
         return None
 
 
-def bounds(summary: Summary) -> list[str]:
+def feasible_range_text(summary: Summary) -> list[str]:
     """The feasible range in words; nothing where there is none."""
     feasible = feasible_range(summary)
     if feasible is None:
@@ -72,7 +74,7 @@ def bounds(summary: Summary) -> list[str]:
     (paths,) = summary["vary"]
 
     def at(point: Found) -> str:
-        return str(first_of(point["set"][paths], summary["vary"][paths]))
+        return str(first_value(point["set"][paths], summary["vary"][paths]))
 
     low, high = at(feasible.low), at(feasible.high)
     span = low if low == high else f"{low} to {high}"

@@ -16,7 +16,9 @@ FEW_DOTS = 200  # larger while they do not cover each other
 MOST_SETTINGS = 8
 
 
-def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point) -> Plot:
+def pareto_scatter(
+    points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: Point
+) -> Plot:
     """Scatter plot of all points over two metrics, the Pareto front highlighted.
 
     Parameters
@@ -47,7 +49,7 @@ def scatter(points: Sequence[Point], axes_of: Sequence[tuple[str, str]], base: P
     return Plot([Axes(across, Axis(f"{y.replace('_', ' ')}, {y_name}"), series)])
 
 
-def ladder(
+def cost_ladder_plot(
     points: Sequence[Point],
     rungs: Sequence[Point],
     axes_of: Sequence[tuple[str, str]],
@@ -88,7 +90,9 @@ def _error_bars(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
     return Series([r["values"][x] for r in rungs], low, "", "stalks", BEST, low=low, high=high)
 
 
-def effects(points: Sequence[Point], settings: Sequence[str], metric: str, unit: str) -> Plot:
+def setting_effect_plot(
+    points: Sequence[Point], settings: Sequence[str], metric: str, unit: str
+) -> Plot:
     """A metric over each setting, one dot per point.
 
     Parameters

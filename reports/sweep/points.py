@@ -18,13 +18,19 @@ from ..blocks import (
     Table,
     Tag,
 )
-from ..headline import plainly
-from ..numbers import change, format_quantity
+from ..headline import metric_in_words
+from ..numbers import format_change, format_quantity
 from ..section import section
-from .cost_ladder import capacity
+from .cost_ladder import cost_sentences
 from .sweep_advice import next_steps
-from .sweep_answer import failures, idle, judged, lead, limit
-from .sweep_results import Summary, best, metrics, short
+from .sweep_answer import (
+    failure_counts,
+    lead_sentences,
+    most_and_least_effect,
+    rejected_points_text,
+    settings_without_effect,
+)
+from .sweep_results import Summary, front_points, shortest_path, sweep_goals
 
 MOST_ROWS = 500
 BEST_ROWS = 8
@@ -45,16 +51,22 @@ class SweepShown:
 
 
 @section("answer", page="sweep", order=0)
-def answer(sweep: SweepShown) -> Iterable[Block]:
+def sweep_answer(sweep: SweepShown) -> Iterable[Block]:
     """The first screen of a sweep."""
     summary = sweep.summary
     yield FirstScreen(
-        lead=lead(summary),
+        lead=lead_sentences(summary),
         table=_best_table(summary),
         findings=[
-            ("what limits it", [(text, "") for text in (*limit(summary), *idle(summary))]),
-            ("what it costs", [(text, "") for text in capacity(summary)]),
-            ("what is expected", [(text, "") for text in judged(summary)]),
+            (
+                "what limits it",
+                [
+                    (text, "")
+                    for text in (*most_and_least_effect(summary), *settings_without_effect(summary))
+                ],
+            ),
+            ("what it costs", [(text, "") for text in cost_sentences(summary)]),
+            ("what is expected", [(text, "") for text in rejected_points_text(summary)]),
             ("what to do next", next_steps(summary, sweep.run)),
         ],
         trust=_trust_facts(summary),
@@ -65,8 +77,8 @@ def _best_table(summary: Summary) -> Table:
     """Table of the base scenario and the best points."""
     columns = [
         Column(header=True),
-        *(Column(short(paths, summary["vary"])) for paths in summary["vary"]),
-        *(Column(plainly(m), number=True) for _, m, _ in metrics(summary)),
+        *(Column(shortest_path(paths, summary["vary"])) for paths in summary["vary"]),
+        *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("90 % within", number=True, wraps=True),
         Column("change", number=True),
     ]
@@ -76,7 +88,7 @@ def _best_table(summary: Summary) -> Table:
         if summary["base"].get("missed"):
             name = ["as described ", Tag("misses", "worse")]
         rows.append([name, *_cells(summary, summary["base"]), ""])
-    front = best(summary)[:BEST_ROWS]
+    front = front_points(summary)[:BEST_ROWS]
     name = "best" if len(front) == 1 else "front"
     rows += [[name, *_cells(summary, p), _change_text(summary, p)] for p in front]
     return Table(columns, rows, stacked=True)
@@ -86,21 +98,23 @@ def _cells(summary: Summary, point: Mapping[str, Any], within: bool = True) -> l
     """Cells of a point: settings, metrics, and the interval of the first metric."""
     values = point.get("values", {})
     cells: list[Line] = [str(point["set"].get(paths, "")) for paths in summary["vary"]]
-    cells += [format_quantity(values.get(m), u) if values else "" for _, m, u in metrics(summary)]
-    return [*cells, bounds_of(summary, point)] if within else cells
+    cells += [
+        format_quantity(values.get(m), u) if values else "" for _, m, u in sweep_goals(summary)
+    ]
+    return [*cells, first_metric_interval(summary, point)] if within else cells
 
 
 def _change_text(summary: Summary, point: Mapping[str, Any]) -> str:
     values, base = point.get("values", {}), summary["base"].get("values", {})
-    first = metrics(summary)[0][1]
+    first = sweep_goals(summary)[0][1]
     if point["set"] and base.get(first) and first in values:
-        return change(values[first] / base[first] - 1)
+        return format_change(values[first] / base[first] - 1)
     return ""
 
 
-def bounds_of(summary: Summary, point: Mapping[str, Any]) -> str:
+def first_metric_interval(summary: Summary, point: Mapping[str, Any]) -> str:
     """The 90 % interval of a point's first metric."""
-    _, metric, unit = metrics(summary)[0]
+    _, metric, unit = sweep_goals(summary)[0]
     bounds = point.get("intervals", {}).get(metric)
     return " to ".join(format_quantity(b, unit) for b in bounds) if bounds else "unknown"
 
@@ -119,15 +133,15 @@ def _trust_facts(summary: Summary) -> list[tuple[str, str]]:
 
 def _certainty_sentence(summary: Summary) -> str:
     """The interval of the best point, and what it holds."""
-    front = best(summary)
-    bounds = bounds_of(summary, front[0]) if front else "unknown"
+    front = front_points(summary)
+    bounds = first_metric_interval(summary, front[0]) if front else "unknown"
     if bounds == "unknown":
         return "unknown: it takes ten replicas"
     return f"{bounds} for the best point: jitter of its replicas alone, no model's error"
 
 
 @section("points", page="sweep", title="Points", order=50)
-def points(sweep: SweepShown) -> Iterable[Block]:
+def points_table(sweep: SweepShown) -> Iterable[Block]:
     """Table of all points: the front, then the others from best to worst, then failed ones."""
     summary = sweep.summary
     rows = _ordered_points(summary)
@@ -135,8 +149,8 @@ def points(sweep: SweepShown) -> Iterable[Block]:
         yield Paragraph([f"{more} more are in ", Code("points.parquet"), "."])
     columns = [
         Column(),
-        *(Column(short(paths, summary["vary"]), title=paths) for paths in summary["vary"]),
-        *(Column(plainly(m), number=True) for _, m, _ in metrics(summary)),
+        *(Column(shortest_path(paths, summary["vary"]), title=paths) for paths in summary["vary"]),
+        *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("change", number=True),
         Column(),
     ]
@@ -144,7 +158,7 @@ def points(sweep: SweepShown) -> Iterable[Block]:
 
 
 def _ordered_points(summary: Summary) -> list[Mapping[str, Any]]:
-    way, metric, _ = metrics(summary)[0]
+    way, metric, _ = sweep_goals(summary)[0]
     sign = 1 if way == "minimize" else -1
     whole = [p for p in summary["points"] if metric in p.get("values", {})]
     whole.sort(key=lambda p: (not p["front"], bool(p["missed"]), sign * p["values"][metric]))
@@ -164,14 +178,14 @@ def _point_row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
 
 
 @section("failures", page="sweep", title="What failed", order=60)
-def failed(sweep: SweepShown) -> Iterable[Block]:
+def failure_reasons(sweep: SweepShown) -> Iterable[Block]:
     """Reasons of failed points, and how often each came up."""
-    if reasons := failures(sweep.summary):
+    if reasons := failure_counts(sweep.summary):
         yield Items([f"{n} point{'s' * (n != 1)}: {message}" for message, n in reasons.items()])
 
 
 @section("reproduce", page="sweep", title="Reproduce", order=95)
-def reproduce(sweep: SweepShown) -> Iterable[Block]:
+def how_to_repeat_sweep(sweep: SweepShown) -> Iterable[Block]:
     """The command, and the scenario with every value resolved."""
     run = sweep.run
     yield Paragraph(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..command_line import carried, command_line
-from .sweep_results import Found, Summary, best, metrics, others, sets, short
+from ..command_line import carry_scenario_options, with_option
+from .sweep_results import (
+    Found,
+    Summary,
+    front_points,
+    other_settings,
+    set_options,
+    shortest_path,
+    sweep_goals,
+)
 
 LEAST = 5e-4  # a relative change below it is none
 
@@ -17,14 +25,16 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
     ----------
     run : ``file`` of the scenario, and the ``command`` that made the sweep
     """
-    front, steps = best(summary), []
+    front, steps = front_points(summary), []
     if front:
         start = ["foretrace", "run", run["file"]]
-        command = carried(run["command"], start, sets(front[0]["set"], summary["vary"]))
+        command = carry_scenario_options(
+            run["command"], start, set_options(front[0]["set"], summary["vary"])
+        )
         steps.append(("See why the best point takes what it does:", command))
         steps += [(text, "") for text in _at_the_end(front[0], summary)]
-        if metrics(summary)[0][1] not in front[0].get("intervals", {}):
-            surer = command_line(run["command"], "--set", "run.replicas=10")
+        if sweep_goals(summary)[0][1] not in front[0].get("intervals", {}):
+            surer = with_option(run["command"], "--set", "run.replicas=10")
             steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
     elif summary["counts"]["failed"]:
         steps.append(("Mend what failed, below.", ""))
@@ -40,15 +50,17 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
         value = point["set"].get(paths)
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
         if value in ends and value not in (0, 1) and _is_best_value(point, paths, summary):
-            name = short(paths, summary["vary"])
+            name = shortest_path(paths, summary["vary"])
             found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
     return found
 
 
 def _is_best_value(point: Found, paths: str, summary: Summary) -> bool:
     """Whether every other value of a setting is worse, all else equal."""
-    _, metric, _ = metrics(summary)[0]
+    _, metric, _ = sweep_goals(summary)[0]
     own = point["values"][metric]
-    same = [p for p in summary["points"] if others(p, paths) == others(point, paths)]
+    same = [
+        p for p in summary["points"] if other_settings(p, paths) == other_settings(point, paths)
+    ]
     rest = [p["values"][metric] for p in same if p is not point and metric in p.get("values", {})]
     return all(abs(other / own - 1) >= LEAST for other in rest)

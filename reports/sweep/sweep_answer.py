@@ -5,29 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..headline import plainly
-from ..numbers import change, digits, format_quantity
-from .cost_ladder import capacity
-from .feasible_range import bounds
-from .sweep_results import Summary, best, metrics, others, settings, short
+from ..headline import metric_in_words
+from ..numbers import format_change, format_quantity, three_digits
+from .cost_ladder import cost_sentences
+from .feasible_range import feasible_range_text
+from .sweep_results import (
+    Summary,
+    front_points,
+    other_settings,
+    settings_text,
+    shortest_path,
+    sweep_goals,
+)
 
 
-def sentences(summary: Summary) -> list[str]:
+def answer_sentences(summary: Summary) -> list[str]:
     """Sentences of the first screen, the answer first."""
-    return [*lead(summary), *capacity(summary), *judged(summary), *idle(summary)]
+    return [
+        *lead_sentences(summary),
+        *cost_sentences(summary),
+        *rejected_points_text(summary),
+        *settings_without_effect(summary),
+    ]
 
 
-def lead(summary: Summary) -> list[str]:
+def lead_sentences(summary: Summary) -> list[str]:
     """The answer: the best point, the range of its setting, the size of the Pareto front."""
-    counts, front = summary["counts"], best(summary)
-    lines = [_front_sentence(summary, front), *bounds(summary)]
-    if len(metrics(summary)) > 1 and len(front) > 1:
-        names = " against ".join(plainly(m) for _, m, _ in metrics(summary))
+    counts, front = summary["counts"], front_points(summary)
+    lines = [_front_sentence(summary, front), *feasible_range_text(summary)]
+    if len(sweep_goals(summary)) > 1 and len(front) > 1:
+        names = " against ".join(metric_in_words(m) for _, m, _ in sweep_goals(summary))
         lines.append(f"{len(front)} of {counts['points']} points are on the front of {names}.")
     return lines
 
 
-def judged(summary: Summary) -> list[str]:
+def rejected_points_text(summary: Summary) -> list[str]:
     """Counts of points that failed or miss expectations, in words."""
     counts, lines = summary["counts"], []
     if summary["expect"]:
@@ -40,20 +52,22 @@ def judged(summary: Summary) -> list[str]:
     return lines
 
 
-def idle(summary: Summary) -> list[str]:
+def settings_without_effect(summary: Summary) -> list[str]:
     """Settings without effect."""
     return [f"No effect: {', '.join(summary['no_effect'])}."] if summary["no_effect"] else []
 
 
-def limit(summary: Summary) -> list[str]:
+def most_and_least_effect(summary: Summary) -> list[str]:
     """The settings that change the first metric most and least, all else equal."""
-    _, metric, _ = metrics(summary)[0]
-    moved = sorted(moves(summary, metric).items(), key=lambda item: -item[1])
-    effects = [f"{short(k, summary['vary'])} by up to {digits(100 * m)} %" for k, m in moved]
-    return [f"What moves {plainly(metric)}: {', '.join(effects)}."] if effects else []
+    _, metric, _ = sweep_goals(summary)[0]
+    moved = sorted(largest_change_by_setting(summary, metric).items(), key=lambda item: -item[1])
+    effects = [
+        f"{shortest_path(k, summary['vary'])} by up to {three_digits(100 * m)} %" for k, m in moved
+    ]
+    return [f"What moves {metric_in_words(metric)}: {', '.join(effects)}."] if effects else []
 
 
-def moves(summary: Summary, metric: str) -> dict[str, float]:
+def largest_change_by_setting(summary: Summary, metric: str) -> dict[str, float]:
     """By setting, the largest relative change of a metric among points that differ in it alone.
 
     A setting that never differs alone, as in a search, is left out.
@@ -63,7 +77,7 @@ def moves(summary: Summary, metric: str) -> dict[str, float]:
         alike: dict[str, list[float]] = {}
         for p in summary["points"]:
             if metric in p.get("values", {}):
-                alike.setdefault(others(p, setting), []).append(p["values"][metric])
+                alike.setdefault(other_settings(p, setting), []).append(p["values"][metric])
         spread = [max(g) / min(g) - 1 for g in alike.values() if len(g) > 1 and min(g) > 0]
         if spread:
             largest[setting] = max(spread)
@@ -84,13 +98,13 @@ def _front_sentence(summary: Summary, front: list[Mapping[str, Any]]) -> str:
     if not front:
         why = "meets what is expected" if counts["failed"] < counts["points"] else "finished"
         return f"None of {_points_in_words(counts['points'])} {why}."
-    way, metric, unit = metrics(summary)[0]
+    way, metric, unit = sweep_goals(summary)[0]
     least = "smallest" if way == "minimize" else "largest"
     point = front[0]
     was = summary["base"].get("values", {}).get(metric)
     text = (
-        f"The {least} {plainly(metric)} of {_points_in_words(counts['points'])} is "
-        f"{format_quantity(point['values'][metric], unit)}, with {settings(point, summary)}"
+        f"The {least} {metric_in_words(metric)} of {_points_in_words(counts['points'])} is "
+        f"{format_quantity(point['values'][metric], unit)}, with {settings_text(point, summary)}"
     )
     if was:
         text += f"; {_change_described(summary, was, point['values'][metric] / was - 1, unit)}"
@@ -101,10 +115,10 @@ def _change_described(summary: Summary, was: float, by: float, unit: str) -> str
     """Value of the base scenario, and the change to it or the expectations it misses."""
     if missed := summary["base"]["missed"]:
         return f"as described it is {format_quantity(was, unit)}, but misses {'; '.join(missed)}"
-    return f"as described it is {format_quantity(was, unit)} ({change(by)})"
+    return f"as described it is {format_quantity(was, unit)} ({format_change(by)})"
 
 
-def failures(summary: Summary) -> dict[str, int]:
+def failure_counts(summary: Summary) -> dict[str, int]:
     """Reasons of failed points, and how often each came up."""
     counts: dict[str, int] = {}
     for p in summary["points"]:

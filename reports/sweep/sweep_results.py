@@ -9,19 +9,19 @@ Summary = Mapping[str, Any]
 Found = Mapping[str, Any]  # a point
 
 
-def metrics(summary: Summary) -> list[tuple[str, str, str]]:
+def sweep_goals(summary: Summary) -> list[tuple[str, str, str]]:
     """Goals of the sweep: direction, metric, unit."""
     return [(way, o[way], o["unit"]) for o in summary["optimize"] for way in o if way != "unit"]
 
 
-def best(summary: Summary) -> list[Found]:
+def front_points(summary: Summary) -> list[Found]:
     """Points of the Pareto front, the best in the first metric first."""
-    way, metric, _ = metrics(summary)[0]
+    way, metric, _ = sweep_goals(summary)[0]
     front = [p for p in summary["points"] if p.get("front")]
     return sorted(front, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
-def settings(point: Found, summary: Summary, beside: Found | None = None) -> str:
+def settings_text(point: Found, summary: Summary, beside: Found | None = None) -> str:
     """Settings of a point in words; those varied together with the first are in parentheses.
 
     Parameters
@@ -30,7 +30,7 @@ def settings(point: Found, summary: Summary, beside: Found | None = None) -> str
     """
     same = beside["set"] if beside else {}
     return ", ".join(
-        f"{short(paths, summary['vary'])} = {_value_text(value, summary['vary'][paths])}"
+        f"{shortest_path(paths, summary['vary'])} = {_value_text(value, summary['vary'][paths])}"
         for paths, value in point["set"].items()
         if same.get(paths) != value
     )
@@ -46,19 +46,19 @@ def _value_text(value: Any, tried: Any) -> str:
     return f"{first} ({', '.join(map(str, rest))})" if rest else str(first)
 
 
-def first_of(value: Any, tried: Any) -> Any:
+def first_value(value: Any, tried: Any) -> Any:
     """Value of the first of the settings that one key names.
 
-    >>> first_of("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_of(8, [4, 8])
+    >>> first_value("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]]), first_value(8, [4, 8])
     ('1 Gb/s', 8)
     """
     return (_split_values(value, tried) or [value])[0]
 
 
-def short(paths: str, others: Any) -> str:
+def shortest_path(paths: str, others: Any) -> str:
     """The shortest end of a setting's path that tells it from the others.
 
-    >>> short("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
+    >>> shortest_path("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
     'bandwidth'
     """
     words = paths.partition(",")[0].split(".")
@@ -69,12 +69,12 @@ def short(paths: str, others: Any) -> str:
     return paths
 
 
-def others(point: Found, setting: str) -> str:
+def other_settings(point: Found, setting: str) -> str:
     """A point's settings but one, as a key."""
     return repr([(k, v) for k, v in point["set"].items() if k != setting])
 
 
-def sets(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
+def set_options(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[str]:
     """``PATH=VALUE`` of each setting of a point."""
     found = []
     for paths, shown in settings.items():

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, listed
-from ..headline import plainly
+from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, comma_separated
+from ..headline import metric_in_words
 from ..section import section
-from .cost_ladder import HOURLY, beside, ladder, rows, wanted
-from .pareto import effects, scatter
-from .pareto import ladder as ladder_figure
+from .cost_ladder import HOURLY, cost_ladder, first_goal_beside_cost, further_metrics, ladder_rows
+from .pareto import cost_ladder_plot as ladder_figure
+from .pareto import pareto_scatter, setting_effect_plot
 from .points import SweepShown
-from .sweep_results import Summary, metrics
+from .sweep_results import Summary, sweep_goals
 
 
 @section("capacity", page="sweep", title="What money buys", order=20)
-def capacity(sweep: SweepShown) -> Iterable[Block]:
+def cost_section(sweep: SweepShown) -> Iterable[Block]:
     """Points that are worth their price, as table and figure."""
     summary = sweep.summary
-    if not (rungs := rows(summary)):
+    if not (rungs := ladder_rows(summary)):
         return
     yield Paragraph(
         "Points that meet what is expected, each better than every cheaper one. Prices are those "
@@ -29,11 +29,11 @@ def capacity(sweep: SweepShown) -> Iterable[Block]:
     columns = [
         Column("point", header=True),
         Column("price", number=True),
-        Column(plainly(wanted(summary)[1]), number=True),
+        Column(metric_in_words(first_goal_beside_cost(summary)[1]), number=True),
         Column("90 % within", number=True, wraps=True),
         Column("gain", number=True),
         Column("the next dollar buys", number=True, wraps=True),
-        *(Column(name, number=True) for name, _, _ in beside(summary)),
+        *(Column(name, number=True) for name, _, _ in further_metrics(summary)),
     ]
     yield Table(columns, [_rung_row(r) for r in rungs], stacked=True)
     if (drawn := _ladder_plot(summary)) is not None:
@@ -54,36 +54,36 @@ def _rung_row(rung: Mapping[str, Any]) -> list[Line]:
 
 
 def _ladder_plot(summary: Summary) -> Plot | None:
-    found = [r.point for r in ladder(summary)]
+    found = [r.point for r in cost_ladder(summary)]
     if len(found) < 2:
         return None
-    _, metric, unit = wanted(summary)
+    _, metric, unit = first_goal_beside_cost(summary)
     limits = [e["limit"] for e in summary["expect"] if e["metric"] == metric]
     return ladder_figure(summary["points"], found, ((HOURLY, "USD"), (metric, unit)), limits)
 
 
 @section("pareto", page="sweep", title="The front", order=30)
-def pareto(sweep: SweepShown) -> Iterable[Block]:
+def pareto_section(sweep: SweepShown) -> Iterable[Block]:
     """The Pareto front between the first two goals."""
     summary = sweep.summary
-    goals = [(m, u) for _, m, u in metrics(summary)]
+    goals = [(m, u) for _, m, u in sweep_goals(summary)]
     if len(goals) < 2:
         return
     yield Paragraph(
         "A point is on the front when no other that meets what is expected is better in one thing "
         "and no worse in the others."
     )
-    yield scatter(summary["points"], goals[:2], summary["base"])
+    yield pareto_scatter(summary["points"], goals[:2], summary["base"])
 
 
 @section("sensitivity", page="sweep", title="What each setting does", order=40)
-def sensitivity(sweep: SweepShown) -> Iterable[Block]:
+def setting_effects(sweep: SweepShown) -> Iterable[Block]:
     """The first goal over each setting."""
     summary = sweep.summary
     whole = [p for p in summary["points"] if "error" not in p]
     if not whole:
         return
-    _, metric, unit = metrics(summary)[0]
-    yield effects(whole, list(summary["vary"]), metric, unit)
+    _, metric, unit = sweep_goals(summary)[0]
+    yield setting_effect_plot(whole, list(summary["vary"]), metric, unit)
     if idle := summary["no_effect"]:
-        yield Paragraph(["No effect wherever only it differed: ", *listed(idle), "."])
+        yield Paragraph(["No effect wherever only it differed: ", *comma_separated(idle), "."])

@@ -119,7 +119,7 @@ def _table_cells(found: Comparison) -> list[list[str]]:
 
 
 def _formatted_metric_values(found: Comparison, row: ComparisonRow) -> list[str]:
-    from ...reports.numbers import format_quantity, signed
+    from ...reports.numbers import format_quantity, format_signed_share
     from ..studies.comparison import LEAST
 
     cells = []
@@ -129,15 +129,19 @@ def _formatted_metric_values(found: Comparison, row: ComparisonRow) -> list[str]
         if metric == found.metrics[0]:
             cells.append("" if row is found.rows[0] else _format_change(changed, row.interval))
         elif abs(changed) >= LEAST:
-            cells[-1] += f" ({signed(changed)})"
+            cells[-1] += f" ({format_signed_share(changed)})"
     return cells
 
 
 def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
-    from ...reports.numbers import signed
+    from ...reports.numbers import format_signed_share
 
-    text = signed(changed)
-    return f"{text} ({signed(interval[0])} to {signed(interval[1])})" if interval else text
+    text = format_signed_share(changed)
+    return (
+        f"{text} ({format_signed_share(interval[0])} to {format_signed_share(interval[1])})"
+        if interval
+        else text
+    )
 
 
 def _comparison_text(found: Comparison) -> str:

@@ -146,6 +146,7 @@ def _drivers_hint_row() -> dict[str, str]:
 
 
 def _cache_sizes_row(out: Path) -> dict[str, str]:
+    """Bytes of what sweeps keep to resume, of saved runs and of compiled kernels; always ok."""
     from ..studies.saved_runs import folder_size, saved_runs, sweep_cache_folders
 
     points = sum(map(folder_size, sweep_cache_folders(out)))

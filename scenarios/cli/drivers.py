@@ -19,9 +19,9 @@ def drivers(
     json: Json = False,
 ) -> None:
     """Try each driver: one real op in a process of its own."""
-    from ...hil.driver_registry import known
+    from ...hil.driver_registry import known_drivers
 
-    rows = [_describe_driver(name, agent) for name in names or known()]
+    rows = [_describe_driver(name, agent) for name in names or known_drivers()]
     if json:
         print_json({"agent": agent or "here", "drivers": rows})
     else:
@@ -33,12 +33,12 @@ def drivers(
 
 def _describe_driver(name: str, agent: str) -> dict[str, Any]:
     """The description that a driver gives of itself, or why it cannot be asked."""
-    from ...hil.connection import connect
+    from ...hil.connection import connect_driver
     from ...hil.driver import Missing
     from ...sim.errors import DriverFault
 
     try:
-        remote = connect(name, agent, LIMIT)
+        remote = connect_driver(name, agent, LIMIT)
         try:
             state = remote.probe()
         finally:

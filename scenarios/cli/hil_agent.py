@@ -25,15 +25,15 @@ def agent(
     load: Annotated[list[Path], typer.Option(help="A file with a driver of your own.")] = [],  # noqa: B006
 ) -> None:
     """Serve drivers on a socket.  ``--bundle`` writes the file that does so elsewhere."""
-    from ...hil.agent.bundle import write
-    from ...hil.agent.command import load as load_file
-    from ...hil.agent.server import listen as serve
+    from ...hil.agent.bundle import write_bundle
+    from ...hil.agent.command import load_driver_file as load_file
+    from ...hil.agent.server import serve_unix_socket as serve
     from ...hil.private_file import read_token
 
     if (bundle is None) == (listen is None):
         raise typer.BadParameter("give --bundle FILE or --listen SOCKET")
     if bundle is not None:
-        write(bundle)
+        write_bundle(bundle)
         typer.echo(f"wrote {bundle}  run it there: python3 {bundle.name} --stdio")
         return
     if token_file is None or listen is None:

@@ -68,9 +68,9 @@ def check(
 
 def print_check(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
-    from ...reports.accuracy.verdict import sentences
+    from ...reports.accuracy.verdict import verdict_sentences
 
-    console = print_sentences(sentences(told))
+    console = print_sentences(verdict_sentences(told))
     if quiet:
         return
     console.print()

@@ -28,14 +28,14 @@ def plan(
     json: Json = False,
 ) -> None:
     """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
-    from ...hil.agent.bundle import write
-    from ...hil.driver_registry import make
+    from ...hil.agent.bundle import write_bundle
+    from ...hil.driver_registry import make_driver
     from ...hil.measuring.work_list import WorkList
     from ...hil.sample import Request
     from ..studies.op_selection import convolution_strides, op_signatures
 
     asked = [*op, *op_signatures(file, trace)]
-    made = make(driver)
+    made = make_driver(driver)
     answered = list(dict.fromkeys(s for s in asked if made.answers(s)))
     left = len(set(asked)) - len(answered)
     if not answered:
@@ -56,7 +56,7 @@ def plan(
     )
     out.mkdir(parents=True, exist_ok=True)
     (out / "work.json").write_text(work.text())
-    write(out / "foretrace-agent.pyz")
+    write_bundle(out / "foretrace-agent.pyz")
     facts = {"ops": len(answered), "not_done_by_driver": left, "folder": str(out)}
     if json:
         print_json(facts)

@@ -46,15 +46,15 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list; the recording is kept also when it is partial."""
     from dataclasses import replace
 
-    from ...hil.connection import connect
+    from ...hil.connection import connect_driver
     from ...hil.measuring.measurement import measure
     from ...hil.measuring.work_list import WorkList
 
     asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
-    return measure(asked, lambda: connect(asked.driver, agent), progress_printer(quiet=False)).keep(
-        out
-    )
+    return measure(
+        asked, lambda: connect_driver(asked.driver, agent), progress_printer(quiet=False)
+    ).keep(out)
 
 
 def _shortfall_error(
@@ -73,13 +73,15 @@ def _shortfall_error(
 def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
     import numpy as np
 
-    from ...hil.measuring.spread import between_starts, grouped
+    from ...hil.measuring.spread import difference_between_starts, samples_by_key
 
-    apart = [v for v in between_starts(recording.samples).values() if np.isfinite(v)] or [np.nan]
+    apart = [
+        v for v in difference_between_starts(recording.samples).values() if np.isfinite(v)
+    ] or [np.nan]
     return {
         "file": path,
         "source": recording.source,
-        "ops": len(grouped(recording.samples)),
+        "ops": len(samples_by_key(recording.samples)),
         "samples": len(recording.samples),
         "not_fitted": sum(not s.good for s in recording.samples),
         "starts": len({s.start for s in recording.samples}),

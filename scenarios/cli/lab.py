@@ -22,13 +22,13 @@ def up(
     again: Annotated[bool, typer.Option(help="Build anew what is there.")] = False,
 ) -> None:
     """Build the machines from Debian packages.  Boot them, and say what they are made of."""
-    from ...hil.lab.build import build, check
-    from ...hil.lab.build_cache import home, versions
+    from ...hil.lab.build import boot_test_report, build_machines
+    from ...hil.lab.build_cache import built_versions, lab_folder
 
-    for machine in build(machines, again, typer.echo):
-        typer.echo(f"{machine:<5} {check(machine)}")
-    typer.echo(f"kept in {home()}:")
-    for name, version in versions().items():
+    for machine in build_machines(machines, again, typer.echo):
+        typer.echo(f"{machine:<5} {boot_test_report(machine)}")
+    typer.echo(f"kept in {lab_folder()}:")
+    for name, version in built_versions().items():
         typer.echo(f"  {name:<24} {version}")
 
 
@@ -38,12 +38,12 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder for the recordings.")] = None,
 ) -> None:
     """Do the work lists of the lab.  Answers stand beside those recorded earlier."""
-    from ...hil.lab.campaign_recording import comparison_lines, record
+    from ...hil.lab.campaign_recording import comparison_lines, record_campaign
     from ...hil.lab.campaigns import select_campaigns
 
     for planned in select_campaigns(names):
         typer.echo(f"{planned.name}: {planned.work.note}")
-        recording = record(planned, lambda text: typer.echo(f"  {text}", err=True))
+        recording = record_campaign(planned, lambda text: typer.echo(f"  {text}", err=True))
         for line in comparison_lines(planned.name, recording):
             typer.echo(f"  {line}")
         if out is not None:
@@ -54,7 +54,7 @@ def run(
 @lab.command()
 def down() -> None:
     """Remove all that was built.  Machines end by themselves, with whoever started them."""
-    from ...hil.lab.build_cache import home
+    from ...hil.lab.build_cache import lab_folder
 
-    shutil.rmtree(home(), ignore_errors=True)
-    typer.echo(f"removed {home()}")
+    shutil.rmtree(lab_folder(), ignore_errors=True)
+    typer.echo(f"removed {lab_folder()}")

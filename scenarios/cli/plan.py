@@ -45,9 +45,9 @@ def plan(
 
 
 def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
-    from ...reports.links import chained
+    from ...reports.links import link_sentences
     from ...reports.numbers import format_quantity
-    from ...reports.run.changed_ops import in_words
+    from ...reports.run.changed_ops import rule_in_words
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
@@ -57,7 +57,7 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
             yield name, f"{ranks} rank{'s' * (ranks != 1)}, about {ops:,} ops"
     for name, rules in made.rules.items():
         for rule in rules:
-            yield "ops", f"{name}: {in_words(rule)}"
+            yield "ops", f"{name}: {rule_in_words(rule)}"
     if made.period:
         yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     count = len(made.ops)
@@ -70,7 +70,7 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
         yield "work", f"about {format_quantity(made.op_runs, 'op')}s simulated, {took}"
     for name, chains in made.chains.items():
         whose = f" ({name})" * (len(made.ops) > 1)
-        for sentence in chained(chains):
+        for sentence in link_sentences(chains):
             yield f"answers{whose}", sentence
     yield "devices", "; ".join(made.devices) or "none"
     count = len(made.assumed)

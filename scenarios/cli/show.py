@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...reports.headline import column as column_of
-from ...reports.numbers import format_quantity, percent, signed
-from ...reports.run.answer import TOKENS, price, sentences
+from ...reports.headline import metric_header as column_of
+from ...reports.numbers import format_quantity, format_share, format_signed_share
+from ...reports.run.answer import TOKENS, answer_sentences, token_price_text
 from ..config.condition import Condition, read_condition
 from .common import print_sentences
 
@@ -26,7 +26,7 @@ SHOWN = (  # the metrics of the table, after the one that decides, where the run
 
 def print_run_answer(summary: dict[str, Any], quiet: bool) -> None:
     """The answer in sentences, then the table of variants and the metrics of the base."""
-    console = print_sentences(sentences(summary))
+    console = print_sentences(answer_sentences(summary))
     if quiet:
         return
     console.print()
@@ -46,11 +46,11 @@ def largest_activity_shares(activity: dict[str, dict[str, float]]) -> str:
 
 
 def largest_shares_text(seconds: dict[str, float], most: int = 5) -> str:
-    """The largest shares of the sum as text, such as "gpu 80 %, nic 20 %"."""
+    """The largest shares of the sum, from 0.5 %, as text, such as "gpu 80 %, nic 20 %"."""
     whole = sum(seconds.values()) or 1.0
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
     return ", ".join(
-        f"{who} {percent(t / whole, 0)}" for who, t in ordered[:most] if t / whole >= 0.005
+        f"{who} {format_share(t / whole, 0)}" for who, t in ordered[:most] if t / whole >= 0.005
     )
 
 
@@ -70,7 +70,7 @@ def variants_table(summary: dict[str, Any]) -> Any:
     for name, point in summary["points"].items():
         value = point["metrics"][summary["answer"]["metric"]]
         change = "" if name == "base" else format_change(point["change"])
-        cost = [price(point["metrics"])] if priced else []
+        cost = [token_price_text(point["metrics"])] if priced else []
         amount = format_quantity(value["value"], value["unit"])
         table.add_row(name, amount, change, *cost, expectations_text(point["expect"]))
     return table
@@ -78,10 +78,10 @@ def variants_table(summary: dict[str, Any]) -> Any:
 
 def format_change(change: dict[str, Any]) -> str:
     """A change in per cent with its interval."""
-    text = signed(change["value"])
+    text = format_signed_share(change["value"])
     if change["interval"]:
         low, high = change["interval"]
-        text += f" ({signed(low)} to {signed(high)})"
+        text += f" ({format_signed_share(low)} to {format_signed_share(high)})"
     return text
 
 

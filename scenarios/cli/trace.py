@@ -83,7 +83,7 @@ def info(
     """Say what a trace holds, what it can be used for, and who would answer for its kernels."""
     from dataclasses import asdict
 
-    from ...reports.links import chained
+    from ...reports.links import link_sentences
     from ..studies.trace_answers import link_shares_by_gpu
     from ..workloads.trace_files import trace_format_of
 
@@ -101,7 +101,7 @@ def info(
         return
     typer.echo(str(told))
     for gpu, shares in chains.items():
-        for sentence in chained({"gpu": shares}):
+        for sentence in link_sentences({"gpu": shares}):
             typer.echo(f"{'on ' + gpu:<10} {sentence}")
 
 

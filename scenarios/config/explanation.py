@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...reports.run.glossary import PERIODS, WORDS, glossary
+from ...reports.run.glossary import PERIODS, WORDS, definition_of
 from ...sim.errors import ScenarioError
 from .later import planned_release
 from .metrics import Metric, known_metrics
@@ -102,7 +102,7 @@ def explain(name: str) -> Explanation:
             found = _schema_at(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
             if found is not None:
                 return _explain_setting(name, found, schema)
-    if meaning := glossary(name):
+    if meaning := definition_of(name):
         return Explanation(name, meaning)
     if release := planned_release("metric", name):
         raise ScenarioError(f"explain: '{name}' comes with release {release}")

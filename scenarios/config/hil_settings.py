@@ -30,15 +30,15 @@ def live_devices_drive_run(scenario: Scenario) -> bool:
 
 def undeclared_driver_warnings(scenario: Scenario) -> Iterator[Problem]:
     """Warnings about drivers that are not known here and may exist on a remote agent only."""
-    from ...hil.agent.declared_drivers import cure, knows
+    from ...hil.agent.declared_drivers import agent_has_driver, unknown_driver_cure
 
     hil = hil_section(scenario)
     for i, swap in enumerate(hil.swap if hil else ()):
-        if knows(swap.driver, swap.agent) is None:
+        if agent_has_driver(swap.driver, swap.agent) is None:
             message = (
                 f"hil.swap {swap.component}: whether agent '{swap.agent}' has a driver "
                 f"'{swap.driver}' is known when it is opened: foretrace drivers {swap.driver} "
-                f"--agent {swap.agent}; to know it here, {cure(swap.agent)}"
+                f"--agent {swap.agent}; to know it here, {unknown_driver_cure(swap.agent)}"
             )
             spot = FilePosition(scenario.file, path=f"hil.swap.{i}.driver")
             yield Problem("driver", message, spot, "warning")

@@ -64,29 +64,29 @@ class Study:
 
     def __repr__(self) -> str:
         """The answer as text, as a session shows it."""
-        from ...reports.run.answer import sentences
+        from ...reports.run.answer import answer_sentences
 
-        return "\n".join(sentences(self.summary.to_dict()))
+        return "\n".join(answer_sentences(self.summary.to_dict()))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
-        from ...reports.headline import column
-        from ...reports.numbers import change, format_quantity
-        from ...reports.run.answer import sentences
+        from ...reports.headline import metric_header
+        from ...reports.numbers import format_change, format_quantity
+        from ...reports.run.answer import answer_sentences
         from ...sim.analysis.notebook import html_table
 
         plain = self.summary.to_dict()
         asked = plain["answer"]
         rows = [
             (name, format_quantity(p["metrics"][asked["metric"]]["value"], asked["unit"]),
-             "" if name == BASE else change(p["change"]["value"]))
+             "" if name == BASE else format_change(p["change"]["value"]))
             for name, p in plain["points"].items()
         ]  # fmt: skip
-        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(plain))
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(plain))
         return paragraphs + html_table(
-            self.scenario.name, rows, ("variant", column(asked), "change")
+            self.scenario.name, rows, ("variant", metric_header(asked), "change")
         )
 
     @property
@@ -166,7 +166,7 @@ class _StudyInProgress:
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 
     def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
-        """Names of variants that were not finished in time."""
+        """Names of variants that were not finished in time, and ``--defend`` where that was not."""
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
         asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
         return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))

@@ -96,9 +96,9 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
 def _write_journals(folder: Path, study: Study) -> None:
     """Write what devices answered, where they drove the run."""
     for variant, entries in study.journals.items():
-        from ...hil.coupling.journal import write
+        from ...hil.coupling.journal import write_journal
 
-        write(folder / journal_file_name(variant), entries)
+        write_journal(folder / journal_file_name(variant), entries)
 
 
 def _write_tables(folder: Path, study: Study) -> list[str]:

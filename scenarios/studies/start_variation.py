@@ -13,7 +13,7 @@ UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below i
 
 
 def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
-    """Check of the jitter's interval, as plain data.
+    """Whether intervals of the jitter hold for starts that they were not made of, as plain data.
 
     ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
     intervals made of the other starts hold about as much of each as they say; else ``unchecked``,

@@ -199,7 +199,7 @@ class Actions(StateView):
         row = store.rows[c]
         if row["state"] != STOPPED:
             state = State(int(row["state"])).name.lower()
-            raise self._refusal_error(op, f"it is {state}; stop it first")
+            raise self._cannot_resume_error(op, f"it is {state}; stop it first")
         row["state"] = PENDING
         if there is not None:
             self._move(c, there, self._left(c) if keep else ALL)
@@ -210,10 +210,11 @@ class Actions(StateView):
             store.rows[p]["slot"] = slot
         bound, left = self._limit(c), self._work_left(c)
         if left and usage and (wrong := why_move_refused(self.parts, self._usage(c), usage)):
-            raise self._refusal_error(op, wrong)
+            raise self._cannot_resume_error(op, wrong)
         uses = self._usage(c) if usage is None else dict(usage)
         if left and bound == NO_LIMIT and not uses:
-            raise self._refusal_error(op, "neither usage nor limit bounds the rate of its work")
+            why = "neither usage nor limit bounds the rate of its work"
+            raise self._cannot_resume_error(op, why)
         if usage is not None:
             self._use(c, left, uses, bound)
         self.roots += [(p, p + 1) for p in places]
@@ -230,7 +231,7 @@ class Actions(StateView):
         if flow != NONE:
             self.store.sharing.set_left(flow, work)
         elif work:
-            raise self._refusal_error(self.id(c), "nothing bounds the rate of its work")
+            raise self._cannot_resume_error(self.id(c), "nothing bounds the rate of its work")
 
     def _left(self, c: int) -> RemainingWork:
         """Share of an op that is left."""

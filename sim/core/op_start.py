@@ -80,7 +80,7 @@ def start_op(rows: Rows, times: Array, world: Array, s: State, c: Int) -> None:
 
 @jit_without_refcounts
 def start_granted_in_row_order(rows: Rows, times: Array, world: Array, s: State) -> None:
-    """Start ops that have all their slots in row order; backends are asked before they go on."""
+    """Start the ops that now have all their slots; backends are asked before they go on."""
     c = sort_list(rows, world, world[GRANTED])
     world[GRANTED] = NONE
     while c != NONE:

@@ -114,7 +114,7 @@ def op_kind(words: Array, w: Int) -> Int:
 
 @jit_without_refcounts
 def op_family(words: Array, w: Int) -> Int:
-    """Number of the family of groups or peers of the op at a word."""
+    """Number of the family of groups or peers of the op at a word; 0 for a local op."""
     return (np.int64(words[w]) >> FAMILY) & 63
 
 

@@ -215,7 +215,7 @@ class ReferenceEngine(EventLoop):
         if row is None or not row.live:
             return
         if row.state != State.STOPPED:
-            raise self._refusal_error(op, f"it is {row.state.name.lower()}; stop it first")
+            raise self._cannot_resume_error(op, f"it is {row.state.name.lower()}; stop it first")
         row.state = State.PENDING
         if there is not None:
             row.move(there, row.left if keep else ALL)
@@ -224,10 +224,11 @@ class ReferenceEngine(EventLoop):
             row.fixed_left, row.work_left = row.fixed, row.work
         row.slots = row.slots if slots is None else list(slots)
         if row.work_left and usage and (wrong := why_move_refused(self.parts, row.usage, usage)):
-            raise self._refusal_error(op, wrong)
+            raise self._cannot_resume_error(op, wrong)
         row.usage = row.usage if usage is None else dict(usage)
         if row.work_left and not row.usage and row.limit < 0:
-            raise self._refusal_error(op, "neither usage nor limit bounds the rate of its work")
+            why = "neither usage nor limit bounds the rate of its work"
+            raise self._cannot_resume_error(op, why)
         self._await_release(row)
 
     def _cancel(self, ops: Sequence[int]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from foretrace.hil import recording as recordings
-from foretrace.hil.bundled_recordings import located
+from foretrace.hil.bundled_recordings import recording_path
 from foretrace.models.compute.families import FORM, Families
 from foretrace.models.compute.table import MeasuredTable as Times
 from foretrace.scenarios.cli import app as application
@@ -314,7 +314,7 @@ def targets() -> dict[str, Target]:
     profiles = [_all(0), {"traceEvents": EVENTS}, {"traceEvents": GLOO}]
     texts = [json.dumps(p).encode() for p in profiles]
     numbers = [["events", "name", 0, 1], ["events", "ts", 1, 2], ["events", "track", 2, 0]]
-    kept = located("foretrace:gloo-2x10gbit").read_bytes()
+    kept = recording_path("foretrace:gloo-2x10gbit").read_bytes()
     settings = {"cluster.nodes": 3, "cluster.node.nic.bandwidth": "400 Gb/s", "run.seed": 2}
     return {
         "scenario": Target([whole, SMALLER.encode()], scenario),

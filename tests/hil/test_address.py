@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from foretrace.hil.agent.address import Address, addresses
-from foretrace.hil.agent.bundle import write
-from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.server import path_of_rank
-from foretrace.hil.agent.transport import unix
-from foretrace.hil.connection import connect
+from foretrace.hil.agent.address import Address, listed_agents
+from foretrace.hil.agent.bundle import write_bundle
+from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.agent.server import path_with_rank
+from foretrace.hil.agent.transport import connect_unix_socket
+from foretrace.hil.connection import connect_driver
 from foretrace.hil.private_file import read_token
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault, ScenarioError
@@ -37,11 +37,11 @@ def test_agents_come_from_the_users_list(listed):
     listed(
         "agents: {box: {python: /usr/bin/python3, environment: {N: 1}}, far: {ssh: a@b, agent: c}}"
     )
-    found = addresses()
+    found = listed_agents()
     assert found["box"].environment == {"N": "1"}
     assert found["far"].command()[-2:] == ["a@b", "python3 c --stdio"]
     with pytest.raises(DriverFault, match="no agent named 'bx'; did you mean 'box'"):
-        connect("host", "bx")
+        connect_driver("host", "bx")
 
 
 def test_without_a_list_an_agent_is_missing_and_the_place_of_the_list_is_told(
@@ -49,7 +49,7 @@ def test_without_a_list_an_agent_is_missing_and_the_place_of_the_list_is_told(
 ):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(DriverFault, match=r"no agent named 'box'; write it into .*agents\.yaml"):
-        connect("host", "box")
+        connect_driver("host", "box")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_without_a_list_an_agent_is_missing_and_the_place_of_the_list_is_told(
 def test_a_list_that_is_wrong_says_where(listed, text, said):
     listed(text)
     with pytest.raises(ScenarioError, match=said):
-        addresses()
+        listed_agents()
 
 
 def test_what_ssh_hands_to_a_shell_is_quoted():
@@ -124,12 +124,14 @@ def test_a_socket_serves_this_user_and_this_token_only(listening):
     socket, token, _ = listening
     assert stat.S_IMODE(socket.stat().st_mode) == 0o600
     for _ in range(2):  # one client after the other
-        remote = Remote(Address("s", socket=str(socket), token_file=str(token)).open(), "host")
+        remote = RemoteDriver(
+            Address("s", socket=str(socket), token_file=str(token)).open(), "host"
+        )
         remote.open({})
         assert remote.timing([Request("host:chase uint8[4096]", 2)])[0].ns.min() > 0
         remote.close()
     with pytest.raises(DriverFault, match=r"^denied: the token is another one"):
-        Remote(unix(socket, "x" * 20), "host")
+        RemoteDriver(connect_unix_socket(socket, "x" * 20), "host")
 
 
 def test_a_socket_that_is_listened_on_is_not_taken_and_a_dead_one_is(listening, tmp_path):
@@ -146,7 +148,7 @@ def test_a_socket_that_is_listened_on_is_not_taken_and_a_dead_one_is(listening, 
         agent.wait()
         assert dead.exists()
     with listener(dead, token) as agent:
-        Remote(unix(dead, TOKEN), "host").close()
+        RemoteDriver(connect_unix_socket(dead, TOKEN), "host").close()
         agent.terminate()
 
 
@@ -154,38 +156,38 @@ def test_a_rank_of_a_launcher_has_a_socket_of_its_own(monkeypatch):
     for name in ("RANK", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(DriverFault, match="no launcher set RANK or SLURM_PROCID"):
-        path_of_rank(Path("/run/ft-{rank}.sock"))
+        path_with_rank(Path("/run/ft-{rank}.sock"))
     monkeypatch.setenv("SLURM_PROCID", "3")
-    assert path_of_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
+    assert path_with_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-3.sock")
     monkeypatch.setenv("RANK", "1")
-    assert path_of_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
+    assert path_with_rank(Path("/run/ft-{rank}.sock")) == Path("/run/ft-1.sock")
     monkeypatch.setenv("RANK", "../x")
     with pytest.raises(DriverFault, match="no launcher"):
-        path_of_rank(Path("/run/ft-{rank}.sock"))
+        path_with_rank(Path("/run/ft-{rank}.sock"))
 
 
 def test_nobody_listens_on_a_socket_that_is_not_there(tmp_path):
     with pytest.raises(DriverFault, match=r"missing: .*No such file.*hil agent --listen"):
-        unix(tmp_path / "none", TOKEN)
+        connect_unix_socket(tmp_path / "none", TOKEN)
 
 
 def test_a_socket_of_another_user_is_not_used(listening, monkeypatch):
     socket, _, _ = listening
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(DriverFault, match=r"missing: .*s: "):
-        unix(socket, TOKEN)
+        connect_unix_socket(socket, TOKEN)
 
 
 def test_another_machine_is_reached_through_ssh_with_the_bundled_file(tmp_path, monkeypatch):
     """A stand-in for ssh does what ssh does: hands the last word to a shell over there."""
-    write(tmp_path / "foretrace-agent.pyz")
+    write_bundle(tmp_path / "foretrace-agent.pyz")
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\necho "$@" > "$0.said"\nfor line; do :; done\nexec sh -c "$line"\n')
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     agent = str(tmp_path / "foretrace-agent.pyz")
     far = Address("far", ssh="me@box", python=sys.executable, agent=agent)
-    remote = Remote(far.open(), "host")
+    remote = RemoteDriver(far.open(), "host")
     remote.open({})
     assert remote.timing([Request("host:chase uint8[4096]")])[0].ns.min() > 0
     remote.close()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from foretrace.hil.agent import protocol
 from foretrace.hil.agent.address import Address
-from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.transport import Channel, child
+from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.agent.transport import Channel, start_agent_process
 from foretrace.hil.driver import Missing, Ready
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault, HardwareUnavailable, RecordingError
@@ -25,7 +25,7 @@ def odd():
     made = []
 
     def start(environment=(), **spec):
-        remote = Remote(Address(load=(ODD,), environment=dict(environment)).open(), "odd")
+        remote = RemoteDriver(Address(load=(ODD,), environment=dict(environment)).open(), "odd")
         made.append(remote)
         if spec.pop("open", True):
             remote.open(spec)
@@ -137,7 +137,7 @@ def test_an_unknown_setting_is_refused(odd):
 
 
 def test_a_driver_that_nobody_knows_is_missing(odd):
-    remote = Remote(Address().open(), "nosuch")
+    remote = RemoteDriver(Address().open(), "nosuch")
     with pytest.raises(DriverFault, match=r"^missing: no driver 'nosuch'; there are: host, "):
         remote.probe()
     remote.close()
@@ -145,7 +145,7 @@ def test_a_driver_that_nobody_knows_is_missing(odd):
 
 def test_an_agent_serves_only_what_it_is_allowed():
     command = [*Address().command(), "--allow", "host"]
-    remote = Remote(child(command), "recorded")
+    remote = RemoteDriver(start_agent_process(command), "recorded")
     assert remote.hello["drivers"] == ["host"]
     with pytest.raises(DriverFault, match=r"^denied: this agent serves host, not 'recorded'"):
         remote.probe()
@@ -156,39 +156,44 @@ def test_an_agent_of_another_version_is_refused():
     told = f"""
 import sys; sys.path.insert(0, {os.getcwd()!r})
 from foretrace.hil.agent import protocol
-sys.stdout.buffer.write(protocol.pack({{"protocol": 99, "drivers": []}})); sys.stdout.flush()
+sys.stdout.buffer.write(protocol.pack_frame({{"protocol": 99, "drivers": []}})); sys.stdout.flush()
 sys.stdin.read()
 """
     with pytest.raises(DriverFault, match=r"^protocol: the agent speaks version 99, we speak 1"):
-        Remote(child([sys.executable, "-c", told], mortal=False), "host")
+        RemoteDriver(start_agent_process([sys.executable, "-c", told], mortal=False), "host")
 
 
 def test_something_that_is_no_agent_is_refused():
     with pytest.raises(DriverFault, match=r"^protocol: a frame begins with b'hell'"):
-        Remote(
-            child([sys.executable, "-c", "print('hello, world, I am no agent')"], mortal=False), "x"
+        RemoteDriver(
+            start_agent_process(
+                [sys.executable, "-c", "print('hello, world, I am no agent')"], mortal=False
+            ),
+            "x",
         )
 
 
 def test_a_python_that_is_not_there_is_missing():
     with pytest.raises(DriverFault, match=r"^missing: /nowhere/python: No such file"):
-        child(["/nowhere/python"])
+        start_agent_process(["/nowhere/python"])
 
 
 def test_a_python_without_numpy_says_so_in_its_last_words():
     with pytest.raises(
         DriverFault, match=r"(?s)^died: the agent ended \(code 1\).*No module named"
     ):
-        Remote(child([sys.executable, "-c", "import nosuchnumpy"], mortal=False), "host")
+        RemoteDriver(
+            start_agent_process([sys.executable, "-c", "import nosuchnumpy"], mortal=False), "host"
+        )
 
 
 def test_an_agent_ends_with_the_process_that_started_it(tmp_path):
     program = f"""
 import os, sys
 from foretrace.hil.agent.address import Address
-from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.sample import Request
-remote = Remote(Address(load=({ODD!r},)).open(), "odd")
+remote = RemoteDriver(Address(load=({ODD!r},)).open(), "odd")
 remote.open({{"fault": "hung"}})
 print(remote.channel.child.pid, flush=True)
 remote.timing([Request("host:idle", 3)])

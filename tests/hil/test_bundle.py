@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy
 import pytest
-from foretrace.hil.agent.bundle import bundle, cached_bundle, write
-from foretrace.hil.agent.client import Remote
-from foretrace.hil.agent.transport import child
+from foretrace.hil.agent.bundle import bundle_bytes, cached_bundle, write_bundle
+from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.agent.transport import start_agent_process
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
@@ -19,7 +19,7 @@ from foretrace.hil.sample import Request
 def bare(tmp_path_factory):
     """A folder with the agent's file, and an environment that holds NumPy and nothing else."""
     folder = tmp_path_factory.mktemp("there")
-    write(folder / "foretrace-agent.pyz")
+    write_bundle(folder / "foretrace-agent.pyz")
     site = Path(numpy.__file__).parent.parent
     (folder / "site").mkdir()
     for name in ("numpy", "numpy.libs"):
@@ -31,7 +31,7 @@ def bare(tmp_path_factory):
 
 def test_the_file_needs_nothing_but_numpy(bare):
     _, command, environment = bare
-    remote = Remote(child([*command, "--stdio"], environment), "host")
+    remote = RemoteDriver(start_agent_process([*command, "--stdio"], environment), "host")
     remote.open({})
     assert remote.timing([Request("copy:h2h uint8[4096]", 3)])[0].ns.min() > 0
     remote.close()
@@ -81,7 +81,7 @@ def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
 
 
 def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
-    assert bundle() == bundle()
+    assert bundle_bytes() == bundle_bytes()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cached_bundle() == cached_bundle()
     assert [p.name for p in (tmp_path / "foretrace").iterdir()] == [cached_bundle().name]

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.coverage import Subtraction, cover
+from foretrace.hil.coupling.coverage import Subtraction, sample_coverage
 from foretrace.hil.coupling.device_adapter import Swap, fit_latency_bandwidth
-from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read, write
+from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read_journal, write_journal
 from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.models.memory.copy import Copy
 from foretrace.models.network.collectives import Fabric
@@ -44,7 +44,7 @@ def transfers(sizes, to=1):
 
 def coupled(driver, graph, engine="core", system=None, asked=None, **told):
     system = system or machine()
-    told = {"covers": cover(system, "node0.nic0", PAIR), **told}
+    told = {"covers": sample_coverage(system, "node0.nic0", PAIR), **told}
     swap = Swap(
         "node0.nic0", asked or LiveDriver(driver, "a wire"), driver.sharing,
         answers=driver.answers, **told,
@@ -125,7 +125,7 @@ def test_what_the_device_does_not_cover_stays_modelled():
     build.op(Kind.SEND, rank=2, peer=1, bytes=MB)
     system = machine()
     driver = Wire("exclusive")
-    told = {"covers": cover(system, "node0.nic0", ())}
+    told = {"covers": sample_coverage(system, "node0.nic0", ())}
     result, made = coupled(driver, build.graph(), system=system, **told)
     assert driver.asked == []
     assert made.ports[0].answered == 0
@@ -137,7 +137,7 @@ def test_a_partly_covered_route_is_refused_unless_the_rest_is_subtracted():
     with pytest.raises(ScenarioError, match=r"contains node1\.nic0, which an op across .*node2"):
         coupled(Wire(), transfers([MB], to=2), system=system)
     off = {"node1.nic0": Subtraction(1e-4, 1e-5)}
-    told = {"covers": cover(system, "node0.nic0", PAIR, off)}
+    told = {"covers": sample_coverage(system, "node0.nic0", PAIR, off)}
     result, _ = coupled(Wire(), transfers([MB], to=2), system=system, **told)
     nic = 1e-6  # of node2, which stays modelled
     assert result.makespan == pytest.approx(1e-3 - 1e-4 + nic, rel=1e-6)
@@ -146,7 +146,7 @@ def test_a_partly_covered_route_is_refused_unless_the_rest_is_subtracted():
 def test_two_devices_that_would_count_the_same_thing_are_refused():
     system = machine(2)
     swaps = [
-        Swap(n, LiveDriver(Wire(), "a wire"), "exclusive", cover(system, n, more))
+        Swap(n, LiveDriver(Wire(), "a wire"), "exclusive", sample_coverage(system, n, more))
         for n, more in (("node0.nic0", ("node1.nic0",)), ("node1.nic0", ()))
     ]
     made = couple(system, {"fabric": Fabric()}, swaps)
@@ -168,11 +168,11 @@ def test_an_op_that_the_device_cannot_do_is_refused_or_left_to_the_model_when_sa
 def test_a_run_from_its_journal_gives_the_same_bytes_on_both_engines(sharing, tmp_path):
     system = machine(2)
     sizes = [MB, 2 * MB, MB, 3 * MB, MB]
-    told = {"covers": cover(system, "node0.nic0", PAIR), "most": 2}
+    told = {"covers": sample_coverage(system, "node0.nic0", PAIR), "most": 2}
     live = JournalWriter("node0.nic0", LiveDriver(Noisy(sharing), "a wire"))
     first, _ = coupled(Noisy(sharing), transfers(sizes), system=system, asked=live, **told)
-    write(tmp_path / "journal.jsonl", live.entries)
-    kept = read(tmp_path / "journal.jsonl")
+    write_journal(tmp_path / "journal.jsonl", live.entries)
+    kept = read_journal(tmp_path / "journal.jsonl")
     assert kept == live.entries
     for engine in ("core", "reference"):
         reader = JournalReader("node0.nic0", kept, "journal")
@@ -182,7 +182,7 @@ def test_a_run_from_its_journal_gives_the_same_bytes_on_both_engines(sharing, tm
         )
         for name in ("ready", "start", "end"):
             assert getattr(result.columns, name).tobytes() == getattr(first.columns, name).tobytes()
-        write(tmp_path / engine, again.entries)
+        write_journal(tmp_path / engine, again.entries)
         assert (tmp_path / engine).read_bytes() == (tmp_path / "journal.jsonl").read_bytes()
 
 
@@ -199,7 +199,7 @@ def test_a_journal_of_another_run_is_refused(tmp_path):
         )
     (tmp_path / "cut").write_text('{"foretrace": "journal", "schema": 1}\n{"component"')
     with pytest.raises(RecordingError, match="is no journal"):
-        read(tmp_path / "cut")
+        read_journal(tmp_path / "cut")
 
 
 def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
@@ -212,7 +212,10 @@ def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
     build = Builder("from CXL memory")
     build.op(Kind.COPY, bytes=MB, signature="copy:c2d uint8[1000000]")
     swap = Swap(
-        "node0.cxl", LiveDriver(Wire("solo"), "a memory"), "solo", cover(system, "node0.cxl")
+        "node0.cxl",
+        LiveDriver(Wire("solo"), "a memory"),
+        "solo",
+        sample_coverage(system, "node0.cxl"),
     )
     made = couple(system, {"*": Copy()}, [swap])
     result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)
@@ -226,7 +229,10 @@ def test_ops_of_a_gpu_queue_for_an_exclusive_device():
     for _ in range(3):
         build.op(Kind.COMPUTE, bytes=MB, signature="copy:h2h uint8[1000000]")
     swap = Swap(
-        "node0.gpu0", LiveDriver(Wire(), "a device"), "exclusive", cover(system, "node0.gpu0")
+        "node0.gpu0",
+        LiveDriver(Wire(), "a device"),
+        "exclusive",
+        sample_coverage(system, "node0.gpu0"),
     )
     made = couple(system, {"node*.gpu*": Copy()}, [swap])
     result = Simulation(made.system, made.backends).run(build.graph(), *made.processes)

@@ -6,9 +6,9 @@ Counted by the CPU clock of the process: what else this machine does is not in t
 import numpy as np
 import pytest
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.coverage import sample_coverage
 from foretrace.hil.coupling.device_adapter import Swap
-from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read, write
+from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read_journal, write_journal
 from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.drivers.host import HostDriver
 from foretrace.hil.sample import Request
@@ -37,7 +37,7 @@ def driven(asked, sharing, copies, engine="core"):
     for _ in range(copies):
         build.op(Kind.COMPUTE, bytes=float(SIZE), signature=COPY)
     system = cluster(1, NodeSpec(streams=2))
-    swap = Swap("node0.gpu0", asked, sharing, cover(system, "node0.gpu0"))
+    swap = Swap("node0.gpu0", asked, sharing, sample_coverage(system, "node0.gpu0"))
     made = couple(system, {"node*.gpu*": Copy()}, [swap])
     simulation = Simulation(made.system, made.backends, engine=engine)
     return simulation.run(build.graph(), *made.processes).columns
@@ -51,14 +51,14 @@ def test_what_one_core_answers_drives_time_and_its_journal_gives_the_same_bytes(
         assert first.start[order[1]] == first.end[order[0]]
     else:
         assert first.start[order[1]] < first.end[order[0]]
-    write(tmp_path / "journal", live.entries)
-    kept = read(tmp_path / "journal")
+    write_journal(tmp_path / "journal", live.entries)
+    kept = read_journal(tmp_path / "journal")
     for engine in ("core", "reference"):
         again = JournalWriter("node0.gpu0", JournalReader("node0.gpu0", kept, "journal"))
         columns = driven(again, host.sharing, 2, engine)
         for name in ("ready", "start", "end"):
             assert getattr(columns, name).tobytes() == getattr(first, name).tobytes()
-        write(tmp_path / engine, again.entries)
+        write_journal(tmp_path / engine, again.entries)
         assert (tmp_path / engine).read_bytes() == (tmp_path / "journal").read_bytes()
 
 

@@ -5,8 +5,8 @@ The whole fit takes minutes of a core (`docs/accuracy.md` has its figures) and i
 
 import numpy as np
 import pytest
-from foretrace.hil.bundled_recordings import located
-from foretrace.hil.measuring.spread import by_start, grouped
+from foretrace.hil.bundled_recordings import recording_path
+from foretrace.hil.measuring.spread import samples_by_key, start_medians
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM
 from foretrace.models.calibration.held_out_errors import HeldOutErrors
@@ -39,8 +39,8 @@ def test_memory_has_one_bend_and_held_out_sizes_lie_on_the_line():
 def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(name, found):
     """What ops one by one, warm, lack beside the whole step; nothing is fitted to it."""
     costs = fit_cache_model(["foretrace:torch-cold-epyc", "foretrace:host-epyc"])
-    recording = read(located(f"foretrace:torch-{name}-epyc"))
-    seen = {k[0]: np.median(by_start(g)) for k, g in grouped(recording.samples).items()
+    recording = read(recording_path(f"foretrace:torch-{name}-epyc"))
+    seen = {k[0]: np.median(start_medians(g)) for k, g in samples_by_key(recording.samples).items()
             if k[1] == WARM}  # fmt: skip
     graph = recording.spec["graphs"][name]
     missing = 1e-9 * (seen[f"compute:step {name}"] - sum(seen[s] for s in graph))

@@ -9,7 +9,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.hil.agent import protocol
-from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.driver import DRIVERS
 from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.recording import Recording
@@ -43,7 +43,7 @@ hil:
 COPY = "copy:h2h uint8[1000000]"
 HEADS = {  # what somebody who is no agent of ours says first
     "silent": b"",
-    "old": protocol.pack({"protocol": 99, "drivers": []}),
+    "old": protocol.pack_frame({"protocol": 99, "drivers": []}),
     "large": protocol.HEAD.pack(protocol.MAGIC, protocol.MESSAGE + 1, 0),
 }
 
@@ -124,12 +124,12 @@ SWAPS = {
 def test_a_fault_ends_the_run_and_is_named(what, cli, machine, monkeypatch):
     code, said = FAULTS[what]
     if what == "the agent says nothing":
-        monkeypatch.setattr(Remote, "patience", 2.0)  # in the place of a minute
+        monkeypatch.setattr(RemoteDriver, "patience", 2.0)  # in the place of a minute
     limit = "600 s"
     if what == "the device hangs":
         limit = "2 s"
         for verb in ("open", "describe"):  # however slow this machine is, it hangs only later
-            monkeypatch.setattr(Remote, verb, patiently(getattr(Remote, verb)))
+            monkeypatch.setattr(RemoteDriver, verb, patiently(getattr(RemoteDriver, verb)))
     text = SCENARIO.replace("SWAP", swap(what, machine)).replace("LIMIT", limit)
     (machine / "s.yaml").write_text(text)
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from socket import socket
 
 import pytest
-from foretrace.hil.driver_registry import make
+from foretrace.hil.driver_registry import make_driver
 from foretrace.hil.drivers import gnmi, rdma
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault
@@ -93,7 +93,7 @@ def test_counters_of_ports_and_queues_are_numbers(switch):
 
 def test_a_sample_tells_what_the_ports_of_the_switch_counted_meanwhile(switch, monkeypatch):
     monkeypatch.setattr(rdma, "VerbsDriver", Ends)
-    driver = make("switch")
+    driver = make_driver("switch")
     driver.open({"ends": "verbs", "counters": "gnmi", "ports": "Ethernet0"})
     (sample,) = driver.timing([Request("send:rdma-write uint8[64]", 2)])
     assert sample.facts == {
@@ -140,4 +140,4 @@ def test_a_switch_that_is_read_is_not_changed():
     for more, said in (({"rate": "1gbit"}, "rate: a switch that is read is not changed"),
                        ({"ports": ""}, "needs ends: verbs, and ports")):  # fmt: skip
         with pytest.raises(DriverFault, match=said):
-            make("switch").open({**asked, **more})
+            make_driver("switch").open({**asked, **more})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.hil.drivers.torch_device import Torch
+from foretrace.hil.drivers.torch_device import TorchDriver
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
 from foretrace.models.compute.demand import FAMILIES, family
 from foretrace.sim.signature import parse_signature
@@ -26,7 +26,7 @@ ASIDE = "71a93bd639041cf2"  # sha256 of all that is set aside, its first digits
 @pytest.mark.parametrize("name", LISTS)
 def test_the_driver_does_all_that_a_list_asks_for_and_it_fits_a_small_gpu(name):
     shown, kept = listed(name)
-    driver = Torch()
+    driver = TorchDriver()
     assert [s for s in shown + kept if not driver.answers(s)] == []
     assert sum(parse_signature(s).bytes for s in shown) < HELD
     assert not set(shown) & set(kept)

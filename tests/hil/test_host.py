@@ -42,7 +42,7 @@ def test_it_works_wherever_there_is_linux_and_numpy():
 def test_every_op_on_its_list_is_done_and_timed(host, context):
     asked = [Request(op, 3, context) for op in OPS]
     samples = host.timing(asked)
-    sample_checks.check(asked, samples, "host", "cpu")
+    sample_checks.check_samples(asked, samples, "host", "cpu")
     assert {s.signature.split()[0] for s in samples} == set(HostDriver.ops)
     assert host.describe()["device"].endswith(f"core{host.settings['core']}")
 
@@ -113,8 +113,8 @@ def test_a_second_run_on_the_same_core_is_refused(host):
 
 
 def test_a_ring_is_one_cycle_through_every_line():
-    words = pointer_chase.ring(64 * 100, seed=3)
-    walk, seen = pointer_chase.loop(), []
+    words = pointer_chase.pointer_ring(64 * 100, seed=3)
+    walk, seen = pointer_chase.machine_code_loop(), []
     at = words.ctypes.data
     for _ in range(100):
         seen.append(at)
@@ -126,7 +126,7 @@ def test_a_ring_is_one_cycle_through_every_line():
 def test_another_processor_is_unsupported(monkeypatch):
     monkeypatch.setattr(pointer_chase.platform, "machine", lambda: "pdp11")
     with pytest.raises(DriverFault, match="unsupported: no pointer chase for pdp11"):
-        pointer_chase.loop()
+        pointer_chase.machine_code_loop()
     state = HostDriver().probe()
     assert (state.kind, state.cure) == ("unsupported", "bind a recording instead")
 

@@ -62,7 +62,7 @@ def test_a_machine_that_is_not_built_is_no_device(empty, tmp_path):
 
 def test_an_unknown_machine_is_refused(empty):
     with pytest.raises(DriverFault, match="no machine 'umll'; one of uml, qemu"):
-        build.build(["umll"], False, print)
+        build.build_machines(["umll"], False, print)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +81,15 @@ def test_what_building_lacks_is_named_with_its_cure_before_anything_is_fetched(
         (programs / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(programs))
     with pytest.raises(HardwareUnavailable, match=said):
-        build.build([], False, print)
+        build.build_machines([], False, print)
     assert not (empty / "apt").exists()
-    assert build.unbuilt() == ["uml", "qemu"]
+    assert build.unbuilt_machines() == ["uml", "qemu"]
 
 
 def test_what_is_built_needs_nothing_more(built, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert build.unbuilt() == []
-    assert build.build([], False, print) == ["uml", "qemu"]
+    assert build.unbuilt_machines() == []
+    assert build.build_machines([], False, print) == ["uml", "qemu"]
 
 
 def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(built):
@@ -98,20 +98,20 @@ def test_a_machine_that_does_not_boot_is_named_with_its_last_words_and_a_cure(bu
     for path in (built, kernel):
         path.chmod(0o755)
     with pytest.raises(DriverFault, match=r"lab: uml does not boot: .*; .*ptrace.*--again"):
-        build.check("uml")
+        build.boot_test_report("uml")
 
 
 def test_what_is_made_of_something_else_by_now_is_built_anew(built, monkeypatch):
     step = build.STEPS["uml"][1]
     build_cache.record_recipe(step.parts[0], step.recipe)
-    assert build.unbuilt() == []
+    assert build.unbuilt_machines() == []
     monkeypatch.setattr(kernel, "SOURCE", "linux-source-7.2")
-    assert build.unbuilt() == ["uml"]
+    assert build.unbuilt_machines() == ["uml"]
     assert not step.is_built
 
 
 def half_built(name):
-    with build_cache.rebuild(name) as half:
+    with build_cache.replacing_part(name) as half:
         half.mkdir()
         raise ZeroDivisionError("the power goes")
 
@@ -121,10 +121,10 @@ def test_a_part_is_there_when_all_of_it_is(empty):
         half_built("root")
     assert not (empty / "root").exists()
     for text in ("old", "new"):
-        with build_cache.rebuild("root") as whole:
+        with build_cache.replacing_part("root") as whole:
             whole.mkdir()
             (whole / "text").write_text(text)
-    assert (build_cache.part("root") / "text").read_text() == "new"
+    assert (build_cache.part_path("root") / "text").read_text() == "new"
 
 
 def test_virtual_time_is_on_the_command_line(built):
@@ -132,7 +132,7 @@ def test_virtual_time_is_on_the_command_line(built):
     assert "time-travel=inf-cpu" in words
     assert "lab.ends=3" in words
     assert "ro" in words
-    assert clock_source.here(" ".join(words)) == "timetravel"
+    assert clock_source.clock_of_this_machine(" ".join(words)) == "timetravel"
 
 
 def test_the_root_of_a_machine_and_its_share_are_read_only(built):
@@ -145,7 +145,7 @@ def test_the_root_of_a_machine_and_its_share_are_read_only(built):
 @pytest.mark.parametrize(("settings", "expected"), [({}, "icount"), ({"clock": "wall"}, "wall")])
 def test_the_clock_is_what_the_machine_was_started_with(built, settings, expected):
     words = qemu.command(settings)
-    assert clock_source.here(words[words.index("-append") + 1]) == expected
+    assert clock_source.clock_of_this_machine(words[words.index("-append") + 1]) == expected
     assert ("-icount" in words) == (expected == "icount")
 
 
@@ -155,8 +155,8 @@ def test_the_expander_comes_when_it_is_asked_for(built):
 
 
 def test_the_share_holds_the_agent_and_can_be_read_by_all(empty):
-    folder = staging.share()
-    assert staging.share() == folder
+    folder = staging.stage_agent_files()
+    assert staging.stage_agent_files() == folder
     assert (folder / "foretrace/hil/agent/command.py").is_file()
     assert not (folder / "foretrace/scenarios").exists()
     assert folder.stat().st_mode & stat.S_IROTH
@@ -171,7 +171,7 @@ def test_an_archive_unpacks_to_what_was_put_in(tmp_path):
     (tmp_path / "first/bin").mkdir(parents=True)
     (tmp_path / "first/bin/tool").write_bytes(b"12345")
     (tmp_path / "first/link").symlink_to("bin/tool")
-    data, found, at = cpio.archive(tmp_path / "first"), {}, 0
+    data, found, at = cpio.cpio_archive(tmp_path / "first"), {}, 0
     while True:
         head = [int(data[at + 6 + 8 * k : at + 14 + 8 * k], 16) for k in range(13)]
         name = data[at + 110 : at + 110 + head[11] - 1].decode()
@@ -192,9 +192,9 @@ def test_the_first_root_waits_for_the_disk():
 
 def test_a_failing_step_says_what_failed():
     with pytest.raises(HardwareUnavailable, match="unpacking failed: "):
-        debian.run(["false"], doing="unpacking")
+        debian.run_build_step(["false"], doing="unpacking")
     with pytest.raises(HardwareUnavailable, match=r"no tool-that-is-not-there here .*apt"):
-        debian.run(["tool-that-is-not-there"])
+        debian.run_build_step(["tool-that-is-not-there"])
 
 
 def test_the_mirror_is_the_one_that_apt_uses(monkeypatch, tmp_path):
@@ -203,7 +203,7 @@ def test_the_mirror_is_the_one_that_apt_uses(monkeypatch, tmp_path):
                    "echo 'Debian|Debian|http://a.example/debian'\n")  # fmt: skip
     apt.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    assert debian.mirror() == "http://a.example/debian"
+    assert debian.debian_mirror() == "http://a.example/debian"
 
 
 def test_no_host_is_named_in_the_lab():
@@ -215,7 +215,7 @@ def test_no_host_is_named_in_the_lab():
 def test_versions_are_kept_beside_what_was_built(empty):
     build_cache.add_versions({"uml": "linux-source 1"})
     build_cache.add_versions({"qemu": "qemu 2"})
-    assert build_cache.versions() == {"uml": "linux-source 1", "qemu": "qemu 2"}
+    assert build_cache.built_versions() == {"uml": "linux-source 1", "qemu": "qemu 2"}
 
 
 def test_a_work_list_that_is_not_there_is_refused():
@@ -243,4 +243,4 @@ def test_a_machine_of_the_lab_is_an_agent_with_a_name(empty, monkeypatch, tmp_pa
     (tmp_path / "foretrace/agents.yaml").write_text("agents:\n  virtual: {lab: uml ends=5}\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with pytest.raises(DriverFault, match="foretrace lab up"):
-        connection.connect("verbs", "virtual")
+        connection.connect_driver("verbs", "virtual")

@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 from foretrace.hil.driver import Missing, Ready
-from foretrace.hil.driver_registry import make
+from foretrace.hil.driver_registry import make_driver
 from foretrace.hil.drivers import netns, switch
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
@@ -27,7 +27,7 @@ def two():
 
 def test_verbs_without_pyverbs_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyverbs", None)
-    state = make("verbs").probe()
+    state = make_driver("verbs").probe()
     assert isinstance(state, Missing)
     assert (state.kind, "python3-pyverbs" in state.cure) == ("missing", True)
 
@@ -38,7 +38,7 @@ def test_no_device_is_missing_whether_the_library_raises_or_lists_none(monkeypat
 
     for listed in (list, fails):
         pyverbs(monkeypatch, listed)
-        state = make("verbs").probe()
+        state = make_driver("verbs").probe()
         assert isinstance(state, Missing)
         assert state.kind == "missing"
 
@@ -55,7 +55,7 @@ def test_no_device_is_missing_whether_the_library_raises_or_lists_none(monkeypat
 )
 def test_verbs_refuses_what_it_cannot_do(monkeypatch, spec, why):
     pyverbs(monkeypatch, two)
-    verbs = make("verbs")
+    verbs = make_driver("verbs")
     verbs.clock = "timetravel"
     with pytest.raises(DriverFault, match=why):
         verbs.open(spec)
@@ -63,7 +63,7 @@ def test_verbs_refuses_what_it_cannot_do(monkeypatch, spec, why):
 
 def test_setting_up_takes_no_time_where_the_processor_costs_nothing(monkeypatch):
     pyverbs(monkeypatch, two)
-    verbs = make("verbs")
+    verbs = make_driver("verbs")
     verbs.clock = "timetravel"
     verbs.open({})
     with pytest.raises(DriverFault, match="measure it under icount"):
@@ -72,14 +72,14 @@ def test_setting_up_takes_no_time_where_the_processor_costs_nothing(monkeypatch)
 
 def test_datagrams_are_not_written(monkeypatch):
     pyverbs(monkeypatch, two)
-    verbs = make("verbs")
+    verbs = make_driver("verbs")
     verbs.open({"transport": "ud"})
     with pytest.raises(DriverFault, match="rdma-write over ud"):
         verbs.timing([Request("send:rdma-write uint8[64]")])
 
 
 def test_a_switch_never_answers_for_time_alone():
-    driver = make("switch")
+    driver = make_driver("switch")
     driver.open({})
     with pytest.raises(DriverFault, match=r"does not answer for time alone: .* begins and ends"):
         driver.timing([Request("send:rdma-write uint8[64]")])
@@ -88,7 +88,7 @@ def test_a_switch_never_answers_for_time_alone():
 
 def test_devices_on_a_switch_need_the_lab():
     with pytest.raises(DriverFault, match="no namespace 'switch'"):
-        make("switch").open({"ends": "verbs"})
+        make_driver("switch").open({"ends": "verbs"})
 
 
 def test_the_queue_of_a_port_is_what_was_asked_for():
@@ -99,7 +99,7 @@ def test_the_queue_of_a_port_is_what_was_asked_for():
 
 @pytest.mark.parametrize("name", ["verbs", "switch", "collective", "cxl"])
 def test_a_probe_never_raises_and_always_names_a_cure(name):
-    state = make(name).probe()
+    state = make_driver(name).probe()
     assert isinstance(state, Ready | Missing)
     if isinstance(state, Missing):
         assert state.reason
@@ -107,19 +107,19 @@ def test_a_probe_never_raises_and_always_names_a_cure(name):
 
 
 def test_cxl_without_a_far_node_is_missing():
-    driver = make("cxl")
+    driver = make_driver("cxl")
     with pytest.raises(DriverFault, match=r"no node of memory without processors .*lab"):
         driver.open({"far": 63})
 
 
 def test_a_dax_device_that_is_not_there_is_missing():
     with pytest.raises(DriverFault, match=r"/dev/dax9\.9 cannot be read"):
-        make("cxl").open({"dax": "/dev/dax9.9"})
+        make_driver("cxl").open({"dax": "/dev/dax9.9"})
 
 
 def test_near_memory_answers_everywhere():
     """Placing and reading need no second node; the far tier is the same node here."""
-    driver = make("cxl")
+    driver = make_driver("cxl")
     driver.open({"far": 0})
     asked = [
         Request(f"host:memory-{op} tier=near uint8[65536]", 2) for op in ("place", "read", "chase")
@@ -133,10 +133,10 @@ def test_near_memory_answers_everywhere():
 
 def test_a_collective_of_one_rank_is_refused():
     with pytest.raises(DriverFault, match="1 ranks; 2 to 64"):
-        make("collective").open({"ranks": 1})
+        make_driver("collective").open({"ranks": 1})
 
 
 def test_a_command_that_is_not_there_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(DriverFault, match="missing: no ip here; apt install iproute2"):
-        netns.call("ip", "link")
+        netns.run_command("ip", "link")

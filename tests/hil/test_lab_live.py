@@ -7,14 +7,14 @@ built is skipped with its name, and ``make lab-test`` builds it first.
 import numpy as np
 import pytest
 from foretrace.hil.coupling.coupled import couple
-from foretrace.hil.coupling.coverage import cover
+from foretrace.hil.coupling.coverage import sample_coverage
 from foretrace.hil.coupling.device_adapter import Swap
 from foretrace.hil.coupling.journal import JournalReader, JournalWriter
 from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.driver import Ready
 from foretrace.hil.lab import build_cache, qemu
-from foretrace.hil.lab.booted_agent import booted
-from foretrace.hil.lab.campaign_recording import bundled_recording, medians
+from foretrace.hil.lab.booted_agent import boot_driver
+from foretrace.hil.lab.campaign_recording import bundled_recording, op_medians
 from foretrace.hil.sample import Request
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.nic import Nic
@@ -36,11 +36,11 @@ def machine(name, driver, **settings):
     lacking = [
         part
         for part in (UML if name == "uml" else QEMU)
-        if not (build_cache.home() / part).exists()
+        if not (build_cache.lab_folder() / part).exists()
     ]
     if lacking:
         pytest.skip(f"THE LAB IS NOT BUILT: {name} lacks {', '.join(lacking)}; foretrace lab up")
-    return booted(name, driver, settings)
+    return boot_driver(name, driver, settings)
 
 
 def median(driver, signature, n=3):
@@ -68,7 +68,7 @@ def test_writes_cross_the_real_bridge_and_its_counters_say_so(virtual):
     assert sample.clock == "timetravel"
     assert sample.facts["port2.bytes"] > 5 * 65536
     assert 500e3 < sample.median < 700e3
-    kept_median = medians(bundled_recording("timetravel-1gbit"))[sample.key]
+    kept_median = op_medians(bundled_recording("timetravel-1gbit"))[sample.key]
     assert sample.median == pytest.approx(kept_median, rel=0.1)
 
 
@@ -135,7 +135,7 @@ def driven(asked, driver, sharing, flows, engine="core"):
     build = Builder("writes into one port")
     for rank in range(1, 1 + flows):
         build.op(Kind.SEND, rank=rank, peer=0, bytes=1 << 20, signature=WRITE)
-    swap = Swap("fabric", asked, sharing, cover(system, "fabric"), answers=driver.answers)
+    swap = Swap("fabric", asked, sharing, sample_coverage(system, "fabric"), answers=driver.answers)
     made = couple(system, {"fabric": Fabric()}, [swap])
     simulation = Simulation(made.system, made.backends, engine=engine)
     columns = simulation.run(build.graph(), *made.processes).columns
@@ -217,7 +217,7 @@ def test_gloo_takes_longer_with_more_ranks_and_tells_when_they_came():
             (sample,) = driver.timing([Request(REDUCE, 5)])
             found.append(sample.median)
             assert sample.median > 2 * (ranks - 1) / ranks * 4 * 1048576 / 1.25
-            then = medians(bundled_recording(f"gloo-{ranks}x10gbit"))[sample.key]
+            then = op_medians(bundled_recording(f"gloo-{ranks}x10gbit"))[sample.key]
             assert 0.7 * then < sample.median < 2.5 * then
             assert [len(call) for call in sample.facts["came_ns"]] == [ranks] * 5
             driver._send_request("close")
@@ -238,7 +238,7 @@ def test_counted_writes_are_where_they_were(counted):
     (sample,) = counted.timing([Request("send:rdma-write uint8[65536]", 3)])
     assert sample.clock == "icount"
     assert sample.median == pytest.approx(
-        medians(bundled_recording("icount-verbs"))[sample.key], rel=0.3
+        op_medians(bundled_recording("icount-verbs"))[sample.key], rel=0.3
     )
 
 

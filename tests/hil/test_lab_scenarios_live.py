@@ -38,7 +38,7 @@ NEEDED = (
 
 @pytest.fixture
 def agents(tmp_path, monkeypatch):
-    lacking = [part for part in NEEDED if not (build_cache.home() / part).exists()]
+    lacking = [part for part in NEEDED if not (build_cache.lab_folder() / part).exists()]
     if lacking:
         pytest.skip(f"THE LAB IS NOT BUILT: it lacks {', '.join(lacking)}; foretrace lab up")
     (tmp_path / "foretrace").mkdir()

@@ -8,7 +8,13 @@ import pytest
 from foretrace.hil.driver import Driver, Missing, Ready
 from foretrace.hil.measuring import conditions, measurement
 from foretrace.hil.measuring.device_lock import lock_device
-from foretrace.hil.measuring.spread import between_starts, by_start, grouped, half_width, settled
+from foretrace.hil.measuring.spread import (
+    difference_between_starts,
+    half_width,
+    medians_settled,
+    samples_by_key,
+    start_medians,
+)
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault, RecordingError
@@ -44,7 +50,7 @@ class Scripted(Driver):
 
 @pytest.fixture(autouse=True)
 def idle(monkeypatch):
-    monkeypatch.setattr(conditions, "used_by_others", lambda: 0.0)
+    monkeypatch.setattr(conditions, "cores_used_by_others", lambda: 0.0)
 
 
 def work(**rest):
@@ -143,7 +149,7 @@ def test_a_missing_device_is_an_error_with_its_cure():
 
 
 def test_a_busy_machine_is_refused(monkeypatch):
-    monkeypatch.setattr(conditions, "used_by_others", lambda: 1.5)
+    monkeypatch.setattr(conditions, "cores_used_by_others", lambda: 1.5)
     driver = Scripted()
     with pytest.raises(DriverFault, match=r"busy: scripted: others use 1\.5 cores"):
         measurement.measure(work(), lambda: driver)
@@ -170,24 +176,24 @@ def test_throttled_samples_are_kept_but_not_used():
     hot = conditions.with_conditions(sample(900.0), {"throttled": 3})
     assert hot.flags == ("throttled",)
     assert hot.facts["throttled"] == 3
-    assert by_start([sample(100.0), hot]) == [100.0]
+    assert start_medians([sample(100.0), hot]) == [100.0]
 
 
 def test_a_clock_that_jumps_flags_what_the_wall_clock_saw_meanwhile():
     steady = {"monotonic": 10.0, "real": 1000.0, "boot": 10.0}
     later = {"monotonic": 10.5, "real": 1000.5, "boot": 10.5}
-    assert conditions.jump(steady, later) == 0.0
-    assert conditions.jump(steady, {**later, "real": 4600.5}) == pytest.approx(3600.0)
-    assert conditions.jump(steady, {**later, "boot": 70.5}) == pytest.approx(60.0)
+    assert conditions.clock_drift(steady, later) == 0.0
+    assert conditions.clock_drift(steady, {**later, "real": 4600.5}) == pytest.approx(3600.0)
+    assert conditions.clock_drift(steady, {**later, "boot": 70.5}) == pytest.approx(60.0)
     assert conditions.with_conditions(sample(1.0), {"jump": 60.0}).flags == ("clock-jump",)
     assert conditions.with_conditions(sample(1.0, clock="cpu"), {"jump": 60.0}).flags == ()
 
 
 def test_two_halves_of_the_starts_say_what_cannot_be_told_apart():
     samples = [sample(m, start) for start, m in enumerate([100.0, 110.0, 102.0, 108.0])]
-    assert between_starts(samples)["host:a", "warm"] == pytest.approx(109 / 101 - 1)
-    assert np.isnan(between_starts(samples[:1])["host:a", "warm"])
-    assert list(grouped(samples)) == [("host:a", "warm")]
+    assert difference_between_starts(samples)["host:a", "warm"] == pytest.approx(109 / 101 - 1)
+    assert np.isnan(difference_between_starts(samples[:1])["host:a", "warm"])
+    assert list(samples_by_key(samples)) == [("host:a", "warm")]
 
 
 def test_the_half_width_is_students():
@@ -196,8 +202,8 @@ def test_the_half_width_is_students():
     )
     assert half_width([1.0]) == np.inf
     assert half_width([100.0] * 20) == 0.0
-    assert not settled([100.0, 100.0])
-    assert not settled([100.0, 103.0, 100.0])
+    assert not medians_settled([100.0, 100.0])
+    assert not medians_settled([100.0, 103.0, 100.0])
 
 
 def test_a_work_list_comes_back_as_it_was_and_refuses_nonsense(tmp_path):

@@ -109,20 +109,22 @@ def test_a_driver_that_is_elsewhere_only_says_what_this_side_needs(listed):
 
 def test_a_driver_of_another_machine_is_known_by_a_copy_of_its_file(listed, monkeypatch):
     monkeypatch.setenv("HOME", str(listed))
-    assert declared_drivers.knows("odd", "far") is None
+    assert declared_drivers.agent_has_driver("odd", "far") is None
     (listed / "drivers").mkdir()
     (listed / "drivers/odd.py").write_text(ODD.read_text())
     assert list(undeclared_driver_warnings(scenario(agent="far"))) == []
-    declared_drivers.bring("odd", "far")
+    declared_drivers.import_agent_driver("odd", "far")
     assert "odd" in DRIVERS
-    assert declared_drivers.knows("ood", "far") is None  # the machine itself may have more
+    assert (
+        declared_drivers.agent_has_driver("ood", "far") is None
+    )  # the machine itself may have more
 
 
 def test_a_file_that_needs_what_this_python_lacks_says_where_to_import_it(listed):
     file = listed / "torchy.py"
     file.write_text("import nosuchtorch\n@driver('torchy')\nclass T: pass\n")
     (listed / "foretrace/agents.yaml").write_text(f"agents: {{mine: {{load: [{file}]}}}}")
-    assert declared_drivers.knows("torchy", "mine") is True
+    assert declared_drivers.agent_has_driver("torchy", "mine") is True
     with pytest.raises(DriverFault, match="No module named 'nosuchtorch'; import it inside"):
         check_devices(scenario("torchy"))
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 
 def read(frame: bytes):
-    return protocol.unpack(io.BytesIO(frame).read)
+    return protocol.unpack_frame(io.BytesIO(frame).read)
 
 
 @given(st.lists(st.lists(st.floats(0, 1e12), max_size=20), max_size=4), st.text(max_size=20))
 def test_a_frame_comes_back_as_it_was(lists, text):
     arrays = [np.array(one, np.float64) for one in lists]
-    message, found = read(protocol.pack({"text": text}, arrays))
+    message, found = read(protocol.pack_frame({"text": text}, arrays))
     assert message == {"text": text}
     assert [a.tolist() for a in found] == [a.tolist() for a in arrays]
 
@@ -31,7 +31,7 @@ def test_samples_and_requests_come_back_as_they_were():
         "host:idle", np.array([1.5, 2.5]), "cpu", flags=("throttled",), facts={"load": 1}
     )
     told, arrays = protocol.encode_samples([sample])
-    message, arrays = read(protocol.pack({"samples": told}, arrays))
+    message, arrays = read(protocol.pack_frame({"samples": told}, arrays))
     (found,) = protocol.decode_samples(message["samples"], arrays)
     assert found.ns.tolist() == [1.5, 2.5]
     assert (found.flags, found.facts) == (("throttled",), {"load": 1})
@@ -43,14 +43,14 @@ def test_samples_and_requests_come_back_as_they_were():
 def test_an_oversized_frame_is_refused_before_anything_is_read(text, size):
     head = io.BytesIO(protocol.HEAD.pack(protocol.MAGIC, text, size))
     with pytest.raises(DriverFault, match=r"^oversized: a frame of"):
-        protocol.unpack(head.read)
+        protocol.unpack_frame(head.read)
     assert head.read() == b""
 
 
 def test_we_do_not_write_an_oversized_frame_either(monkeypatch):
     monkeypatch.setattr(protocol, "MESSAGE", 100)
     with pytest.raises(DriverFault, match=r"^oversized"):
-        protocol.pack({"text": "x" * 100})
+        protocol.pack_frame({"text": "x" * 100})
 
 
 def array_frame(data: bytes) -> bytes:
@@ -100,7 +100,7 @@ def test_a_malformed_message_is_refused(text):
 
 def test_a_stream_that_ends_early_is_an_end():
     with pytest.raises(EOFError):
-        read(protocol.pack({"verb": "probe"})[:-1])
+        read(protocol.pack_frame({"verb": "probe"})[:-1])
 
 
 def test_errors_keep_what_they_are():

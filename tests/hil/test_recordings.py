@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from foretrace.hil.bundled_recordings import located, names
+from foretrace.hil.bundled_recordings import bundled_names, recording_path
 from foretrace.hil.drivers.recording_driver import RecordingDriver
-from foretrace.hil.measuring.spread import between_starts, by_start, grouped
+from foretrace.hil.measuring.spread import difference_between_starts, samples_by_key, start_medians
 from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline
@@ -25,19 +25,19 @@ SMALL = 1 << 20  # bytes of all of them together
 
 @pytest.fixture(params=LISTS)
 def recording(request):
-    return read(located(f"foretrace:{request.param}"))
+    return read(recording_path(f"foretrace:{request.param}"))
 
 
 def medians(recording, warm=True):
     """ns of each op, warm or after what precedes it."""
-    found = grouped(recording.samples)
+    found = samples_by_key(recording.samples)
     chosen = {k: s for k, s in found.items() if (k[1] == WARM) == warm}
-    return {signature: float(np.median(by_start(s))) for (signature, _), s in chosen.items()}
+    return {signature: float(np.median(start_medians(s))) for (signature, _), s in chosen.items()}
 
 
 def test_every_bundled_recording_can_be_read_and_they_are_small():
-    assert set(LISTS) <= set(names())
-    files = [located(f"foretrace:{n}") for n in names()]
+    assert set(LISTS) <= set(bundled_names())
+    files = [recording_path(f"foretrace:{n}") for n in bundled_names()]
     assert all(read(f).samples for f in files)
     assert sum(f.stat().st_size for f in files) < SMALL
 
@@ -57,21 +57,21 @@ def test_it_answers_for_every_op_that_it_has_seen(recording):
 
 
 def test_memory_has_its_levels():
-    host = medians(read(located("foretrace:host-epyc")))
+    host = medians(read(recording_path("foretrace:host-epyc")))
     chase = [host[f"host:chase uint8[{1 << i}]"] for i in (12, 17, 20, 26)]
     assert chase == sorted(chase)
     assert chase[0] < 2 < chase[1] < 10 < 100 < chase[-1] < 300  # ns in L1, L2, L3, DRAM
 
 
 def test_two_halves_of_the_starts_agree_better_than_the_bars():
-    host = between_starts(read(located("foretrace:host-epyc")).samples)
+    host = difference_between_starts(read(recording_path("foretrace:host-epyc")).samples)
     apart = np.array(list(host.values()))
     assert np.median(apart) < 0.10
 
 
 @pytest.mark.parametrize("name", ["gpt", "resnet50"])
 def test_ops_in_their_place_add_up_to_a_real_step_and_warm_ones_fall_short(name):
-    recording = read(located(f"foretrace:torch-{name}-epyc"))
+    recording = read(recording_path(f"foretrace:torch-{name}-epyc"))
     warm, place = medians(recording), medians(recording, warm=False)
     graph, step = recording.spec["graphs"][name], warm[f"compute:step {name}"]
     alone = sum(warm[s] for s in graph)
@@ -103,7 +103,7 @@ def errors_of_the_catalog(names, measured):
 
 
 def test_the_catalogs_core_predicts_products_of_another_sitting():
-    measured = medians(read(located("foretrace:torch-gpt-epyc")))
+    measured = medians(read(recording_path("foretrace:torch-gpt-epyc")))
     products = [n for n in measured if n.split()[0] in ("compute:aten::mm", "compute:aten::addmm")]
     assert len(products) > 20
     errors = np.abs(errors_of_the_catalog(products, measured))
@@ -112,6 +112,6 @@ def test_the_catalogs_core_predicts_products_of_another_sitting():
 
 
 def test_products_of_eight_rows_are_beyond_a_roofline():
-    measured = medians(read(located("foretrace:torch-resnet50-epyc")))
+    measured = medians(read(recording_path("foretrace:torch-resnet50-epyc")))
     thin = [n for n in measured if n.split()[0] in ("compute:aten::mm", "compute:aten::addmm")]
     assert errors_of_the_catalog(thin, measured).max() < -0.5  # they are slower than it says

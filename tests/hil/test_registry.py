@@ -1,30 +1,30 @@
 """Drivers by name, and the rules that every one keeps."""
 
 import pytest
-from foretrace.hil.driver import DRIVERS, Driver, driver, head
-from foretrace.hil.driver_registry import known, make
+from foretrace.hil.driver import DRIVERS, Driver, driver, signature_head
+from foretrace.hil.driver_registry import known_drivers, make_driver
 from foretrace.hil.sample import CLOCKS, METRICS, Request
 from foretrace.sim.errors import DriverFault
 
 
-@pytest.mark.parametrize("name", known())
+@pytest.mark.parametrize("name", known_drivers())
 def test_every_driver_keeps_the_rules(name):
-    made = make(name)
+    made = make_driver(name)
     assert made.name == name
     assert made.clock in CLOCKS
     assert made.metric in METRICS
     assert made.sharing in ("exclusive", "solo", "concurrent")
-    assert all(head(op) == op for op in made.ops)
+    assert all(signature_head(op) == op for op in made.ops)
     assert made.__class__.__doc__
 
 
 def test_an_unknown_driver_is_missing():
     with pytest.raises(DriverFault, match="missing: no driver 'nic'; there are: host, "):
-        make("nic")
+        make_driver("nic")
 
 
 def test_two_drivers_cannot_have_one_name():
-    make("host")
+    make_driver("host")
     with pytest.raises(ValueError, match="two drivers are named 'host'"):
 
         @driver("host")

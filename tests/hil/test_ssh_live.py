@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from foretrace.hil.agent.address import Address
-from foretrace.hil.agent.bundle import write
-from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.bundle import write_bundle
+from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -103,7 +103,7 @@ def far(server, tmp_path, monkeypatch):
         ssh.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         agent = tmp_path / "foretrace-agent.pyz"
-        write(agent)
+        write_bundle(agent)
         told = {"ssh": "127.0.0.1", "python": sys.executable, "agent": str(agent), **more}
         return Address("far", **told)
 
@@ -111,7 +111,7 @@ def far(server, tmp_path, monkeypatch):
 
 
 def test_a_driver_answers_through_ssh_and_ends_with_the_connection(far):
-    remote = Remote(far(environment={"FORETRACE_MARK": "a b; c"}).open(), "host")
+    remote = RemoteDriver(far(environment={"FORETRACE_MARK": "a b; c"}).open(), "host")
     remote.open({})
     (sample,) = remote.timing([Request("host:chase uint8[4096]", 3)])
     assert len(sample.ns) == 3
@@ -123,7 +123,7 @@ def test_a_driver_answers_through_ssh_and_ends_with_the_connection(far):
 
 
 def test_an_agent_ends_when_the_connection_is_cut_in_the_middle(far):
-    remote = Remote(far(environment={"FORETRACE_MARK": "cut"}).open(), "host")
+    remote = RemoteDriver(far(environment={"FORETRACE_MARK": "cut"}).open(), "host")
     remote.open({})
     (there,) = agents(b"FORETRACE_MARK=cut")
     remote.channel.child.kill()
@@ -135,12 +135,12 @@ def test_an_agent_ends_when_the_connection_is_cut_in_the_middle(far):
 
 def test_a_key_that_the_machine_does_not_know_is_told_in_its_own_words(far):
     with pytest.raises(DriverFault, match=r"died: .*code 255.*Permission denied"):
-        Remote(far("other").open(), "host")
+        RemoteDriver(far("other").open(), "host")
 
 
 def test_an_agent_that_was_not_copied_is_told_in_its_own_words(far):
     with pytest.raises(DriverFault, match=r"died: .*can't open file .*nowhere\.pyz"):
-        Remote(far(agent="/nowhere.pyz").open(), "host")
+        RemoteDriver(far(agent="/nowhere.pyz").open(), "host")
 
 
 def agents(mark):

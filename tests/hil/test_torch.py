@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from foretrace.hil import sample_checks
-from foretrace.hil.driver import Missing, Ready, head
-from foretrace.hil.driver_registry import make
-from foretrace.hil.drivers.torch_device import Torch
+from foretrace.hil.driver import Missing, Ready, signature_head
+from foretrace.hil.driver_registry import make_driver
+from foretrace.hil.drivers.torch_device import TorchDriver
 from foretrace.hil.drivers.torch_layers import strides_between
 from foretrace.hil.drivers.torch_ops import BUILDERS
 from foretrace.hil.sample import Request
@@ -55,7 +55,7 @@ def signature(op: str) -> str:
 
 @pytest.fixture(scope="module")
 def device():
-    driver = make("torch")
+    driver = make_driver("torch")
     driver.open(
         {"memory": True, "graphs": {"two": [signature("compute:aten::mm"), "copy:h2d fp32[8]"]}}
     )
@@ -65,17 +65,17 @@ def device():
 
 def test_without_torch_it_is_missing_with_its_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    state = Torch().probe()
+    state = TorchDriver().probe()
     assert isinstance(state, Missing)
     assert (state.kind, state.reason) == ("missing", "import of torch halted; none in sys.modules")
     assert "agents.yaml" in state.cure
     with pytest.raises(DriverFault, match=r"missing: .*pip install 'foretrace\[torch\]'"):
-        Torch().open({})
+        TorchDriver().open({})
 
 
 @needs_torch
 def test_it_probes_by_multiplying():
-    state = Torch().probe()
+    state = TorchDriver().probe()
     assert isinstance(state, Ready)
     assert state.devices[0] == "cpu"
 
@@ -85,8 +85,8 @@ def test_it_probes_by_multiplying():
 def test_every_op_on_its_list_is_done_and_timed(device, op):
     asked = [Request(signature(op), 2)]
     samples = device.timing(asked)
-    sample_checks.check(asked, samples, "torch", "cpu")
-    assert head(samples[0].signature) == op
+    sample_checks.check_samples(asked, samples, "torch", "cpu")
+    assert signature_head(samples[0].signature) == op
 
 
 @needs_torch
@@ -136,28 +136,28 @@ def test_what_it_cannot_do_says_why(device, name, said):
 @needs_torch
 def test_a_device_that_is_not_there_is_missing():
     with pytest.raises(DriverFault, match="missing: no device 'cuda:9'; there are"):
-        Torch().open({"device": "cuda:9"})
+        TorchDriver().open({"device": "cuda:9"})
 
 
 @pytest.mark.hardware("torch:cuda")
 def test_an_accelerator_is_timed_by_events():
-    driver = Torch()
+    driver = TorchDriver()
     driver.open({"device": "cuda:0", "memory": True})
     asked = [Request("compute:aten::mm bf16[2048x2048] bf16[2048x2048]", 20)]
     samples = driver.timing(asked)
     driver.close()
-    sample_checks.check(asked, samples, "torch", "device")
+    sample_checks.check_samples(asked, samples, "torch", "device")
     assert 0 < np.median(samples[0].ns) < 1e6
 
 
 @pytest.mark.hardware("torch:cuda")
 @pytest.mark.parametrize("op", sorted(set(BUILDERS) - OF_CPUS))
 def test_every_op_on_its_list_is_done_on_an_accelerator(op):
-    driver = Torch()
+    driver = TorchDriver()
     try:
         driver.open({"device": "cuda:0"})
         asked = [Request(signature(op), 2)]
-        sample_checks.check(asked, driver.timing(asked), "torch", "device")
+        sample_checks.check_samples(asked, driver.timing(asked), "torch", "device")
     finally:
         driver.close()
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from foretrace.hil.drivers.torch_device import Torch
+from foretrace.hil.drivers.torch_device import TorchDriver
 from foretrace.hil.sample import COLD, Request
 from foretrace.sim.errors import DriverFault
 
@@ -24,7 +24,7 @@ def torch(monkeypatch):
 
 @pytest.fixture
 def driver(torch):
-    made = Torch()
+    made = TorchDriver()
     made.open({"device": "cuda:0"})
     yield made
     made.close()
@@ -106,7 +106,7 @@ def test_gradients_of_attention_are_made_from_what_the_forward_pass_tells(driver
 
 
 def test_a_gpu_is_locked_by_what_it_is_and_not_by_its_number(driver, torch):
-    other = Torch()
+    other = TorchDriver()
     torch.cuda.device_count = lambda: 2  # the same GPU by another number, as in another process
     with pytest.raises(DriverFault, match="busy: GPU-1: measured by process"):
         other.open({"device": "cuda:1"})

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 
 import pytest
 from foretrace.hil.agent.address import Address
-from foretrace.hil.agent.bundle import write
-from foretrace.hil.agent.client import Remote
+from foretrace.hil.agent.bundle import write_bundle
+from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.sample import Request
 
 pytestmark = pytest.mark.hardware("torchrun")
@@ -22,7 +22,7 @@ def sockets(tmp_path):
     if find_spec("torch") is None:
         pytest.skip(f"NO TORCH in {sys.executable}; pip install 'foretrace[torch]'")
     agent, token = tmp_path / "foretrace-agent.pyz", tmp_path / "token"
-    write(agent)
+    write_bundle(agent)
     token.touch(mode=0o600)
     token.write_text("0123456789abcdef0123")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
@@ -47,7 +47,7 @@ def test_every_rank_is_an_agent_with_a_device_of_its_own(sockets):
     if len(cores) < RANKS:
         pytest.skip(f"{len(cores)} CORES HERE, for {RANKS} ranks")
     remotes = [
-        Remote(Address(f"rank{i}", socket=str(path), token_file=str(token)).open(), "host")
+        RemoteDriver(Address(f"rank{i}", socket=str(path), token_file=str(token)).open(), "host")
         for i, path in enumerate(made)
     ]
     for core, remote in zip(cores, remotes, strict=False):

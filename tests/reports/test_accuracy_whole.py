@@ -1,8 +1,8 @@
 """The whole run on an accuracy page: each error beside what it compares, unknown where it is."""
 
 from foretrace.hil.sample import CLOCKS
-from foretrace.reports.accuracy.clock_meanings import SECONDS, meanings
-from foretrace.reports.accuracy.whole_run import errors, shares
+from foretrace.reports.accuracy.clock_meanings import SECONDS, clock_meanings
+from foretrace.reports.accuracy.whole_run import component_share_rows, error_rows
 
 WHOLE = {"error": -0.021, "spread": 0.004, "real": None, "coupled": None,
          "shares": [{"component": "nic", "swap_in": 1e-3, "leave_out": 1e-3, "shapley": 1e-3}],
@@ -11,7 +11,7 @@ DRIVEN = {"value": 2e-3, "error": -0.03, "sharing": -0.01}
 
 
 def rows(**more):
-    return {name: (value, note) for name, value, note in errors({**WHOLE, **more}, "s")}
+    return {name: (value, note) for name, value, note in error_rows({**WHOLE, **more}, "s")}
 
 
 def test_model_and_composition_error_are_apart_and_beside_the_spread():
@@ -39,13 +39,13 @@ def test_a_coupled_run_tells_what_sharing_costs_where_sets_in_flight_were_measur
 
 
 def test_one_component_alone_has_all_of_it_and_no_table():
-    assert shares(WHOLE, "s") == []
+    assert component_share_rows(WHOLE, "s") == []
     two = {**WHOLE, "shares": WHOLE["shares"] * 2}
-    assert [row["name"] for row in shares(two, "s")] == ["nic", "nic", "interaction"]
+    assert [row["name"] for row in component_share_rows(two, "s")] == ["nic", "nic", "interaction"]
 
 
 def test_every_clock_says_what_its_seconds_are_and_emulated_ones_what_they_are_not():
     assert set(CLOCKS) == set(SECONDS)
-    told = dict(meanings(["icount", "timetravel", "icount"]))
+    told = dict(clock_meanings(["icount", "timetravel", "icount"]))
     assert "They do not tell how long a NIC" in told["icount"]
     assert "They do not tell what a processor" in told["timetravel"]

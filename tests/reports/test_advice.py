@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 from foretrace.reports.run.advice import glob_of_kind, next_steps
-from foretrace.reports.run.robustness import break_even
+from foretrace.reports.run.robustness import break_even_text
 from foretrace.scenarios.config.loader import load
 
 
@@ -93,4 +93,4 @@ def test_a_glob_means_every_component_of_a_kind():
 
 
 def test_nobody_asked_is_told_as_nothing():
-    assert break_even([]) == ""
+    assert break_even_text([]) == ""

@@ -3,9 +3,9 @@
 import shlex
 
 import pytest
-from foretrace.reports.command_line import carried, command_line
+from foretrace.reports.command_line import carry_scenario_options, with_option
 from foretrace.reports.run.advice import next_steps
-from foretrace.reports.sweep.sweep_results import sets
+from foretrace.reports.sweep.sweep_results import set_options
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from foretrace.reports.sweep.sweep_results import sets
     ],
 )
 def test_an_option_is_not_said_twice(typed, told):
-    assert command_line(f"foretrace {typed}", "--replicas", "10") == f"foretrace {told}"
+    assert with_option(f"foretrace {typed}", "--replicas", "10") == f"foretrace {told}"
 
 
 def test_a_switch_is_said_once():
     assert (
-        command_line("foretrace run s.yaml --defend", "--defend") == "foretrace run s.yaml --defend"
+        with_option("foretrace run s.yaml --defend", "--defend") == "foretrace run s.yaml --defend"
     )
 
 
@@ -53,11 +53,11 @@ def test_who_follows_advice_is_advised_something_else():
 
 def test_what_a_sweep_was_told_holds_for_the_run_of_its_best_point():
     typed = "foretrace sweep s.yaml --set run.seed=3 --set a=9 --catalog mine --workers local:2"
-    told = carried(typed, ["foretrace", "run", "s.yaml"], ["a=1"])
+    told = carry_scenario_options(typed, ["foretrace", "run", "s.yaml"], ["a=1"])
     assert told == "foretrace run s.yaml --set run.seed=3 --catalog mine --set a=1"
 
 
 def test_settings_that_take_values_of_their_own_are_told_each_its_own():
     pair, vary = "net.rate, cost.items.0.each", [["1 Gb/s", "2 USD/hour"], ["4 Gb/s", "5 USD/hour"]]
-    told = sets({pair: "4 Gb/s, 5 USD/hour", "a, b": 8}, {pair: vary, "a, b": [4, 8]})
+    told = set_options({pair: "4 Gb/s, 5 USD/hour", "a, b": 8}, {pair: vary, "a, b": [4, 8]})
     assert told == ["net.rate=4 Gb/s", "cost.items.0.each=5 USD/hour", "a=8", "b=8"]

@@ -1,8 +1,8 @@
 """Sentences: better, worse, the same, or cannot tell; never more than is known."""
 
 import pytest
-from foretrace.reports.run.answer import outcome, sentences
-from foretrace.reports.run.work_ratio import times_the_work
+from foretrace.reports.run.answer import answer_sentences, variant_verdict
+from foretrace.reports.run.work_ratio import work_ratio
 
 ITERATION = {
     "job": "main", "metric": "iteration_time.p50", "unit": "s", "better": "lower",
@@ -23,7 +23,7 @@ ITERATION = {
     ],
 )
 def test_an_outcome_needs_an_interval_on_one_side(value, interval, told):
-    assert outcome({"change": {"value": value, "interval": interval}}, ITERATION) == told
+    assert variant_verdict({"change": {"value": value, "interval": interval}}, ITERATION) == told
 
 
 def point(value=0.1, change=0.0, expect=(), **more):
@@ -45,7 +45,7 @@ def summary(**points):
 
 
 def test_the_answer_in_full():
-    assert sentences(summary(base=point(), quick=point(0.08, -0.2))) == [
+    assert answer_sentences(summary(base=point(), quick=point(0.08, -0.2))) == [
         "As described, an iteration takes 100 ms on 1 rank.",
         "quick makes an iteration 20.0 % shorter (80 ms).",
         "The critical path is node0.gpu0 for 75 % of its time; 10 % faster gpu parts would change "
@@ -59,11 +59,11 @@ def test_an_interval_without_jitter_says_so():
     base = point()
     base["metrics"]["iteration_time.p50"] |= {"interval": (0.099, 0.101), "interval_of": ["model"]}
     told = "As described, an iteration takes 100 ms (±1 %, jitter left out) on 1 rank."
-    assert sentences(summary(base=base))[0] == told
+    assert answer_sentences(summary(base=base))[0] == told
 
 
 def test_a_variant_that_changes_nothing_says_so():
-    told = sentences(summary(base=point(), same=point()))
+    told = answer_sentences(summary(base=point(), same=point()))
     assert "same does not change an iteration (100 ms)." in told
 
 
@@ -72,7 +72,7 @@ def test_a_variant_that_costs_more_says_so():
     priced["unsure"]["change"] = {"value": 0.01, "interval": (-0.02, 0.04)}
     for name, usd in zip(priced, (5.0, 9.5, 5.01, 5.05), strict=True):
         priced[name]["metrics"]["cost_per_million_tokens"] = {"value": usd, "interval": None}
-    assert sentences(summary(**priced))[1:4] == [
+    assert answer_sentences(summary(**priced))[1:4] == [
         "dearer does not change an iteration (100 ms); a million tokens cost 90.0 % more "
         "(9.5 USD).",
         "as dear does not change an iteration (100 ms).",
@@ -102,33 +102,35 @@ def test_the_work_of_a_larger_job_is_exact_where_periods_alternate():
         return {"metrics": values}
 
     base, four = alternating(1000, 0.035, 0.069), alternating(4000, 0.04, 0.041)
-    assert times_the_work(four, base, answer) == pytest.approx(4, abs=1e-12)
+    assert work_ratio(four, base, answer) == pytest.approx(4, abs=1e-12)
 
 
 def test_a_larger_job_is_told_by_its_work_and_not_only_by_its_longer_iteration():
     larger = working(0.15, 4000, change=0.5)
-    told = sentences(summary(base=working(0.1, 1000), larger=larger))
+    told = answer_sentences(summary(base=working(0.1, 1000), larger=larger))
     assert told[1] == (
         "larger trains 2.67 times the tokens per second (4 times the work in 150 ms)."
     )
     larger["change"]["interval"] = (0.25, 0.6)
-    told = sentences(summary(base=working(0.1, 1000), larger=larger))
+    told = answer_sentences(summary(base=working(0.1, 1000), larger=larger))
     assert "trains 2.67 times the tokens per second (2.5 to 3.2; 4 times the work" in told[1]
     same = working(0.15, 1000, change=0.5)
-    told = sentences(summary(base=working(0.1, 1000), same=same))
+    told = answer_sentences(summary(base=working(0.1, 1000), same=same))
     assert told[1] == "same makes an iteration 50.0 % longer (150 ms)."
 
 
 def test_machines_that_do_nothing_are_told():
-    told = sentences(summary(base=point(facts={"ranks": 8, "gpus": 32})))
+    told = answer_sentences(summary(base=point(facts={"ranks": 8, "gpus": 32})))
     assert told[0].endswith("on 8 ranks; 24 of 32 GPUs stand idle.")
-    assert sentences(summary(base=point(facts={"ranks": 8, "gpus": 8})))[0].endswith("8 ranks.")
+    assert answer_sentences(summary(base=point(facts={"ranks": 8, "gpus": 8})))[0].endswith(
+        "8 ranks."
+    )
 
 
 def test_what_the_work_costs_is_told_with_its_interval():
     priced = point()
     priced["metrics"]["cost_per_million_tokens"] = {"value": 2.0, "interval": (1.5, 2.5)}
-    told = sentences(summary(base=priced))
+    told = answer_sentences(summary(base=priced))
     assert told[0].endswith("; a million tokens cost 2 USD (±25 %).")
 
 
@@ -143,9 +145,9 @@ def test_what_defending_found_is_said(effects, told):
     asked = summary(base=point())
     values = [{"path": path, "effect": e} for path, e in zip("abc", effects, strict=True)]
     flips = [{"component": "nic", "answer": True, "error": None}]
-    assert not any("unmeasured" in s for s in sentences(asked))
+    assert not any("unmeasured" in s for s in answer_sentences(asked))
     asked["provenance"] |= {"values": values, "break_even": flips}
-    said = sentences(asked)
+    said = answer_sentences(asked)
     assert told in said
     assert "The answer holds with nic half or twice as quick." in said
 
@@ -154,14 +156,14 @@ def test_what_is_not_met_is_said_with_its_value():
     missed = {"that": "iteration_time.p50 <= 1 ms", "value": 0.1, "met": False}
     unknown = {"that": "cost_per_hour <= 9 USD", "value": None, "met": False}
     with_unit = missed | {"that": "iteration_time.p50 <= 2 ms", "unit": "s"}
-    told = sentences(summary(base=point(expect=[missed, unknown, with_unit])))
+    told = answer_sentences(summary(base=point(expect=[missed, unknown, with_unit])))
     assert "Not met: iteration_time.p50 <= 1 ms (it is 0.1)." in told
     assert "Not met: iteration_time.p50 <= 2 ms (it is 100 ms)." in told
     assert "Not met: cost_per_hour <= 9 USD (the run has no such metric)." in told
 
 
 def test_no_part_helps_where_none_does():
-    told = sentences(summary(base=point(faster=[])))
+    told = answer_sentences(summary(base=point(faster=[])))
     assert any("no kind of part that is 10 % faster gains" in text for text in told)
 
 
@@ -170,10 +172,10 @@ def test_an_interval_that_held_too_little_is_said_to_be_unresolved():
     told["provenance"]["jitter"] = {
         "state": "unresolved", "starts": 8, "steps": 240, "held": 0.71, "bar": (0.8, 0.97)
     }  # fmt: skip
-    (said,) = [s for s in sentences(told) if "unresolved" in s]
+    (said,) = [s for s in answer_sentences(told) if "unresolved" in s]
     assert "held 71 % of 240 held-out steps, and 80 to 97 % should be held" in said
     told["provenance"]["jitter"]["state"] = "held"
-    assert not any("unresolved" in s for s in sentences(told))
+    assert not any("unresolved" in s for s in answer_sentences(told))
 
 
 TTFT = {"job": "main", "metric": "ttft.p99", "unit": "s", "better": "lower"}
@@ -184,7 +186,7 @@ def answered(answer, **points):
     """The sentences of a summary whose answer is not the time of an iteration."""
     for one in points.values():
         one["metrics"] = {answer["metric"]: one["metrics"]["iteration_time.p50"]}
-    return sentences(summary(**points) | {"answer": answer})
+    return answer_sentences(summary(**points) | {"answer": answer})
 
 
 def test_another_number_is_told_by_its_name_and_direction():
@@ -200,7 +202,7 @@ def test_another_number_is_told_by_its_name_and_direction():
 def test_where_more_is_better_less_is_worse_and_the_best_part_gains_most():
     parts = [{"group": g, "faster": f, "gain": f / 100 - 1, "bound": 0.5}
              for g, f in (("gpu", 110.0), ("nic", 104.0))]  # fmt: skip
-    assert outcome({"change": {"value": 0.1, "interval": None}}, THROUGHPUT) == "better"
+    assert variant_verdict({"change": {"value": 0.1, "interval": None}}, THROUGHPUT) == "better"
     told = answered(THROUGHPUT, base=point(100.0, faster=parts))
     assert "10 % faster gpu parts would change a throughput p50 by +10.0 %" in told[1]
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from foretrace.reports.html import POLICY
-from foretrace.reports.run.run_page import page
+from foretrace.reports.run.run_page import run_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
@@ -35,14 +35,14 @@ def logged(tmp_path):
 
 
 def test_a_report_asks_nobody_and_logs_nothing(small, logged):
-    html = page(small.summary.to_dict(), small.results, RUN)
+    html = run_page(small.summary.to_dict(), small.results, RUN)
     assert POLICY in html
     assert logged(html) == []
 
 
 def test_what_is_looked_for_would_be_seen(small, logged):
     """Else the test above could not fail; and no script of a scenario's texts could run."""
-    html = page(small.summary.to_dict(), small.results, RUN)
+    html = run_page(small.summary.to_dict(), small.results, RUN)
     bad = "<img src='http://127.0.0.1:9/x.png'><script>document.title = 'run'</script></main>"
     lines = logged(html.replace("</main>", bad))
     assert any("127.0.0.1:9/x.png" in line for line in lines)

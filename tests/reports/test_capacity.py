@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from foretrace.reports.sweep.cost_ladder import capacity, ladder, rows
-from foretrace.reports.sweep.sweep_page import page
+from foretrace.reports.sweep.cost_ladder import cost_ladder, cost_sentences, ladder_rows
+from foretrace.reports.sweep.sweep_page import sweep_page
 
 RUN = {"resolved": "", "command": "foretrace sweep s.yaml", "run": "0", "title": "",
        "file": "s.yaml"}  # fmt: skip
@@ -42,7 +42,7 @@ POINTS = (
 
 
 def test_the_cheapest_that_meets_what_is_expected_is_named_with_what_the_next_dollar_buys():
-    cheapest, dollar = capacity(swept(*POINTS))
+    cheapest, dollar = cost_sentences(swept(*POINTS))
     assert cheapest == (
         "The cheapest point that meets what is expected is 2.00 USD/hour, with nodes = 2."
     )
@@ -53,27 +53,30 @@ def test_the_cheapest_that_meets_what_is_expected_is_named_with_what_the_next_do
 
 
 def test_a_step_whose_intervals_overlap_is_not_called_better():
-    rungs = ladder(swept(*POINTS))
+    rungs = cost_ladder(swept(*POINTS))
     assert [r.point["set"]["cluster.nodes"] for r in rungs] == [2, 4, 8]
     assert [r.outcome for r in rungs] == ["", "better", "cannot tell"]
-    assert [row["buys"] for row in rows(swept(*POINTS))] == [
+    assert [row["buys"] for row in ladder_rows(swept(*POINTS))] == [
         "", "100 ms less for each USD/hour", "",
     ]  # fmt: skip
 
 
 def test_a_first_step_that_cannot_be_told_is_said_so():
     close = swept(one(2, 2.0, 0.4, 0.01), one(4, 4.0, 0.395, 0.01))
-    assert "may buy nothing: cannot tell, the intervals of the two overlap." in capacity(close)[-1]
+    assert (
+        "may buy nothing: cannot tell, the intervals of the two overlap."
+        in cost_sentences(close)[-1]
+    )
 
 
 def test_without_intervals_nothing_is_called_better():
-    said = capacity(swept(one(2, 2.0, 0.4), one(4, 4.0, 0.2)))[-1]
+    said = cost_sentences(swept(one(2, 2.0, 0.4), one(4, 4.0, 0.2)))[-1]
     assert said.endswith("how sure that is takes ten replicas.")
 
 
 def test_a_bar_within_the_interval_of_the_cheapest_cannot_be_told():
     near = one(2, 2.0, 0.445, 0.01, unsure=MISS)
-    _, doubt, _ = capacity(swept(near, one(4, 4.0, 0.2, 0.01)))
+    _, doubt, _ = cost_sentences(swept(near, one(4, 4.0, 0.2, 0.01)))
     assert doubt == (
         "Cannot tell whether it does: iteration_time.p50 <= 450 ms lies within its interval; the "
         "cheapest that surely does is 4.00 USD/hour, with nodes = 4."
@@ -81,28 +84,28 @@ def test_a_bar_within_the_interval_of_the_cheapest_cannot_be_told():
 
 
 def test_money_that_buys_nothing_is_said_so():
-    assert capacity(swept(one(2, 2.0, 0.2), one(4, 4.0, 0.4)))[-1] == (
+    assert cost_sentences(swept(one(2, 2.0, 0.2), one(4, 4.0, 0.4)))[-1] == (
         "More money buys nothing here: no dearer point has a better iteration time p50."
     )
 
 
 @pytest.mark.parametrize("points", [(one(1, 1.0, 0.8, missed=MISS),)])
 def test_nothing_is_said_where_nothing_meets_it(points):
-    assert capacity(swept(*points)) == []
+    assert cost_sentences(swept(*points)) == []
 
 
 def test_a_sweep_without_prices_has_no_such_section():
     free = one(2, 2.0, 0.4)
     del free["values"]["cost_per_hour"]
-    assert 'id="capacity"' not in page(swept(free), RUN)
-    html = page(swept(*POINTS), RUN)
+    assert 'id="capacity"' not in sweep_page(swept(free), RUN)
+    html = sweep_page(swept(*POINTS), RUN)
     assert 'id="capacity"' in html
     assert '<span class="tag cannot-tell">cannot tell</span>' in html
     assert "what it costs" in html
 
 
 def test_the_sections_that_are_asked_for_are_shown_in_their_order():
-    html = page(swept(*POINTS), RUN, ("capacity", "answer", "blame"))
+    html = sweep_page(swept(*POINTS), RUN, ("capacity", "answer", "blame"))
     assert re.findall(r'<section id="(.*?)"', html) == ["capacity", "answer", "points"]
-    every = re.findall(r'<section id="(.*?)"', page(swept(*POINTS), RUN))
+    every = re.findall(r'<section id="(.*?)"', sweep_page(swept(*POINTS), RUN))
     assert every == ["answer", "capacity", "sensitivity", "points", "reproduce"]

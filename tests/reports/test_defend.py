@@ -1,7 +1,7 @@
 """Which values matter, and how wrong a part may be: found by running again."""
 
 import pytest
-from foretrace.reports.run.run_page import page
+from foretrace.reports.run.run_page import run_page
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.robustness import values_ten_percent_off
 from foretrace.scenarios.studies.run import study
@@ -51,7 +51,7 @@ def test_what_a_bar_lacks_is_told(defended):
 
 
 def test_the_page_shows_all_of_it(defended):
-    html = page(defended.summary.to_dict(), defended.results, RUN)
+    html = run_page(defended.summary.to_dict(), defended.results, RUN)
     assert "<dt>break-even</dt>" in html
     assert "the one with most effect first" in html
     assert "<p>No effect: " in html

@@ -6,7 +6,7 @@ from collections import Counter
 import duckdb
 import pytest
 from foretrace.reports.export import perfetto
-from foretrace.reports.export.op_places import placed
+from foretrace.reports.export.op_places import op_places
 from foretrace.reports.export.tables import write_ops
 from foretrace.sim.ops import Kind
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
@@ -100,7 +100,7 @@ def test_an_importer_sees_every_op_with_its_length(packets, small):
     told = Counter((name, start, length) for name, _, start, length in slices(found))
     was = Counter()
     for result in small.results.values():
-        where = placed(result)
+        where = op_places(result)
         texts = [label.name for run in result.runs for label in run.graph.labels]
         for op in where.op[result.columns.end[where.op] >= 0].tolist():
             start, end = (round(int(c[op]) * result.tick * 1e9)

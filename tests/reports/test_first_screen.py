@@ -4,9 +4,9 @@ import copy
 import re
 
 import pytest
-from foretrace.reports.comparison.comparison_page import page as compare_page
-from foretrace.reports.run.run_page import page
-from foretrace.reports.sweep.sweep_page import page as sweep_page
+from foretrace.reports.comparison.comparison_page import comparison_page as compare_page
+from foretrace.reports.run.run_page import run_page
+from foretrace.reports.sweep.sweep_page import sweep_page
 from foretrace.sim.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
@@ -25,7 +25,7 @@ def plain(small):
 
 
 def drawn(small, plain):
-    return page(plain, small.results, RUN)
+    return run_page(plain, small.results, RUN)
 
 
 def test_every_question_is_answered(small, plain):

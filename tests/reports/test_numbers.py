@@ -3,7 +3,12 @@
 import math
 
 import pytest
-from foretrace.reports.numbers import change, digits, format_quantity, plus_minus
+from foretrace.reports.numbers import (
+    format_change,
+    format_half_width,
+    format_quantity,
+    three_digits,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,16 +42,16 @@ def test_a_value_has_three_digits_a_prefix_and_its_unit(value, unit, text):
     [(0.0, "0"), (9.999, "10"), (99.96, "100"), (0.01234, "0.0123"), (-5.0, "-5")],
 )
 def test_digits_are_significant(value, text):
-    assert digits(value) == text
+    assert three_digits(value) == text
 
 
 def test_a_change_has_its_sign():
-    assert [change(r) for r in (-0.024, 0.03, 0.0004, -0.0004)] == [
+    assert [format_change(r) for r in (-0.024, 0.03, 0.0004, -0.0004)] == [
         "-2.4 %", "+3.0 %", "no change", "no change"
     ]  # fmt: skip
 
 
 def test_half_an_interval_is_a_share_of_the_value():
-    assert plus_minus(10.0, (9.0, 11.0)) == "±10 %"
-    assert plus_minus(10.0, None) == ""
-    assert plus_minus(0.0, (0.0, 1.0)) == ""
+    assert format_half_width(10.0, (9.0, 11.0)) == "±10 %"
+    assert format_half_width(10.0, None) == ""
+    assert format_half_width(0.0, (0.0, 1.0)) == ""

@@ -5,8 +5,8 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from foretrace.reports.run.run_page import page
-from foretrace.reports.section import names, sections
+from foretrace.reports.run.run_page import run_page
+from foretrace.reports.section import section_names, sections
 
 RUN = {
     "resolved": "name: small  # <from> the file\n",
@@ -53,7 +53,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def html(small):
-    return page(small.summary.to_dict(), small.results, RUN)
+    return run_page(small.summary.to_dict(), small.results, RUN)
 
 
 @pytest.fixture(scope="module")
@@ -118,32 +118,32 @@ def test_nothing_has_an_ink_of_its_own(html):
 
 
 def test_the_same_study_gives_the_same_page(html, small):
-    assert page(small.summary.to_dict(), small.results, RUN) == html
+    assert run_page(small.summary.to_dict(), small.results, RUN) == html
 
 
 def test_it_says_when_the_timeline_file_was_cut(small):
-    told = page(small.summary.to_dict(), small.results, RUN | {"timeline_cut": "1,234"})
+    told = run_page(small.summary.to_dict(), small.results, RUN | {"timeline_cut": "1,234"})
     assert "The last 1,234 slices were too many" in told
 
 
 def test_the_sections_that_are_asked_for_are_shown_in_their_order(small):
     told = Reader()
-    told.feed(page(small.summary.to_dict(), small.results, RUN, ("blame", "answer")))
+    told.feed(run_page(small.summary.to_dict(), small.results, RUN, ("blame", "answer")))
     assert told.sections == ["blame", "answer"]
 
 
 def test_a_section_that_a_run_has_not_says_where_it_is(small):
-    told = page(small.summary.to_dict(), small.results, RUN, ("answer", "pareto"))
+    told = run_page(small.summary.to_dict(), small.results, RUN, ("answer", "pareto"))
     assert "Not in the report of a run: &#39;foretrace sweep&#39; writes it." in told
 
 
 def test_every_section_that_a_scenario_may_name_is_shown_or_explained(small):
-    told = page(small.summary.to_dict(), small.results, RUN, names())
-    for name in set(names()) - {s.name for s in sections("run")}:
+    told = run_page(small.summary.to_dict(), small.results, RUN, section_names())
+    for name in set(section_names()) - {s.name for s in sections("run")}:
         assert f'<section id="{name}">' in told
 
 
 def test_the_command_that_asks_which_values_matter_leaves_out_what_only_shapes_output(small):
     typed = RUN | {"command": "foretrace run small.yaml --set a.b=1 --no-cache --json"}
-    text = page(small.summary.to_dict(), small.results, typed)
+    text = run_page(small.summary.to_dict(), small.results, typed)
     assert "<code>foretrace run small.yaml --set a.b=1 --defend</code>" in text

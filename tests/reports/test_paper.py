@@ -6,7 +6,7 @@ import pytest
 from foretrace.reports.export.pdf import write_pdf
 from foretrace.reports.export.tables import write_ops
 from foretrace.reports.run.interactive import MOST_BARS, with_timeline
-from foretrace.reports.run.run_page import page
+from foretrace.reports.run.run_page import run_page
 from foretrace.sim.errors import ForetraceError
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
@@ -14,7 +14,7 @@ RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cu
 
 @pytest.fixture
 def html(small):
-    return page(small.summary.to_dict(), small.results, RUN)
+    return run_page(small.summary.to_dict(), small.results, RUN)
 
 
 def without(monkeypatch, name, error):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from foretrace.reports.html import POLICY
-from foretrace.reports.run.run_page import page
+from foretrace.reports.run.run_page import run_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
@@ -38,7 +38,7 @@ def measured(html, tmp_path, width, height):
 
 
 def test_how_sure_is_on_the_first_screen_of_a_phone(small, tmp_path):
-    html = page(small.summary.to_dict(), small.results, RUN)
+    html = run_page(small.summary.to_dict(), small.results, RUN)
     told = measured(html, tmp_path, 390, 844)
     assert told["screen"] <= 500  # else this is no phone
     assert told["lead"] < told["sure"] < min(844, told["table"])
@@ -47,7 +47,7 @@ def test_how_sure_is_on_the_first_screen_of_a_phone(small, tmp_path):
 
 
 def test_on_a_desk_the_table_is_beside_it(small, tmp_path):
-    html = page(small.summary.to_dict(), small.results, RUN)
+    html = run_page(small.summary.to_dict(), small.results, RUN)
     told = measured(html, tmp_path, 1100, 620)
     assert told["sure"] < 620
     assert told["table"] < told["sure"]

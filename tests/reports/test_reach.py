@@ -1,9 +1,9 @@
 """How far the one setting of a sweep can go is told with the values next to the edge."""
 
 import pytest
-from foretrace.reports.sweep.feasible_range import bounds
-from foretrace.reports.sweep.sweep_answer import lead
-from foretrace.reports.sweep.sweep_page import page
+from foretrace.reports.sweep.feasible_range import feasible_range_text
+from foretrace.reports.sweep.sweep_answer import lead_sentences
+from foretrace.reports.sweep.sweep_page import sweep_page
 
 TIME = "iteration_time.p50"
 BAR = f"{TIME} <= 3 s"
@@ -47,38 +47,40 @@ def nodes(*meets):
     ],
 )
 def test_the_values_that_meet_it_end_beside_one_that_does_not(meets, said):
-    assert bounds(nodes(*meets)) == [said]
+    assert feasible_range_text(nodes(*meets)) == [said]
 
 
 @pytest.mark.parametrize("meets", [(1, 0, 1, 1), (0, 0, 0, 0), (1,)])
 def test_nothing_is_said_where_there_is_no_such_edge(meets):
-    assert bounds(nodes(*meets)) == []
+    assert feasible_range_text(nodes(*meets)) == []
 
 
 def test_values_are_ordered_by_size_and_not_by_their_text():
     rates = [("800 Mb/s", False), ("10 Gb/s", True), ("1.6 Gb/s", False), ("40 Gb/s", True)]
-    (said,) = bounds(swept(*(one("cluster.node.nic.bandwidth", *r) for r in rates),
+    (said,) = feasible_range_text(swept(*(one("cluster.node.nic.bandwidth", *r) for r in rates),
                            setting="cluster.node.nic.bandwidth"))  # fmt: skip
     assert said == f"bandwidth has to be 10 Gb/s at least: 1.6 Gb/s misses {BAR}."
 
 
 def test_settings_without_an_order_and_two_settings_have_no_edge():
     named = [one("cluster.fabric.library", n, m) for n, m in (("gloo", False), ("nccl", True))]
-    assert bounds(swept(*named, setting="cluster.fabric.library")) == []
+    assert feasible_range_text(swept(*named, setting="cluster.fabric.library")) == []
     two = nodes(1, 1, 0, 0)
-    assert bounds({**two, "vary": {**two["vary"], "run.seed": [1, 2]}}) == []
-    assert bounds({**two, "expect": []}) == []
+    assert feasible_range_text({**two, "vary": {**two["vary"], "run.seed": [1, 2]}}) == []
+    assert feasible_range_text({**two, "expect": []}) == []
 
 
 def test_an_edge_within_its_interval_cannot_be_told():
     points = [one("cluster.nodes", 1), one("cluster.nodes", 2, unsure=True),
               one("cluster.nodes", 4, meets=False)]  # fmt: skip
-    assert bounds(swept(*points))[1] == "Cannot tell at 2: its interval holds the limit."
+    assert (
+        feasible_range_text(swept(*points))[1] == "Cannot tell at 2: its interval holds the limit."
+    )
 
 
 def test_a_point_that_failed_is_no_proof_of_a_miss():
     failed = {"set": {"cluster.nodes": 4}, "error": {"message": "no"}}
-    assert bounds(swept(one("cluster.nodes", 1), one("cluster.nodes", 2), failed)) == [
+    assert feasible_range_text(swept(one("cluster.nodes", 1), one("cluster.nodes", 2), failed)) == [
         "nodes can be 2 at most: 4 failed."
     ]
 
@@ -93,7 +95,7 @@ def test_a_point_that_failed_is_no_proof_of_a_miss():
 def test_what_misses_the_bar_is_no_yardstick(base, said):
     best = one("cluster.nodes", 2) | {"front": True}
     summary = swept(best, one("cluster.nodes", 4, meets=False), base=base)
-    first, edge = lead(summary)
+    first, edge = lead_sentences(summary)
     assert first.endswith(said)
     assert edge == f"nodes can be 2 at most: 4 misses {BAR}."
-    assert (">misses</span></th>" in page(summary, RUN)) == (not base)
+    assert (">misses</span></th>" in sweep_page(summary, RUN)) == (not base)

@@ -7,7 +7,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.reports.blocks import Paragraph
-from foretrace.reports.run.run_page import page
+from foretrace.reports.run.run_page import run_page
 from foretrace.reports.section import PAGES, SECTIONS, section, sections
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.problems import InvalidScenarioError
@@ -36,7 +36,7 @@ def plugged(described, tmp_path_factory):
 def test_a_section_of_a_plug_in_is_shown_where_it_is_named(plugged):
     scenario = load(str(plugged))
     done = study(scenario)
-    html = page(done.summary.to_dict(), done.results, RUN, scenario.report.sections)
+    html = run_page(done.summary.to_dict(), done.results, RUN, scenario.report.sections)
     assert html.index('<section id="ranks"><h2>Ranks</h2>') < html.index('<section id="answer">')
     assert "Rank 1 works longest" in html
     assert html.count('<th scope="row">') >= 2

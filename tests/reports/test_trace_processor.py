@@ -10,7 +10,7 @@ from shutil import which
 import pytest
 from foretrace.reports.export import perfetto
 from foretrace.reports.export.chrome import write_chrome
-from foretrace.reports.export.op_places import placed
+from foretrace.reports.export.op_places import op_places
 from foretrace.reports.export.tables import write_ops
 from foretrace.sim.ops import Kind
 
@@ -73,7 +73,7 @@ def _slices(study):
     """(process, track, name, start, length) In ns, as the timeline should say them."""
     for variant, result in study.results.items():
         texts = [label.name for run in result.runs for label in run.graph.labels]
-        where = placed(result)
+        where = op_places(result)
         for op, rank, stream in zip(*(column.tolist() for column in where), strict=True):
             start, end = (round(int(c[op]) * result.tick * 1e9)
                           for c in (result.columns.start, result.columns.end))  # fmt: skip

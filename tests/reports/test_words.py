@@ -4,19 +4,19 @@ import html as text
 import re
 
 import pytest
-from foretrace.reports.run.glossary import WORDS, glossary
-from foretrace.reports.run.run_page import page
+from foretrace.reports.run.glossary import WORDS, definition_of
+from foretrace.reports.run.run_page import run_page
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 
 
 @pytest.mark.parametrize("word", ["rank", "p50", "blind", "jitter", "critical path", "assumed"])
 def test_what_an_answer_is_told_with_is_defined(word, small):
-    html = page(small.summary.to_dict(), small.results, RUN)
+    html = run_page(small.summary.to_dict(), small.results, RUN)
     first = html[html.index("<main>") : html.index("</section>")]
     assert word in first
     below = html[html.index('<section id="words">') :]
-    assert f"<dd>{text.escape(glossary(word))}</dd>" in below
+    assert f"<dd>{text.escape(definition_of(word))}</dd>" in below
 
 
 def test_each_meaning_is_one_sentence_or_clause_list_with_an_end():

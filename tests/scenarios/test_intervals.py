@@ -83,10 +83,9 @@ def test_without_what_starts_differ_by_the_intervals_hold_too_little(name):
 def test_the_report_says_how_its_jitter_was_checked():
     told = check_jitter_interval(load("first"))
     assert (told["state"], told["starts"], told["steps"]) == ("held", 19, 570)
-    assert check_jitter_interval(load("first", set=["run.replicas=9"]))["state"] == "not drawn"
-    assert (
-        check_jitter_interval(load("first", set=["workload.starts=null"]))["state"] == "unchecked"
-    )
+    few, alone = (load("first", set=[s]) for s in ("run.replicas=9", "workload.starts=null"))
+    assert check_jitter_interval(few)["state"] == "not drawn"
+    assert check_jitter_interval(alone)["state"] == "unchecked"
 
 
 def test_a_slower_part_varies_as_the_others_do():

@@ -183,11 +183,11 @@ def test_a_run_that_was_saved_before_there_were_jobs_is_shown(cli, tmp_path, mon
 
 def test_ranks_of_several_jobs_are_apart_in_timelines_and_tables(tmp_path):
     import duckdb
-    from foretrace.reports.export.op_places import placed
+    from foretrace.reports.export.op_places import op_places
     from foretrace.reports.export.tables import write_ops
 
     result = build_variant(loads(TWO)).run()
-    assert sorted(set(placed(result).rank.tolist())) == [0, 2]  # who sends
+    assert sorted(set(op_places(result).rank.tolist())) == [0, 2]  # who sends
     write_ops(tmp_path / "ops.parquet", result)
     rows = duckdb.sql(f"select job, count(*) from '{tmp_path}/ops.parquet' group by 1 order by 1")
     assert rows.fetchall() == [("a", 4), ("b", 4)]

@@ -9,7 +9,7 @@ import pytest
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 from foretrace.reports.accuracy.accuracy_page import accuracy_page
-from foretrace.reports.accuracy.verdict import sentences
+from foretrace.reports.accuracy.verdict import verdict_sentences
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.hil_settings import parse_swap_options
 from foretrace.scenarios.config.loader import loads
@@ -147,10 +147,10 @@ def test_a_coupled_run_leaves_a_journal_that_gives_it_again(nic, tmp_path):
     one = study(scenario(nic, "coupled"))
     first = one.results["base"]
     assert first.columns.end.max() > 0
-    from foretrace.hil.coupling.journal import write
+    from foretrace.hil.coupling.journal import write_journal
     from foretrace.scenarios.config.hil_settings import journal_file_name
 
-    write(tmp_path / journal_file_name("base"), one.journals["base"])
+    write_journal(tmp_path / journal_file_name("base"), one.journals["base"])
     for engine in ("core", "reference"):
         more = f"  journal: {tmp_path}\nrun: {{engine: {engine}}}"
         again = study(scenario(nic, "coupled", more))
@@ -349,7 +349,7 @@ def test_the_error_of_the_whole_is_that_of_the_answer(nic):
     assert [e["component"] for e in told["expect"]] == ["makespan"]
     assert told["expect"][0]["value"] == pytest.approx(abs(told["whole"]["error"]))
     assert told["expect"][0]["outcome"] == "pass"
-    lead = " ".join(sentences(told))
+    lead = " ".join(verdict_sentences(told))
     assert "With models alone makespan is " in lead
     assert "iteration" not in lead
     other = expect.replace("hil.makespan", "hil.iteration_time")

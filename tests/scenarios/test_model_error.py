@@ -22,7 +22,9 @@ def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_rec
     low, high = value.interval
     assert value.interval_of == ("model",)
     assert low < value.value < high
-    _, gpu = range_from_median_error(relative_error_by_kind([scenario])["gpu"])  # which nobody predicts
+    _, gpu = range_from_median_error(
+        relative_error_by_kind([scenario])["gpu"]
+    )  # which nobody predicts
     assert (high - low) / 2 / value.value < gpu / 2
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from foretrace.reports.run.answer import jitter, sentences
+from foretrace.reports.run.answer import answer_sentences, jitter_sentence
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies import start_variation
 from foretrace.scenarios.studies.run import study
@@ -37,8 +37,8 @@ def test_ten_equal_replicas_are_no_interval(plain):
 
 def test_the_words_stay_that_jitter_is_left_out(plain):
     assert plain["provenance"]["jitter"] == {"state": "unknown"}
-    assert any("Jitter is left out: no distribution" in text for text in sentences(plain))
-    assert not any("±0 %" in text for text in sentences(plain))
+    assert any("Jitter is left out: no distribution" in text for text in answer_sentences(plain))
+    assert not any("±0 %" in text for text in answer_sentences(plain))
 
 
 def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkeypatch):
@@ -48,8 +48,8 @@ def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkey
     found = start_variation.check_jitter_interval(loads(text))
     assert found["state"] == "unresolved"
     assert found["low"] < 0.5 * found["fastest"] == 0.1
-    assert jitter(found).startswith("unresolved: of 4 process starts it would begin at ")
-    assert jitter(found).endswith("and the fastest of 8 steps took 200 ms")
+    assert jitter_sentence(found).startswith("unresolved: of 4 process starts it would begin at ")
+    assert jitter_sentence(found).endswith("and the fastest of 8 steps took 200 ms")
 
 
 def test_one_that_begins_near_it_is(monkeypatch):

@@ -1,7 +1,7 @@
 """An as-recorded run says that it is a replay; whatever is changed makes it a prediction."""
 
 import pytest
-from foretrace.reports.run.answer import trust
+from foretrace.reports.run.answer import trust_sentence
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run import study
 
@@ -20,7 +20,9 @@ def told(text):
 def test_what_is_only_played_again_is_a_replay():
     summary = told(GPT)
     assert summary["provenance"]["calibration"].startswith("replay: recorded times")
-    assert trust(summary).startswith("This is a replay: recorded times on the recorded machine")
+    assert trust_sentence(summary).startswith(
+        "This is a replay: recorded times on the recorded machine"
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,4 +33,4 @@ def test_what_is_only_played_again_is_a_replay():
     ],
 )
 def test_what_is_changed_is_none(changed):
-    assert trust(told(changed)).startswith("This is a blind prediction")
+    assert trust_sentence(told(changed)).startswith("This is a blind prediction")

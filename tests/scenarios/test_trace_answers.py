@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from foretrace.reports.links import chained, short_name
+from foretrace.reports.links import link_sentences, short_name
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.preflight import chain_shares_of_point
@@ -58,7 +58,7 @@ def test_a_run_answers_as_trace_info_says(trace):
     for gpu in OTHERS:
         (point,) = build_variants(of(trace, gpu))
         found = chain_shares_of_point(point)["gpu"]
-        assert chained({"gpu": found}) == chained({"gpu": told[gpu]})
+        assert link_sentences({"gpu": found}) == link_sentences({"gpu": told[gpu]})
         assert [one["ops"] for one in found["links"]] == [one["ops"] for one in told[gpu]["links"]]
 
 

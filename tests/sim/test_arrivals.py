@@ -1,7 +1,7 @@
 """Who arrives last, and how long the others wait for it."""
 
 import pytest
-from foretrace.reports.run.last_arriver import cause
+from foretrace.reports.run.last_arriver import last_arriver_sentence
 from foretrace.scenarios.studies.late_ranks import waiting_by_rank
 from foretrace.sim.analysis.arrivals import lateness
 from foretrace.sim.backend import Backend, Timing
@@ -54,7 +54,7 @@ def test_several_that_arrive_last_share_the_time():
 
 def test_the_answer_names_the_rank_that_is_the_cause():
     told = waiting_by_rank(run(*SLOW))
-    assert cause({"late": told}) == (
+    assert last_arriver_sentence({"late": told}) == (
         "Rank 3 arrives last in 2 of 3 collectives; the others wait 9 s for it in all."
     )
     row = told["ranks"][3]
@@ -64,7 +64,7 @@ def test_the_answer_names_the_rank_that_is_the_cause():
 
 def test_where_nobody_waits_nothing_is_said():
     assert waiting_by_rank(run([1, 1, 1, 1])) is None
-    assert cause({}) == ""
+    assert last_arriver_sentence({}) == ""
 
 
 def test_a_run_without_rows_says_nothing():

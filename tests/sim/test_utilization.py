@@ -60,6 +60,6 @@ def test_where_a_run_kept_too_little_to_tell_a_gpu_is_left_out():
 def test_the_heat_map_shows_a_gpu_of_many_streams():
     result = run()
     shares = {GPU: utilization_windows(result)[GPU].tolist()}
-    heat = schedule.heat(shares, result.makespan)
+    heat = schedule.utilization_heat_map(shares, result.makespan)
     assert heat.rows == [f"{GPU}  60 %"]
     assert heat.bars

@@ -83,7 +83,13 @@ def _inflate_blocks(raw: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def _cut_chunks(blocks: Iterator[bytes], file: Path, size: int, memory: int) -> Iterator[JsonChunk]:
-    """Chunks of a text: one where it is one block, else several."""
+    """Chunks of a text: one where it is one block, else several.
+
+    Parameters
+    ----------
+    size : least length of a block
+    memory : bytes that all of the file may take, decoded; one that takes more is refused
+    """
     text, more = next(blocks, b""), next(blocks, b"")
     if not more:
         yield JsonChunk(text, 0, 1)

@@ -22,7 +22,7 @@ KINDS = ("measured", "fitted", "datasheet", "assumed")
 
 @dataclass(frozen=True)
 class NumberSource:
-    """The source of a number.
+    """Who or what says a number: a measurement, a fit, a datasheet, or nobody.
 
     Parameters
     ----------

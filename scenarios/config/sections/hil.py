@@ -69,10 +69,10 @@ class SwapSection(Section):
     @model_validator(mode="after")
     def _has_driver(self) -> SwapSection:
         """A name that nobody has is refused; one that only a far agent may have is not."""
-        from ....hil.agent.declared_drivers import knows, names
+        from ....hil.agent.declared_drivers import agent_driver_names, agent_has_driver
 
-        if knows(self.driver, self.agent) is False:
-            cure = did_you_mean_text(self.driver, names(self.agent))
+        if agent_has_driver(self.driver, self.agent) is False:
+            cure = did_you_mean_text(self.driver, agent_driver_names(self.agent))
             message = f"no driver named '{self.driver}'{cure}"
             raise validation_error("value", message, "driver", self.driver)
         return self

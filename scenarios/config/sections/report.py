@@ -21,9 +21,9 @@ class ReportSection(Section):
 
 def _report_form() -> Any:
     """With the names that are registered by now."""
-    from ....reports.section import names
+    from ....reports.section import section_names
 
-    known: Any = Literal[names()]
+    known: Any = Literal[section_names()]
     return create_model("ReportSection", __base__=ReportSection, sections=(Many[known], ()))
 
 

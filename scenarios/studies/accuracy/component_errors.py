@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....hil.coupling.replay_ops import ReplayOp
-from ....hil.measuring.spread import by_start, grouped
+from ....hil.measuring.spread import samples_by_key, start_medians
 from ....hil.recording import SUFFIX
 from ....hil.sample import EMULATED, Sample
 from ....sim.errors import ScenarioError
@@ -83,7 +83,7 @@ def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
 def _table_of_ops(one: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
     timed = _measured_samples(one) or one.recording.samples
-    medians = {k[0]: _seconds_by_start(group) for k, group in grouped(timed).items()}
+    medians = {k[0]: _seconds_by_start(group) for k, group in samples_by_key(timed).items()}
     numbers = sorted({n for by in medians.values() for n in by})
     counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
     missing: list[ReplayOp] = []
@@ -119,7 +119,7 @@ def _seconds_by_start(group: Sequence[Any]) -> dict[int, float]:
     found = {}
     for n in numbers:
         mine = [s for s in group if s.start == n]
-        told = by_start(mine) if good else [float(np.median([s.median for s in mine]))]
+        told = start_medians(mine) if good else [float(np.median([s.median for s in mine]))]
         found[n] = told[0] * NANOSECOND
     return found
 
@@ -157,8 +157,8 @@ def _drift_since_older_recording(one: ReplayedDevice) -> dict[str, Any] | None:
     """Change since an older recording, over the ops of both."""
     if one.older is None:
         return None
-    before = {k: np.median(by_start(g)) for k, g in grouped(one.older.samples).items()}
-    now = {k: np.median(by_start(g)) for k, g in grouped(one.recording.samples).items()}
+    before = {k: np.median(start_medians(g)) for k, g in samples_by_key(one.older.samples).items()}
+    now = {k: np.median(start_medians(g)) for k, g in samples_by_key(one.recording.samples).items()}
     both = sorted(set(before) & set(now))
     change = np.array([now[k] / before[k] - 1 for k in both])
     if not len(both):

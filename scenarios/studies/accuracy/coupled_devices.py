@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ....hil.coupling.coupled import couple
-from ....hil.coupling.coverage import SampleCoverage, Subtraction, cover
+from ....hil.coupling.coverage import SampleCoverage, Subtraction, sample_coverage
 from ....hil.coupling.device_adapter import MOST, Swap
-from ....hil.coupling.journal import JournalReader, JournalWriter, Questioned, read
+from ....hil.coupling.journal import JournalReader, JournalWriter, OpTimer, read_journal
 from ....hil.coupling.live_driver import LiveDriver
-from ....hil.driver_registry import known
+from ....hil.driver_registry import known_drivers
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import System
@@ -27,7 +27,7 @@ def components_in_sample(
 ) -> SampleCoverage:
     """Components that a sample of a swap covers."""
     off = {c: Subtraction(o.time, o.error) for c, o in swap.subtract.items()}
-    return cover(system, swap.component, (*swap.covers, *more), off)
+    return sample_coverage(system, swap.component, (*swap.covers, *more), off)
 
 
 def replace_components_by_devices(
@@ -48,11 +48,11 @@ def replace_components_by_devices(
     ScenarioError
         A device cannot be held still, and so cannot drive simulated time.
     """
-    kept = None if journal is None else read(journal)
+    kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []
     for device in devices:
         _may_drive_simulation(device)
-        asked: Questioned = LiveDriver(device.driver, device.source)
+        asked: OpTimer = LiveDriver(device.driver, device.source)
         if kept is not None:
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, asked)
@@ -68,7 +68,7 @@ def _may_drive_simulation(device: OpenDevice) -> None:
         )
 
 
-def _device_swap(device: OpenDevice, asked: Questioned, system: System) -> Swap:
+def _device_swap(device: OpenDevice, asked: OpTimer, system: System) -> Swap:
     swap = device.swap
     return Swap(
         swap.component,
@@ -91,7 +91,7 @@ def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
         name, options = device.swap.driver, driver_options(device.swap)
     else:
         name, options = kept.driver, dict(kept.spec)
-    if kept is not None and name not in known():
+    if kept is not None and name not in known_drivers():
         if not device.swap.covers:
             log.warning("%s: nothing here knows what a sample of '%s' covers", device.name, name)
         return ()

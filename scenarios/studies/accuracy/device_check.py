@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ....hil.coupling.coverage import numbers
+from ....hil.coupling.coverage import component_numbers
 from ....hil.recording import Recording
 from ....sim.errors import ScenarioError
 from ....sim.system import System
@@ -104,7 +104,7 @@ def check_devices(
 
 def _components_in_sample(devices: Sequence[str], system: System) -> list[int]:
     """The components in a sample, all of which would be wrong alike."""
-    return [i for d in devices for i in numbers(system, d)]
+    return [i for d in devices for i in component_numbers(system, d)]
 
 
 def _lowest_expected_error_bar(scenario: Scenario) -> float:

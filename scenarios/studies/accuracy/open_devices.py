@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ....hil import driver_registry
-from ....hil.agent.declared_drivers import bring
-from ....hil.bundled_recordings import located
-from ....hil.connection import connect
+from ....hil.agent.declared_drivers import import_agent_driver
+from ....hil.bundled_recordings import recording_path
+from ....hil.connection import connect_driver
 from ....hil.driver import Driver
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
@@ -71,7 +71,7 @@ class OpenDevice:
 def recording_file_of_swap(hil: HilSection, swap: SwapSection) -> Path | None:
     """The recording of a swap: its own, or the one that is kept for its component."""
     if swap.recording is not None:
-        return located(swap.recording)
+        return recording_path(swap.recording)
     if hil.keep_recording is not None:
         return Path(hil.keep_recording) / f"{swap.component}{SUFFIX}"
     return None
@@ -115,7 +115,7 @@ def _fault_naming_component(swap: SwapSection, error: HardwareUnavailable) -> Ha
 
 
 def _open_live_device(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
-    driver = connect(swap.driver, swap.agent, limit)
+    driver = connect_driver(swap.driver, swap.agent, limit)
     stack.callback(driver.close)
     driver.open(driver_options(swap))
     return OpenDevice(swap, driver, dict(driver.describe()))
@@ -172,6 +172,6 @@ def driver_class(name: str, agent: str = "") -> type[Driver]:
     ----------
     agent : that loads the file of a driver of the user's own
     """
-    if agent and name not in driver_registry.known():
-        bring(name, agent)
-    return type(driver_registry.make(name))
+    if agent and name not in driver_registry.known_drivers():
+        import_agent_driver(name, agent)
+    return type(driver_registry.make_driver(name))

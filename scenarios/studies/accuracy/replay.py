@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ....hil.connection import connect
+from ....hil.connection import connect_driver
 from ....hil.coupling.coupled import Coupling
 from ....hil.coupling.device_adapter import SWEEP
 from ....hil.coupling.replay_ops import ReplayOp, replay_ops
@@ -159,7 +159,7 @@ def _measure_device(
         busy=hil.busy,
     )
     tell(f"{swap.component}: {len(texts)} different ops on {swap.driver}")
-    recording = measure(work, lambda: connect(swap.driver, swap.agent), tell)
+    recording = measure(work, lambda: connect_driver(swap.driver, swap.agent), tell)
     if not recording.samples:
         raise DriverFault(
             "hung",

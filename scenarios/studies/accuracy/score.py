@@ -126,7 +126,7 @@ def error_statistics(
 
 
 def central_quantiles(values: Sequence[float]) -> tuple[float, float] | None:
-    """Bounds that hold 90 % of values; None for none."""
+    """Quantiles of 5 and 95 %, between which 90 % of the values lie; None for no values."""
     if not len(values):
         return None
     low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....hil.bundled_recordings import located
-from ....hil.measuring.spread import by_start, grouped
+from ....hil.bundled_recordings import recording_path
+from ....hil.measuring.spread import samples_by_key, start_medians
 from ....hil.recording import read
 from ....hil.sample import COLD, WARM
 from ....models.compute.caches import Caches
@@ -33,8 +33,8 @@ def fit_cache_model(files: Sequence[str]) -> Caches:
     """
     seen: dict[tuple[str, str], float] = {}
     for file in files:
-        for key, group in grouped(read(located(file)).samples).items():
-            seen[key] = float(np.median(by_start(group))) * NANOSECOND
+        for key, group in samples_by_key(read(recording_path(file)).samples).items():
+            seen[key] = float(np.median(start_medians(group))) * NANOSECOND
     latency, reads = _warm_ops_by_size(seen, "host:chase"), _warm_ops_by_size(seen, "host:read")
     cold = [text for text, context in seen if context == COLD and (text, WARM) in seen]
     if len(latency) < 2 or len(reads) < 2 or not cold:

@@ -15,7 +15,7 @@ from ....models.calibration.identifiability import FittedParameter
 from ....models.calibration.parameter_search import PredictionErrors
 from ....models.compute.caches import Caches
 from ....models.compute.families import FORM
-from ....reports.numbers import digits
+from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
 from ....sim.units import quantity
 from ...config.catalog import installed
@@ -126,10 +126,10 @@ def verdict_text(judged: HeldOutErrors, bar: float) -> str:
     outcome, bar = accuracy_verdict(
         ErrorStatistic(judged.median, judged.interval), bar, judged.spread
     )
-    within = [digits(100 * b) for b in judged.interval or ()]
+    within = [three_digits(100 * b) for b in judged.interval or ()]
     sure = f"90 % within {within[0]} % to {within[1]} %, " if within else "of a single group, "
-    spread = f" (A/A {digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
-    return f"{sure}bar {digits(100 * bar)} %{spread}: {outcome}"
+    spread = f" (A/A {three_digits(100 * judged.spread)} %)" if np.isfinite(judged.spread) else ""
+    return f"{sure}bar {three_digits(100 * bar)} %{spread}: {outcome}"
 
 
 def _judged_text(judged: HeldOutErrors, bar: float) -> str:
@@ -140,7 +140,7 @@ def _judged_text(judged: HeldOutErrors, bar: float) -> str:
 def _percent_text(errors: PredictionErrors | None) -> str:
     if errors is None:
         return "none"
-    return f"{digits(100 * errors.median)} % median, {digits(100 * errors.mean)} % mean"
+    return f"{three_digits(100 * errors.median)} % median, {three_digits(100 * errors.mean)} % mean"
 
 
 def fit_error_text(found: Calibration, holdout: str, bar: float = BAR) -> str:
@@ -180,7 +180,7 @@ def catalog_entry_text(
         where = (
             f"{data.where}; 90 % within {_parameter_text(key, low)} to {_parameter_text(key, high)}"
         )
-        error = f"{digits(100 * found.held.median)} %" if found.held else ""
+        error = f"{three_digits(100 * found.held.median)} %" if found.held else ""
         note = fit_error_text(found, holdout, median_error_bar(kind, bar))
         source = NumberSource("fitted", where, date, error, note)
         lines.append(_entry_line(key, _parameter_text(key, p.value), source))

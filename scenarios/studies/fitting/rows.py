@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ....hil.bundled_recordings import located
-from ....hil.measuring.spread import by_start, grouped
+from ....hil.bundled_recordings import recording_path
+from ....hil.measuring.spread import samples_by_key, start_medians
 from ....hil.recording import Recording, read
 from ....hil.sample import WARM
 from ....models.calibration.calibrate import Calibration, calibrate
@@ -92,7 +92,7 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
     ScenarioError
         Recordings of several clocks or metrics, or nothing that may be fitted.
     """
-    kept = [read(located(f)) for f in files]
+    kept = [read(recording_path(f)) for f in files]
     for what in ("clock", "metric"):
         kinds = sorted({getattr(s, what) for r in kept for s in r.samples})
         if len(kinds) != 1:
@@ -123,11 +123,11 @@ def _rows_of_recording(
 ) -> list[tuple[str, float, str, str]]:
     found = []
     strides = recording.spec.get("strides", {})
-    for (signature, context), group in grouped(recording.samples).items():
+    for (signature, context), group in samples_by_key(recording.samples).items():
         if context != WARM or (only and not re.search(only, signature)):
             continue
         for start in sorted({s.start for s in group if s.good}):
-            median = by_start([s for s in group if s.start == start])[0] * NANOSECOND
+            median = start_medians([s for s in group if s.start == start])[0] * NANOSECOND
             told = with_convolution_stride(signature, strides.get(signature, 1))
             found.append((told, median, f"{number}:{start}", recording.date[:10]))
     return found

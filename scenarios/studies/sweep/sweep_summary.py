@@ -53,9 +53,9 @@ class Swept:
         """As a notebook shows it."""
         from html import escape
 
-        from ....reports.sweep.sweep_answer import sentences
+        from ....reports.sweep.sweep_answer import answer_sentences
 
-        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in sentences(self.summary()))
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(self.summary()))
         return paragraphs + str(self.frame().to_html(max_rows=20))
 
     @property
