@@ -22,18 +22,18 @@ from pathlib import Path
 from foretrace.scenarios.cli import app
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.run_folder import save
-from foretrace.scenarios.studies.variants import variants
+from foretrace.scenarios.studies.run_folder import save_run
+from foretrace.scenarios.studies.variants import build_variants
 lap("imports")
 scenario = load("first")
 lap("read the scenario")
-base = variants(scenario)[0]
+base = build_variants(scenario)[0]
 lap("read the trace, infer and resize the graph")
 base.run()
 lap("load the kernels, run once")
 done = study(scenario)
 lap("all runs, what they say (graph built again)")
-save(done, Path("stages"), 0.0, "")
+save_run(done, Path("stages"), 0.0, "")
 lap("write tables, timeline, report")
 print(json.dumps(laps))
 """

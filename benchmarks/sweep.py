@@ -69,7 +69,7 @@ def swept(scenario) -> tuple[float, float, float, float]:
         began, used = time.monotonic(), time.process_time()
         crew, kept = ProcessPool(2), outcome_store(out, scenario)
         with kept:
-            done = SweepInProgress(scenario, kept, crew, progress).all()
+            done = SweepInProgress(scenario, kept, crew, progress).try_all_points()
         crew.close()
         save_sweep(done, kept, out, {}, began)
         wall, own = time.monotonic() - began, time.process_time() - used

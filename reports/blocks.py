@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 
@@ -327,8 +326,3 @@ def comma_separated(codes: Sequence[str]) -> list[Inline]:
     for code in codes:
         found += [", ", Code(code)] if found else [Code(code)]
     return found
-
-
-def python_floats(values: ArrayLike) -> list[float]:
-    """Numbers as Python floats, for export to JSON."""
-    return [float(v) for v in np.atleast_1d(np.asarray(values, float))]

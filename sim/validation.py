@@ -36,7 +36,7 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     Examples
     --------
     >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
-    >>> check_graph(parts((1,), (-1,)), lowered("g", [Case(((7, ()),))]))
+    >>> check_graph(literal_components((1,), (-1,)), literal_graph("g", [LiteralOp(((7, ()),))]))
     Traceback (most recent call last):
     ...
     foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
@@ -130,7 +130,7 @@ def excess_weight_error(
     Examples
     --------
     >>> from foretrace.sim.engine_literal import literal_components
-    >>> wire = parts((-1,), (10,))
+    >>> wire = literal_components((-1,), (10,))
     >>> excess_weight_error(wire, {3: {0: 2**61}}, tuple) is None
     True
     >>> excess_weight_error(wire, {3: {0: 2**61}, 4: {0: 2**61}}, tuple).ops
@@ -214,7 +214,7 @@ def highest_possible_rate(
     Examples
     --------
     >>> from foretrace.sim.engine_literal import literal_components
-    >>> highest_possible_rate(parts((-1,), (10,)), {0: 2 * ONE}) == 2**57 - 1
+    >>> highest_possible_rate(literal_components((-1,), (10,)), {0: 2 * ONE}) == 2**57 - 1
     True
     """
     bounds = [int(parts.top[c]) * ONE // weight for c, weight in usage.items()]

@@ -40,7 +40,7 @@ def main(how: str, module: str, *arguments: str) -> None:
 
     torch.optim.Optimizer.zero_grad = timed
     if how == "ddp":
-        train._spread = wrapped
+        train._wrap_in_ddp = wrapped
     os.environ["WORLD_SIZE"] = "1"
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__")

@@ -41,7 +41,7 @@ class HeldOutErrors:
 
         >>> from foretrace.sim.ops import Ops
         >>> rows = CalibrationRows(Ops.of(bytes=[1, 2]), np.array([1.0, 2.0]), ("a", "b"))
-        >>> round(Judged.of(np.array([1.1, 1.8]), rows).median, 3)
+        >>> round(HeldOutErrors.of(np.array([1.1, 1.8]), rows).median, 3)
         0.1
         """
         return cls(np.asarray(predicted / rows.seconds - 1), rows.groups, start_spread(rows))

@@ -64,7 +64,7 @@ class PredictionErrors:
     def of(cls, predicted: ArrayLike, measured: ArrayLike) -> PredictionErrors:
         """Errors of predicted against measured values, row by row.
 
-        >>> Errors.of([1.1, 0.9], [1.0, 1.0]).mean
+        >>> PredictionErrors.of([1.1, 0.9], [1.0, 1.0]).mean
         0.1
         """
         predicted, measured = np.asarray(predicted, float), np.asarray(measured, float)

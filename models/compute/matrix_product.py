@@ -25,11 +25,11 @@ def matrix_product(parts: Signature) -> MatrixProduct | None:
     """Matrix product of an op; None for other ops and for missing shapes.
 
     >>> from ...sim.signature import parse_signature
-    >>> matrix_product(parse("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
-    Product(batch=1, m=32, n=32, k=16)
-    >>> matrix_product(parse("compute:aten::bmm bf16[4x8x16] bf16[4x16x32]"))
-    Product(batch=4, m=8, n=32, k=16)
-    >>> matrix_product(parse("compute:aten::add bf16[4] bf16[4]"))
+    >>> matrix_product(parse_signature("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
+    MatrixProduct(batch=1, m=32, n=32, k=16)
+    >>> matrix_product(parse_signature("compute:aten::bmm bf16[4x8x16] bf16[4x16x32]"))
+    MatrixProduct(batch=4, m=8, n=32, k=16)
+    >>> matrix_product(parse_signature("compute:aten::add bf16[4] bf16[4]"))
     """
     name = parts.name.split(" ", 1)[0].rpartition("::")[2]
     several = [o.shape for o in parts.operands if len(o.shape) >= 2]

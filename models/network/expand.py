@@ -138,7 +138,7 @@ class _Expansion:
             said = " -> ".join(f"op {op}" for op in ring)
             raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
-    def _places_of(self, op: int) -> list[int]:
+    def _place_numbers(self, op: int) -> list[int]:
         first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
         return [op, *range(len(self.block) + first, len(self.block) + last)]
 
@@ -160,7 +160,7 @@ class _Expansion:
 
     def _expand_collective(self, op: int) -> None:
         """Add the sends of a collective, and a join that stands for its end."""
-        block, places, times = self.block, self._places_of(op), self.old.times
+        block, places, times = self.block, self._place_numbers(op), self.old.times
         if times is not None and (times.told[op] or times.factor[op] != 1):
             raise GraphError(
                 "expand",

@@ -77,7 +77,7 @@ class Algorithm:
     Examples
     --------
     >>> ring = Algorithm("shift", "once", lambda n: [shift(n, 1)])
-    >>> ring.flows(3).target.tolist(), ring.path(3), ring.volume(3)
+    >>> ring.flows(3).target.tolist(), ring.latency_path(3), ring.volume(3)
     ([1, 2, 0], [(0, 1)], 1.0)
     """
 

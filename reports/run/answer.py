@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..chain_shares import link_sentences
 from ..headline import (
     Answer,
     better_sign,
@@ -14,7 +15,6 @@ from ..headline import (
     metric_value,
     value_sentence,
 )
-from ..links import link_sentences
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from .changed_ops import changed_ops
 from .last_arriver import last_arriver_sentence

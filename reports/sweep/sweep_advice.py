@@ -49,18 +49,18 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
     for paths, tried in summary["vary"].items():
         value = point["set"].get(paths)
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
-        if value in ends and value not in (0, 1) and _is_best_value(point, paths, summary):
+        if value in ends and value not in (0, 1) and _no_other_value_ties(point, paths, summary):
             name = shortest_path(paths, summary["vary"])
             found.append(f"{name} = {value} is the end of what was tried: try beyond it.")
     return found
 
 
-def _is_best_value(point: Found, paths: str, summary: Summary) -> bool:
-    """Whether every other value of a setting is worse, all else equal."""
+def _no_other_value_ties(point: Found, paths: str, summary: Summary) -> bool:
+    """Whether, all else equal, each other value of a setting gives another first metric."""
     _, metric, _ = sweep_goals(summary)[0]
     own = point["values"][metric]
     same = [
         p for p in summary["points"] if other_settings(p, paths) == other_settings(point, paths)
     ]
     rest = [p["values"][metric] for p in same if p is not point and metric in p.get("values", {})]
-    return all(abs(other / own - 1) >= LEAST for other in rest)
+    return all(abs(other - own) >= LEAST * abs(own) for other in rest)

@@ -45,7 +45,7 @@ def plan(
 
 
 def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
-    from ...reports.links import link_sentences
+    from ...reports.chain_shares import link_sentences
     from ...reports.numbers import format_quantity
     from ...reports.run.changed_ops import rule_in_words
 

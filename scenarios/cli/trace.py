@@ -83,7 +83,7 @@ def info(
     """Say what a trace holds, what it can be used for, and who would answer for its kernels."""
     from dataclasses import asdict
 
-    from ...reports.links import link_sentences
+    from ...reports.chain_shares import link_sentences
     from ..studies.trace_answers import link_shares_by_gpu
     from ..workloads.trace_files import trace_format_of
 

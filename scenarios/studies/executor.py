@@ -28,9 +28,9 @@ def point_map_function(threads: int | None = None) -> Iterator[Executor]:
     Examples
     --------
     >>> from ..config.loader import load
-    >>> from .variants import variants
+    >>> from .variants import build_variants
     >>> with point_map_function(2) as given:
-    ...     each = given(variants(load("first"))[0])
+    ...     each = given(build_variants(load("first"))[0])
     ...     list(each(abs, [-1, 2]))
     [1, 2]
     """

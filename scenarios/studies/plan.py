@@ -115,9 +115,9 @@ def plan(scenario: Scenario) -> Plan:
 
 
 def _variants_that_ask_models(scenario: Scenario, held: Bytes | None) -> list[Variant]:
-    """Variants of which a model is asked something before they run; of a sweep its first point.
+    """All variants, if a model is asked about one before it runs; of a sweep its first point.
 
-    None where a run would not fit into memory, which is said by the plan's own numbers.
+    No variant where a run would not fit into memory, which is said by the plan's own numbers.
     """
     from .variants import build_variants
 

@@ -20,8 +20,9 @@ def refuse_cycle(graph: EngineGraph) -> None:
 
     Examples
     --------
-    >>> from ..engine_literal import Case, lowered
-    >>> refuse_cycle(lowered("loop", [Case(), Case(((-1, (0, 2)),)), Case(((-1, (1,)),))]))
+    >>> from ..engine_literal import LiteralOp, literal_graph
+    >>> after = [LiteralOp(), LiteralOp(((-1, (0, 2)),)), LiteralOp(((-1, (1,)),))]
+    >>> refuse_cycle(literal_graph("loop", after))
     Traceback (most recent call last):
     ...
     foretrace.sim.errors.GraphError: cycle: graph 'loop': op 1 -> op 2 -> op 1; remove a dependency

@@ -66,6 +66,7 @@ class _WholeLibrary(JITCodeLibrary):
                     self.add_linking_library(other)
 
     def _optimize_final_module(self) -> None:
+        """Make linked parts internal to the module, so that LLVM may inline and drop them."""
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal

@@ -57,8 +57,9 @@ def find_static_schedule(graph: EngineGraph, slots: Links, now: int) -> StaticSc
 
     Examples
     --------
-    >>> from ..engine_literal import Case, lowered
-    >>> pair = lowered("pair", [Case(((0, ()),), fixed=2), Case(((0, (0,)),), fixed=3)])
+    >>> from ..engine_literal import LiteralOp, literal_graph
+    >>> ops = [LiteralOp(((0, ()),), fixed=2), LiteralOp(((0, (0,)),), fixed=3)]
+    >>> pair = literal_graph("pair", ops)
     >>> found = find_static_schedule(pair, np.array([1]), now=10)
     >>> found.begin.tolist(), found.finish.tolist(), found.chains.tolist()
     ([10, 12], [12, 15], [1])

@@ -52,8 +52,8 @@ class ReferenceEngine(EventLoop):
     Examples
     --------
     >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
-    >>> engine = ReferenceEngine(parts((1,), (-1,)))
-    >>> _ = engine.submit(lowered("two on one slot", [Case(((0, ()),), fixed=5)] * 2))
+    >>> engine = ReferenceEngine(literal_components((1,), (-1,)))
+    >>> _ = engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=5)] * 2))
     >>> engine.run()
     >>> engine.columns().start.tolist(), engine.columns().end.tolist()
     ([0, 5], [5, 10])

@@ -84,7 +84,7 @@ def swept(tmp_path, monkeypatch):
         kept, crew = outcome_store(out, scenario), make_workers(text)
         try:
             with kept:
-                done = SweepInProgress(scenario, kept, crew).all()
+                done = SweepInProgress(scenario, kept, crew).try_all_points()
         finally:
             crew.close()
         folder = save_sweep(done, kept, out, {}, 0.0)

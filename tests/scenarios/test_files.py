@@ -91,7 +91,7 @@ def test_a_file_of_a_variant_counts_too_and_has_a_place(tabled, more, tmp_path, 
 def swept(scenario):
     kept = outcome_store(Path("out"), scenario)
     with kept:
-        return SweepInProgress(scenario, kept, Here()).all()
+        return SweepInProgress(scenario, kept, Here()).try_all_points()
 
 
 def test_points_of_another_table_are_run_again(tabled):

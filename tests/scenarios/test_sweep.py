@@ -101,7 +101,7 @@ def _event(kind, name, at, took):
 def swept(scenario, crew=None, out="out", **options):
     kept = outcome_store(Path(out), scenario)
     with kept:
-        return SweepInProgress(scenario, kept, crew or Here(), **options).all()
+        return SweepInProgress(scenario, kept, crew or Here(), **options).try_all_points()
 
 
 def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
@@ -276,7 +276,7 @@ def test_a_search_needs_something_to_search_for(scenario):
 DEADLY = """\
 import os, signal
 from pathlib import Path
-from foretrace.scenarios.studies.sweep.task import evaluate
+from foretrace.scenarios.studies.sweep.task import evaluate_point
 
 def dies(point):
     'Killed by the points of one setting, and by those of another once.'
@@ -285,7 +285,7 @@ def dies(point):
     if slow == 2 or (slow == 1.5 and not marker.exists()):
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return evaluate(point)
+    return evaluate_point(point)
 """
 
 

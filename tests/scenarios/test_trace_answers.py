@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from foretrace.reports.links import link_sentences, short_name
+from foretrace.reports.chain_shares import link_sentences, short_name
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.preflight import chain_shares_of_point

@@ -13,6 +13,8 @@ from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.parts import PARTS
+from foretrace.scenarios.config.settings import known_backends
+from foretrace.sim.process import PROCESSES
 from foretrace.sim.workload import WORKLOADS
 
 PLUGINS = Path(foretrace.__file__).resolve().parent / "docs" / "examples" / "plugins"
@@ -23,7 +25,8 @@ GPUS = tuple(f"node{n}.gpu{k}" for n in range(4) for k in range(2))
 @pytest.fixture
 def plugin(request):
     """A plug-in's module, and its registered names gone afterwards."""
-    tables = WORKLOADS, PARTS
+    known_backends()  # what is built in registers before the tables are looked at
+    tables = WORKLOADS, PARTS, PROCESSES
     known = [dict(table) for table in tables]
 
     def load(name):

@@ -172,7 +172,7 @@ def test_scripts_are_reproducible_and_differ():
 
 def test_a_script_can_be_pasted_into_a_test():
     script = random_script("verbs", 3)
-    assert eval(repr(script), {"Script": Script, "Case": LiteralOp}) == script
+    assert eval(repr(script), {"Script": Script, "LiteralOp": LiteralOp}) == script
 
 
 class Good(Backend):

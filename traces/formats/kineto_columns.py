@@ -68,7 +68,7 @@ class ValueNumbering:
     def numbers_of(self, values: Sequence[Any]) -> NDArray[np.int32]:
         """(n,) The number of each value, a new one where it is new.
 
-        >>> ValueNumbering().of(["b", "a", "b"]).tolist()
+        >>> ValueNumbering().numbers_of(["b", "a", "b"]).tolist()
         [0, 1, 0]
         """
         numbers = self.numbers

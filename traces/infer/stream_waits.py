@@ -201,7 +201,7 @@ class _LaunchReplay:
         return at >= 0 and bool(times[at] >= self.launches.get(thread, 0))
 
     def _oldest_unawaited_collective(self, k: int) -> int:
-        """The oldest collective that the stream of work `k` has not waited for; -1 for none."""
+        """The oldest collective over when work `k` began that its stream did not await; or -1."""
         work, mine = self.work, int(self.work.lane[k])
         first = self.first.get(mine, 0)
         while first < len(self.issued) and (mine, self.issued[first]) in self.waited:

@@ -272,7 +272,7 @@ class _DdpInsertion:
 
 
 def _end_times(block: FlatGraph) -> NDArray[np.float64]:
-    """(n,) s: end of each op if every op lasts as recorded and waits only for its dependencies."""
+    """(n,) s: end of each op that lasts as recorded and waits for its release and dependencies."""
     from rustworkx import PyDiGraph, topological_sort
 
     n = len(block)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .train import options, train
+from .train import common_argument_parser, train
 
 
 class Block(nn.Module):
@@ -58,7 +58,7 @@ class GPT(nn.Module):
 
 def main() -> None:
     """Train."""
-    parser = options(__doc__ or "", batch=4)
+    parser = common_argument_parser(__doc__ or "", batch=4)
     parser.add_argument("--length", type=int, default=64, help="tokens a sample")
     parser.add_argument("--words", type=int, default=2048)
     parser.add_argument("--width", type=int, default=256)

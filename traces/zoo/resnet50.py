@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .train import options, train
+from .train import common_argument_parser, train
 
 STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, first stride
 EXPANSION = 4
@@ -55,7 +55,7 @@ def resnet50(classes: int = 1000) -> nn.Sequential:
 
 def main() -> None:
     """Train."""
-    parser = options(__doc__ or "", batch=8)
+    parser = common_argument_parser(__doc__ or "", batch=8)
     parser.add_argument("--image", type=int, default=64, help="pixels a side")
     args = parser.parse_args()
     torch.manual_seed(0)

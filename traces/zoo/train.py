@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 
-def options(description: str, *, batch: int) -> argparse.ArgumentParser:
+def common_argument_parser(description: str, *, batch: int) -> argparse.ArgumentParser:
     """Command-line arguments that every model takes."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--steps", type=int, default=40)

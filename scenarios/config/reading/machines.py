@@ -10,8 +10,8 @@ from .tree import Path, TreeNode, find_node
 def machine_descriptions(tree: TreeNode) -> Iterator[tuple[Path, TreeNode]]:
     """Each description of a machine with its path.
 
-    >>> from .document import parse
-    >>> both = parse("cluster: {kinds: {trainer: {count: 2}, store: {count: 1}}}")
+    >>> from .document import parse_yaml
+    >>> both = parse_yaml("cluster: {kinds: {trainer: {count: 2}, store: {count: 1}}}")
     >>> [path for path, _ in machine_descriptions(both)]
     [('cluster', 'kinds', 'trainer'), ('cluster', 'kinds', 'store')]
     """

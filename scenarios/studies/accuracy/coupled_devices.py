@@ -15,7 +15,7 @@ from ....hil.driver_registry import known_drivers
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import System
-from ...config.sections.hil import HilSection, SwapSection
+from ...config.sections.hil import SwapSection
 from ..coupled_machine import CoupledDevices
 from .open_devices import OpenDevice, driver_class, driver_options
 
@@ -98,8 +98,3 @@ def _further_components(device: OpenDevice, system: System) -> Sequence[str]:
     return driver_class(name, device.swap.agent).covers(
         {**options, "component": device.name}, system
     )
-
-
-def device_mode(hil: HilSection | None) -> str:
-    """Mode of the devices: ``coupled``, ``replay`` or "" for none."""
-    return "" if hil is None else hil.mode

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from ....hil.connection import connect_driver
 from ....hil.coupling.coupled import Coupling
-from ....hil.coupling.device_adapter import SWEEP
 from ....hil.coupling.replay_ops import ReplayOp, replay_ops
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.measuring.measurement import measure
@@ -18,7 +17,6 @@ from ....hil.measuring.work_list import WorkList
 from ....hil.recording import SUFFIX, Recording, read
 from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
-from ....sim.signature import parse_signature
 from ...config.sections.hil import HilSection, SwapSection
 from ..variant import Variant
 from .coupled_devices import replace_components_by_devices
@@ -197,13 +195,6 @@ def device_answering_from(swap: SwapSection, recording: Recording) -> OpenDevice
         own = "solo"
     driver.sharing = "exclusive" if own == "exclusive" else "solo"
     return OpenDevice(swap, driver, dict(driver.describe()), recording)
-
-
-def recorded_op_sizes(recording: Recording) -> tuple[int, ...]:
-    """Sizes of a sweep, B, ascending: those of recorded ops of one operand, and the usual ones."""
-    parts = [parse_signature(s.signature) for s in recording.samples]
-    recorded = {int(p.operands[0].bytes) for p in parts if len(p.operands) == 1}
-    return tuple(sorted(recorded | set(SWEEP)))
 
 
 def with_process_starts(one: ReplayedDevice, starts: Sequence[int]) -> ReplayedDevice:

@@ -74,8 +74,8 @@ def _component_and_quantity(
 
     Examples
     --------
-    >>> from ..answers import usual
-    >>> _component_and_quantity("nic.transfer_time", {"node0.nic0": None}, usual())
+    >>> from ..answers import usual_trace_answer
+    >>> _component_and_quantity("nic.transfer_time", {"node0.nic0": None}, usual_trace_answer())
     ('node0.nic0', 'time')
     """
     for metric in ("bandwidth", "transfer_time", "op_time", "time", ""):

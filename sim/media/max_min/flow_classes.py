@@ -72,7 +72,7 @@ def attach_flow(s: State, f: Int, now: Int) -> None:
     """Add a flow to the class with its limits and shared components; create the class if new."""
     parts, flows, uses, bundles = s
     ceiling, fence, key = _class_key(parts, flows, uses, f)
-    b = _find_class(s, f, ceiling, fence, key)
+    b = _flow_class_or_zero(s, f, ceiling, fence, key)
     if b == 0:
         b = _new_class(s, f, ceiling, fence, key, now)
     else:
@@ -130,7 +130,7 @@ def _class_key(parts: Array, flows: Array, uses: Array, f: Int) -> tuple[Int, In
 
 
 @jit_without_refcounts
-def _find_class(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
+def _flow_class_or_zero(s: State, f: Int, ceiling: Int, fence: Int, key: Int) -> Int:
     """Flow class with these limits and the shared components of the flow, 0 for none."""
     bundles = s[3]
     b = bundles[key & bundles[0, MASK], BUCKET]

@@ -11,7 +11,7 @@ import pytest
 STUDIED = """\
 import itertools, os, signal, sys, time
 from pathlib import Path
-from foretrace.scenarios.studies.run_folder import save
+from foretrace.scenarios.studies.run_folder import save_run
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run import study
 
@@ -32,10 +32,10 @@ def mortal(steps):
             if steps < 0:
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(count)
-    save(done, out, 0.0, "")
+    save_run(done, out, 0.0, "")
     os._exit(0)
 
-save(done, out, 0.0, "")
+save_run(done, out, 0.0, "")
 for steps in itertools.count():
     status = mortal(steps)
     print(os.waitstatus_to_exitcode(status), flush=True)
@@ -48,10 +48,10 @@ SAVER = (
     STUDIED
     + """
 started = time.monotonic()
-save(done, out, 0.0, "")
+save_run(done, out, 0.0, "")
 print(time.monotonic() - started, flush=True)
 while True:
-    save(done, out, 0.0, "")
+    save_run(done, out, 0.0, "")
 """
 )
 

@@ -53,10 +53,10 @@ EXPECTED: dict[str, tuple[type | tuple[type, ...], float, float]] = {
 """Type, least and largest value of every attribute that is read."""
 
 
-def describe_wrong_value(name: str, value: object) -> str:
+def value_problem(name: str, value: object) -> str:
     """What is wrong with an attribute's value; "" if nothing is.
 
-    >>> describe_wrong_value(COMM_SIZE, "8 MB"), describe_wrong_value(STREAM, 3)
+    >>> value_problem(COMM_SIZE, "8 MB"), value_problem(STREAM, 3)
     ("has comm_size '8 MB', which cannot be", '')
     """
     kind, low, high = EXPECTED.get(name, (object, 0, 0))

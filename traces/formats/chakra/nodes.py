@@ -133,7 +133,7 @@ def parse_node(path: Path, rank: int, node: Any) -> ChakraNode:
     except TraceError as e:
         raise parsed.error(str(e)) from None
     for name, value in parsed.attributes.items():
-        if what := names.describe_wrong_value(name, value):
+        if what := names.value_problem(name, value):
             raise parsed.error(f"{what}; export the trace again")
     _refuse_other_kind(parsed)
     return parsed

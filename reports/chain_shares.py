@@ -25,11 +25,11 @@ def link_shares(chains: Mapping[str, Any]) -> dict[str, str]:
     >>> link_shares(chains)["kernels"]
     '75.0 % carried, 25.0 % recorded'
     """
-    return {MEANT.get(kind, kind): _links(told) for kind, told in chains.items()}
+    return {MEANT.get(kind, kind): _link_shares_text(chain) for kind, chain in chains.items()}
 
 
-def _links(told: Mapping[str, Any]) -> str:
-    shown = [f"{format_share(one['share'])} {one['link']}" for one in told["links"]
+def _link_shares_text(chain: Mapping[str, Any]) -> str:
+    shown = [f"{format_share(one['share'])} {one['link']}" for one in chain["links"]
              if one["share"] >= LEAST]  # fmt: skip
     return ", ".join(shown) or "nothing that takes time"
 
