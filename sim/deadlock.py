@@ -31,8 +31,8 @@ class CapacityQueue(NamedTuple):
     Parameters
     ----------
     whole : int
-    waiting : of Share, first in line first
-    holding : of Share; of what is held until another op has ended, that op
+    waiting : of CapacityShare, first in line first
+    holding : of CapacityShare; of what is held until another op has ended, that op
     failed : bool
     """
 
@@ -71,7 +71,7 @@ class StuckState:
     unmet : ops that the waiting places of an op wait for, by op
     queues : ops in line, first first, by component
     holders : ops that hold a slot, by component
-    lines : Line of each capacity that somebody waits for, by component
+    lines : CapacityQueue of each capacity that somebody waits for, by component
     """
 
     names: Sequence[str]

@@ -122,14 +122,16 @@ class RingAllReduce:
         self.posted, self.got, self.sent = [0] * n, [0] * n, [0] * n
         self.ready = [0] * n  # words of the one before that it waits for a segment
 
-    def _segments_before(self, k: int) -> int:
+    def _segments_done_before_request(self, k: int) -> int:
         """Segments received and sent before the k-th is requested; all of them between the laps."""
         lap, at = divmod(k, self.lap)
         return k - FLIGHT + 1 if at >= FLIGHT else lap * self.lap
 
     def request_segments(self, rank: int) -> None:
         """Request segments as far as those received and sent allow."""
-        while min(self.got[rank], self.sent[rank]) >= self._segments_before(self.posted[rank]):
+        while min(self.got[rank], self.sent[rank]) >= self._segments_done_before_request(
+            self.posted[rank]
+        ):
             if self.posted[rank] == 2 * self.lap:
                 self.ended(rank)
                 return

@@ -69,25 +69,25 @@ class Draft:
     @cached_property
     def others(self) -> tuple[VariantDraft, ...]:
         """Named entries of ``what_if`` that can be laid over the scenario, in order."""
-        return tuple(d for d in self._draft_entries if isinstance(d, VariantDraft))
+        return tuple(d for d in self._variants_or_errors if isinstance(d, VariantDraft))
 
     @property
     def inapplicable_variant_problems(self) -> tuple[Problem, ...]:
         """Problems of the ``what_if`` entries that cannot be applied."""
-        errors = (e for e in self._draft_entries if isinstance(e, InvalidScenarioError))
+        errors = (e for e in self._variants_or_errors if isinstance(e, InvalidScenarioError))
         return tuple(problem for error in errors for problem in error.problems)
 
     @cached_property
-    def _draft_entries(self) -> tuple[VariantDraft | InvalidScenarioError, ...]:
+    def _variants_or_errors(self) -> tuple[VariantDraft | InvalidScenarioError, ...]:
         entries = find_node(self.tree, ("what_if",))
         named = [
             (number, entry["name"].text_value)
             for number, entry in enumerate(entries.items if entries else ())
             if entry.has("name") and entry["name"].text_value
         ]
-        return tuple(self._draft_entry(number, name) for number, name in named)
+        return tuple(self._read_variant(number, name) for number, name in named)
 
-    def _draft_entry(self, number: int, name: str) -> VariantDraft | InvalidScenarioError:
+    def _read_variant(self, number: int, name: str) -> VariantDraft | InvalidScenarioError:
         try:
             tree = with_absolute_paths(apply_variant(self.tree, number))
         except InvalidScenarioError as error:

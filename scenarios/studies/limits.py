@@ -33,7 +33,7 @@ class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
 
 @contextmanager
 def time_limit(seconds: Seconds | None) -> Iterator[None]:
-    """Context manager that raises TimeOver in its block after so many seconds of wall time.
+    """Context manager that raises TimeLimitExceeded in its block after so many seconds of wall time.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
 
     Raises
     ------
-    TimeOver
+    TimeLimitExceeded
         It took longer.
     """
     if seconds is None or threading.current_thread() is not threading.main_thread():

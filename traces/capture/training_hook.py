@@ -136,7 +136,7 @@ def _make_profiler(settings: dict[str, Any], ready: Any) -> Any:
     extra = {}
     if torch.cuda.is_available():
         activities.append(tp.ProfilerActivity.CUDA)
-        config = torch._C._make_profiler._ExperimentalConfig
+        config = torch._C._profiler._ExperimentalConfig
         extra["experimental_config"] = config(enable_cuda_sync_events=True)
     wait = settings["warm_up"] + settings["untraced"]
     return tp.profile(

@@ -194,7 +194,7 @@ class _DdpInsertion:
         added = added.replace(label=np.where(added.kind == Kind.COLLECTIVE, label, label + 1))
         merged = Ops.concat([replace(ops, signatures=texts), added])
         total = len(merged)
-        old = np.stack([self.block.successors.owner, self._moved_successors()], axis=1)
+        old = np.stack([self.block.successors.owner, self._renumbered_successors()], axis=1)
         pairs = np.unique(np.concatenate([old, np.array(self.edges, np.int64)]), axis=0)
         places = self.block.places
         return replace(
@@ -216,7 +216,7 @@ class _DdpInsertion:
             facts={**self.source.facts, "made_data_parallel": True},
         )
 
-    def _moved_successors(self) -> NDArray[np.int64]:
+    def _renumbered_successors(self) -> NDArray[np.int64]:
         """Successors of the recorded ops; places after the rows move back by the inserted rows."""
         values = self.block.successors.values.astype(np.int64)
         return np.where(values < self.base, values, values + len(self.rows))

@@ -69,8 +69,8 @@ def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Use
             continue
         used[kind, name.value] = entry
         tree = _with_node_replaced(tree, path, merge_layers(entry, part))
-    links = list(_backend_recording_gpu_names(tree))
-    for name in [*_recording_gpu_names(tree), *links]:
+    links = list(_gpus_backends_were_recorded_on(tree))
+    for name in [*_gpus_traces_were_recorded_on(tree), *links]:
         entry = catalog.entry("gpu", name.text_value)
         if entry is not None:
             used["gpu", name.text_value] = entry
@@ -80,7 +80,7 @@ def with_catalog_values(tree: TreeNode, catalog: Catalog) -> tuple[TreeNode, Use
     return tree, used, problems
 
 
-def _recording_gpu_names(tree: TreeNode) -> Iterator[TreeNode]:
+def _gpus_traces_were_recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
     """Names of GPUs that recorded a trace, and that a machine has others than: times are carried.
 
     The catalog says of them what their model needs.
@@ -101,7 +101,7 @@ def _recording_gpu_names(tree: TreeNode) -> Iterator[TreeNode]:
             yield name
 
 
-def _backend_recording_gpu_names(tree: TreeNode) -> Iterator[TreeNode]:
+def _gpus_backends_were_recorded_on(tree: TreeNode) -> Iterator[TreeNode]:
     """Names of GPUs whose times a backend is told to carry."""
     backends = find_node(tree, ("backends",))
     for backend in backends.mapping.values() if backends else ():
