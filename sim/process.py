@@ -175,7 +175,7 @@ class Running:
 
     Parameters
     ----------
-    stage : Stage
+    stage : RunInterface
     job : RunningJob
         Whose process it is.
     who : str

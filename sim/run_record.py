@@ -51,7 +51,7 @@ class RunRecord:
         Values of metrics that processes emitted.
     rate_log : tuple of (tick, component, rate)
         Changes of rates by processes.
-    acquired : Acquired
+    acquired : ProcessHoldHistory
         What processes held of capacities, and how long they waited for it.
     by_job : tuple of RunRecord
         The record of each of several jobs, where rows were not kept.

@@ -33,7 +33,7 @@ class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
 
 @contextmanager
 def time_limit(seconds: Seconds | None) -> Iterator[None]:
-    """Context manager that raises TimeLimitExceeded in its block after so many seconds of wall time.
+    """Context manager that raises TimeLimitExceeded in its block after so many s of wall time.
 
     Parameters
     ----------

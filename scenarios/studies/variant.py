@@ -111,7 +111,7 @@ class Variant:
         Of the only job, with the durations of the recording, placed on the machine; None where it
         is a process, or there are several.
     simulation : Simulation
-    built : Built
+    built : BuiltGraphs
         Graphs of all jobs.
     answer : Answer
         The number that decides.

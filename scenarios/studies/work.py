@@ -27,7 +27,7 @@ class PreparedWorkload(Workload):
     of : Workload
     graph : Graph or None
         That it starts; None where it is a process.
-    steering : sequence of Steering
+    steering : sequence of ProcessBinding
         Processes beside it.
     edit : function or None
         What becomes of each graph that it submits.

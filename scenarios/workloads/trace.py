@@ -48,7 +48,7 @@ class TraceWorkload(Periodic):
     starts : str or None
         Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``.
         Times become those of a typical untraced step, and replicas differ as the starts do.
-    scale_to : Scale or None
+    scale_to : ScaledParallelism or None
         What it is resized to; as recorded unless said.
     iterations : Iterations
         Which iterations count.

@@ -58,7 +58,7 @@ class TransferWorkload(Periodic):
 
     Parameters
     ----------
-    ops : sequence of Transfer
+    ops : sequence of TransferSection
         What is done in one iteration.
     iterations : Iterations
         How often: warm-up and measured together.

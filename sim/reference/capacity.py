@@ -68,7 +68,7 @@ class CapacityQueues:
 
     Parameters
     ----------
-    at : of Store
+    at : of CapacityState
         Every component.
     """
 
