@@ -8,7 +8,7 @@
 Of every configuration the ops of one process start are kept, those of all its ranks, and the step
 times of all starts.  The start is the one whose traced steps are nearest to what an untraced step
 typically takes, among those that the check of the intervals does not hold out
-(`models.calibration.parameter_search.held_out_mask`, by the start's number: one choice for all configurations).
+(`parameter_search.held_out_mask`, by the start's number: one choice for all configurations).
 
 ``--add`` puts the steps of another sitting behind those that are there and leaves the traces.
 Of the variants, which have few starts, it is chosen among all, and of two processes only the step

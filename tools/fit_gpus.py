@@ -4,7 +4,7 @@
 
 Reads ``llm-opdb-nvidia`` (see its README) from ``$FORETRACE_DATA`` or ``../shared/data``.
 Rule, fixed before the first fit: a group is the pair (n, k) of a GEMM; 30 % of the groups are
-held out by ``models.calibration.parameter_search.held_out_mask``, and with them every row of the largest m.
+held out by ``parameter_search.held_out_mask``, and with them every row of the largest m.
 Prints, for the held-out rows, the blind error (datasheet peaks, nothing fitted) and the error
 after the fit, and the values for ``models/catalog``.
 
