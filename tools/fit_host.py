@@ -4,7 +4,7 @@
 
 Reads the bundled ``traces/data/compute.csv`` (one core at work) and ``all_reduce.csv``.
 
-Rule, fixed before the first fit: whole process starts are held out by ``parameter_search.held_out_mask``.
+Rule, fixed before the first fit: whole process starts are held out by ``held_out_mask``.
 A row is the median of one start's repeats at one size; of gloo the mean, over both ranks: a small
 message takes 0.3 or 3.7 ms, so that a median says how often it was which, and what a step waits
 for is a sum.  A first fit took every repeat for a row, so that small messages, repeated most,
