@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import proxy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +133,8 @@ class Relocations:
     """Moves of a run: asks backends about them, and puts them into its tables."""
 
     def __init__(self, session: Session):
-        self.session = session
+        # They belong to it: two that hold each other stay until Python looks for such circles.
+        self.session: Session = proxy(session)
         self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
         self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
         self.ops: set[int] = set()  # all that were ever moved

@@ -173,13 +173,14 @@ class Session:
         return self.finish(detail_by_size(keep, graph), again)
 
     def finish(self, keep: str | None, again: Callable[[], Result] | str) -> Result:
-        """Result of a run that nobody steered, and the end of the session.
+        """Result of the run, and the end of the session.
 
-        A job knows its session, and the session its jobs: emptied here, since the state of the
-        engine would stay until cycles are collected; of runs side by side, that of many.
+        A job knows its session, and the session its jobs: the engine and the graphs go here, since
+        they would stay until cycles are collected; of runs side by side, those of many.
         """
         result = self.result(keep, again)
-        vars(self).clear()
+        self.runs, self.columns = [], None
+        vars(self).pop("machine", None)
         return result
 
     def steered(
@@ -204,7 +205,7 @@ class Session:
         if until is None:
             for allocator in self.allocators:
                 allocator.check()
-        return self.result(keep, "it was stopped" if until is not None else "a process steered it")
+        return self.finish(keep, "it was stopped" if until is not None else "a process steered it")
 
     def run_as_spmd(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
         """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""

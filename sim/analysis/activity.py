@@ -122,13 +122,34 @@ def activity_by_window(
     """
     if result.written is None:
         return _boxes_of_aggregates(result, edges)
-    boxes = seconds(box_ticks(result, edges), result.tick)
+    boxes = seconds(box_ticks(result, edges, result.ranks), result.tick)
     return dict(zip(BOXES, boxes, strict=True))
 
 
-def box_ticks(result: RunRecord, edges: NDArray[np.int64]) -> NDArray[np.int64]:
+def box_ticks(result: RunRecord, edges: NDArray[np.int64], ranks: int) -> NDArray[np.int64]:
     """(7, k, ranks) ticks in each box between the edges, of a result with one row per op."""
-    return box_ticks_of_places(busy_intervals(result), edges, result.ranks, compiled=False)
+    return box_ticks_of_places(busy_intervals(result), edges, ranks, compiled=False)
+
+
+def box_ticks_by_kernel(
+    result: RunRecord, edges: NDArray[np.int64], ranks: int
+) -> NDArray[np.int64]:
+    """Same numbers as :func:`box_ticks`, by compiled kernels.
+
+    Of one graph whose ops all ended they read the columns as they lie, without a table of places.
+    """
+    from ..core.time_breakdown import breakdown_of_places
+
+    columns = result.columns
+    whole = min(columns.end.min(initial=0), columns.arrived.min(initial=0)) > NEVER
+    if len(result.runs) != 1 or not whole or np.any(columns.asked < columns.granted):
+        return box_ticks_of_places(busy_intervals(result), edges, ranks, compiled=True)
+    run = result.runs[0]
+    block, layer = run.graph.explicit, LAYER_OF[run.graph.ops.kind]
+    times = columns.arrived, columns.start, columns.end
+    return breakdown_of_places(
+        result.rank(run), layer, *times, edges, ranks, further=block.places.op
+    )
 
 
 def box_ticks_of_places(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..aggregates import RunAggregates
 from ..run_record import RunRecord
-from .activity import box_ticks_of_places, busy_intervals
+from .activity import box_ticks, box_ticks_by_kernel
 from .metrics import slot_share_by_window, working_share_by_window
 from .op_sums import stored_or_summed_aggregates
 
@@ -17,9 +17,8 @@ def aggregates_of_op_rows(result: RunRecord, keep: str) -> RunAggregates:
     Times by box come from compiled kernels, but of a run of the reference engine.
     """
     sums = stored_or_summed_aggregates(result)
-    compiled, ranks = result.engine != "reference", sums.start.shape[1]
-    boxes = box_ticks_of_places(busy_intervals(result), sums.marks, ranks, compiled=compiled)
-    kept = sums.with_box_times(boxes, keep)
+    boxes = box_ticks if result.engine == "reference" else box_ticks_by_kernel
+    kept = sums.with_box_times(boxes(result, sums.marks, sums.start.shape[1]), keep)
     if keep != "ranks":
         return kept
     return replace(

@@ -371,7 +371,7 @@ class RunMemory:
         """Offset of the links of a new graph; a single graph's array is used without a copy."""
         first, more = self.edges, len(successors)
         if self.graphs == 0 and self.cells == 0 and not len(self.links):
-            self.links, self.edges = np.require(successors, np.int32, ["C", "W"]), more
+            self.links, self.edges = np.require(successors, np.int32, ["C", "A", "W"]), more
             self.borrowed = True
             return 0
         self._make_links(more)

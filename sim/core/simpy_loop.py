@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
+from functools import cache
 from typing import cast
 
 import numpy as np
 import simpy
 
-from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, Online
+from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, Online
 from ..moving import ALL
 from ..simpy_clock import Turn
 from ..validation import check_answer, excess_weight_error
 from .actions import Actions
 from .executor import run_instants
 from .jit import INTERPRETED, compiled_for_argument_types
+from .run_memory import RunMemory
 from .slots import arrive_range_at_release
 from .state_layout import (
     ASK,
@@ -37,6 +40,15 @@ from .state_layout import (
     WATCHED,
 )
 from .submitted_graph import SubmittedGraph
+
+
+@cache
+def _compiled_loop() -> Callable[..., int]:
+    """Main loop compiled for the tables of a run, whose types are the same in all runs."""
+    nothing = np.empty(0, np.int64)
+    of = RunMemory(ComponentTable((), nothing.astype(np.int32), nothing, nothing))
+    types = of.rows, of.times, of.links, of.world, of.sharing.state, 0, 1
+    return compiled_for_argument_types(run_instants, *types)
 
 
 class SimpyLoop(Actions):
@@ -70,10 +82,7 @@ class SimpyLoop(Actions):
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
         limit = int(min(self.env.peek(), self.until))
-        if self.advance is None:
-            types = store.rows, store.times, store.links, world, medium, limit, 1
-            self.advance = compiled_for_argument_types(run_instants, *types)
-        run = self.advance
+        run = _compiled_loop()
         while True:
             if code == TELLS:
                 stepwise = self._is_awaited()

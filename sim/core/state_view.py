@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 
 import numpy as np
 import simpy
@@ -48,7 +47,7 @@ class StateView(EngineControl):
     ):
         super().__init__(parts, env, per_second)
         self.store = RunMemory(parts)
-        self.rate = [int(r) for r in parts.rate]
+        self.rate: list[int] = parts.rate.tolist()
         self.graphs: list[SubmittedGraph] = []  # that are held
         self.firsts: list[int] = []  # id of row 0 of each
         self.to_join: list[SubmittedGraph] = []  # those that did not join yet
@@ -62,7 +61,6 @@ class StateView(EngineControl):
         self.roots: list[tuple[int, int]] = []  # cells that may arrive in the turn that comes
         self.until = MAX_TICK
         self.catching_up: tuple[int, int] | None = None
-        self.advance: Callable[..., int] | None = None  # the kernel, once types are known
 
     def users(self, component: int) -> int:
         """Flows in flight that use a component."""

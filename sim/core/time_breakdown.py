@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..spmd.spmd_graph import SpmdGraph
-from .jit import jit
+from .jit import Int, jit, jit_without_refcounts
 from .program_encoding import (
     COLLECTIVE,
     RECV,
@@ -79,14 +79,17 @@ def breakdown_of_places(
     end: NDArray[np.int64],
     edges: NDArray[np.int64],
     ranks: int,
+    further: NDArray[np.int32] | None = None,
 ) -> NDArray[np.int64]:
     """(7, windows, ranks) ticks in each box of ``activity.py``, from the places of ops.
 
     Parameters
     ----------
-    rank, arrived, start, end : (p,) of each place; ticks
+    rank, arrived : (n + e,) of each place; ticks
+    layer : (n,) number of the layer that each op keeps busy; -1 for none
+    start, end : (n,) of each op; ticks
     edges : (windows + 1,) ticks
-    layer : (p,) number of the layer that each keeps busy; -1 for none
+    further : (e,) op of the places behind the first of each; None for ops of one place
 
     Examples
     --------
@@ -98,7 +101,8 @@ def breakdown_of_places(
     out = np.zeros((BOXES, len(edges) - 1, ranks), np.int64)
     order, begins = np.empty(len(rank), np.int32), np.zeros(ranks + 1, np.int64)
     _places_by_rank(rank, order, begins)
-    _by_rank(order, begins, layer.astype(np.int8), (arrived, start, end), (_BOX, edges, out))
+    more = np.empty(0, np.int32) if further is None else further
+    _by_rank(order, begins, layer, more, (arrived, start, end), (_BOX, edges, out))
     return out
 
 
@@ -116,23 +120,21 @@ def _places_by_rank(rank: Array, order: Array, begins: Array) -> None:
 
 
 @jit
-def _by_rank(order: Array, begins: Array, layer: Array, times: Arrays, tables: Arrays) -> None:
+def _by_rank(
+    order: Array, begins: Array, layer: Array, further: Array, times: Arrays, tables: Arrays
+) -> None:
     arrived, start, end = times
     box, edges, out = tables
     most = 0
     for r in range(len(begins) - 1):
         most = max(most, begins[r + 1] - begins[r])
-    spans = np.empty((most, 3), np.int64)
-    layers = np.empty(most, np.int64)
-    busy = np.empty((LAYERS, most, 2), np.int64)
+    busy, found = np.empty((LAYERS, most, 2), np.int64), np.zeros((LAYERS, 2), np.int64)
     for r in range(len(begins) - 1):
-        n = 0
         for k in range(begins[r], begins[r + 1]):
-            p = order[k]
-            spans[n, 0], spans[n, 1], spans[n, 2] = arrived[p], start[p], end[p]
-            layers[n] = layer[p]
-            n += 1
-        add_boxes_of_rank(spans, layers, n, busy, box, edges, out, r)
+            p = np.int64(order[k])
+            op = p if p < len(start) else np.int64(further[p - len(start)])
+            add_place(busy, found, np.int64(layer[op]), arrived[p], start[op], end[op])
+        add_boxes_of_rank(busy, found, box, edges, out, r)
 
 
 @jit
@@ -155,8 +157,7 @@ def _replay_programs(
     most = 0
     for p in range(len(length)):
         most = max(most, length[p])
-    spans, layers = np.empty((most, 3), np.int64), np.empty(most, np.int64)
-    busy = np.empty((LAYERS, most, 2), np.int64)
+    busy, found = np.empty((LAYERS, most, 2), np.int64), np.zeros((LAYERS, 2), np.int64)
     register = np.zeros((1, registers), np.int64)
     calls = np.zeros(len(group_of), np.int64)
     heard = np.zeros((len(box_at) - 1) // ranks, np.int64)
@@ -187,20 +188,53 @@ def _replay_programs(
                 finish = start + took
                 own += 1
             register[0, end_register(words, w)] = finish
-            spans[i, 0], spans[i, 1], spans[i, 2] = arrived, start, finish
-            layers[i] = layer_of[meta >> 8]
+            add_place(busy, found, layer_of[meta >> 8], arrived, start, finish)
             w = next_op_position(words, w)
-        add_boxes_of_rank(spans, layers, length[p], busy, box, edges, out, r)
+        add_boxes_of_rank(busy, found, box, edges, out, r)
+
+
+@jit_without_refcounts
+def add_place(busy: Array, found: Array, layer: Int, arrived: Int, start: Int, end: Int) -> None:
+    """Note when a place of a rank keeps its layer busy.
+
+    A rank waits in the network from the arrival of a place to its start.
+
+    Parameters
+    ----------
+    busy : (LAYERS, most, 2) first and last tick of each interval
+    found : (LAYERS, 2) how many there are, and whether any lies before the one noted before it
+    """
+    if layer >= 0:
+        _add_interval(busy, found, layer, start, end)
+        if layer == NETWORK:
+            _add_interval(busy, found, WAITING, arrived, start)
+
+
+@jit_without_refcounts
+def _add_interval(busy: Array, found: Array, layer: Int, begin: Int, end: Int) -> None:
+    if end <= begin:
+        return
+    m = found[layer, 0]
+    if m > 0 and begin >= busy[layer, m - 1, 0] and begin <= busy[layer, m - 1, 1]:
+        busy[layer, m - 1, 1] = max(busy[layer, m - 1, 1], end)
+        return
+    if m > 0 and begin < busy[layer, m - 1, 0]:
+        found[layer, 1] = 1
+    busy[layer, m, 0], busy[layer, m, 1] = begin, end
+    found[layer, 0] = m + 1
 
 
 @jit
 def add_boxes_of_rank(
-    spans: Array, layers: Array, n: Any, busy: Array, box: Array, edges: Array, out: Array, r: Any
+    busy: Array, found: Array, box: Array, edges: Array, out: Array, r: Any
 ) -> None:
-    """Add the boxes of one rank, from (arrived, start, end) of its places."""
+    """Add the boxes of one rank, from its busy intervals; none are found after that."""
     size = np.zeros(LAYERS, np.int64)
     for layer in range(LAYERS):
-        size[layer] = _busy_intervals_of_layer(spans, layers, n, layer, busy[layer])
+        size[layer] = found[layer, 0]
+        if found[layer, 1]:
+            size[layer] = _sort_and_join(busy[layer], found[layer, 0])
+    found[:] = 0
     at = np.zeros(LAYERS, np.int64)
     now, window = edges[0], 0
     while window < len(edges) - 1:
@@ -222,22 +256,10 @@ def add_boxes_of_rank(
 
 
 @jit
-def _busy_intervals_of_layer(spans: Array, layers: Array, n: Any, layer: Any, busy: Array) -> Any:
-    """Number of disjoint ascending intervals, written to ``busy``, in which a layer is busy.
-
-    A rank waits in the network from the arrival of a place to its start.
-    """
-    a, b = (0, 1) if layer == WAITING else (1, 2)
-    wanted = NETWORK if layer == WAITING else layer
-    m, ordered = 0, True
-    for i in range(n):
-        if layers[i] == wanted and spans[i, b] > spans[i, a]:
-            ordered = ordered and (m == 0 or spans[i, a] >= busy[m - 1, 0])
-            busy[m, 0], busy[m, 1] = spans[i, a], spans[i, b]
-            m += 1
-    if not ordered:
-        order = np.argsort(busy[:m, 0].copy(), kind="mergesort")
-        busy[:m] = busy[:m].copy()[order]
+def _sort_and_join(busy: Array, m: Any) -> Any:
+    """Sort the first ``m`` intervals, join those that touch; how many are left."""
+    order = np.argsort(busy[:m, 0].copy(), kind="mergesort")
+    busy[:m] = busy[:m].copy()[order]
     last = 0
     for i in range(1, m):
         if busy[i, 0] <= busy[last, 1]:
@@ -245,4 +267,4 @@ def _busy_intervals_of_layer(spans: Array, layers: Array, n: Any, layer: Any, bu
         else:
             last += 1
             busy[last, 0], busy[last, 1] = busy[i, 0], busy[i, 1]
-    return last + 1 if m else 0
+    return last + 1

@@ -19,6 +19,9 @@ from foretrace.sim.engine_api import MAX_TICK
 from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import GraphError
 from foretrace.sim.reference.engine import ReferenceEngine
+from foretrace.sim.session import Session
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import System
 
 
 @pytest.fixture(autouse=True)
@@ -224,6 +227,18 @@ def test_the_state_of_an_engine_goes_when_nobody_has_it_any_more():
     gc.disable()
     try:
         del engine
+        assert state() is None
+    finally:
+        gc.enable()
+
+
+def test_the_engine_of_a_session_goes_with_the_session():
+    session = Session(Simulation(System((), ()), {}), None)
+    session.machine.run()
+    state = weakref.ref(session.machine)
+    gc.disable()
+    try:
+        del session
         assert state() is None
     finally:
         gc.enable()

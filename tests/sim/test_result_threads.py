@@ -57,6 +57,10 @@ def test_nothing_of_a_run_outlives_its_result_but_what_the_result_holds():
     system = System((Component("gpu", "gpu", slots=1),), ("gpu",))
     simulation = Simulation(system, {"gpu": Second()})
     engines = []
+
+    def watching(sim):
+        yield sim.wait(0.5)
+
     gc.collect()
     gc.disable()
     try:
@@ -67,8 +71,13 @@ def test_nothing_of_a_run_outlives_its_result_but_what_the_result_holds():
                 "_make_engine",
                 lambda *told: engines.append(weakref.ref(found := real(*told))) or found,
             )
-            kept = [simulation.run(build.graph()), simulation.draws(build.graph())(0)]
+            kept = [
+                simulation.run(build.graph()),
+                simulation.draws(build.graph())(0),
+                simulation.run(build.graph(), watching),
+            ]
+        assert len(engines) == 3
         assert [engine() for engine in engines if engine() is not None] == []
-        assert [result.makespan for result in kept] == [1.0, 1.0]
+        assert [result.makespan for result in kept] == [1.0, 1.0, 1.0]
     finally:
         gc.enable()

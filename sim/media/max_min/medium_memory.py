@@ -98,18 +98,11 @@ class MaxMinMemory:
         return self._parts, self._flows, self._uses, self._bundles
 
     def add(self, flows: Flows) -> int:
-        """Append flows, not in flight; returns the number of the first.
-
-        Raises
-        ------
-        BackendError
-            A flow that nothing keeps below 2^62 rate units.
-        """
+        """Append flows of a graph that was checked, not in flight; the number of the first."""
         n, m = len(flows), len(flows.component)
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
         order = np.lexsort((flows.component, owner))
         component, weight = flows.component[order].astype(np.int64), flows.weight[order]
-        self._check(flows)
         first, first_use = self.take(n, m)
         uses = self._uses[first_use : first_use + m]
         uses[:] = 0
@@ -159,8 +152,16 @@ class MaxMinMemory:
         return self._flows[:flows].copy(), self._uses[:uses].copy()
 
     def append(self, work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> int:
-        """Number of a newly appended flow."""
-        return self.add(single_flow_table(work, usage, limit))
+        """Number of a newly appended flow.
+
+        Raises
+        ------
+        BackendError
+            Nothing keeps it below 2^62 rate units.
+        """
+        flow = single_flow_table(work, usage, limit)
+        self._check(flow)
+        return self.add(flow)
 
     def set_usage(self, flow: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> None:
         """Replace what a flow uses, while it is not in flight; the old rows are not given back."""
@@ -186,9 +187,7 @@ class MaxMinMemory:
         if rows <= len(self._bundles):
             return
         old = len(self._bundles)
-        self._bundles = np.concatenate(
-            [self._bundles, np.zeros((rows - old, BUNDLE_COLUMNS), np.int64)]
-        )
+        self._bundles = _copied_table(self._bundles, rows)
         self._bundles[max(old, 1) :, BEFORE] = ABSENT
         self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
         _rehash(self._bundles)
@@ -238,10 +237,14 @@ def _rehash(bundles: Array) -> None:
 
 def _grown_table(table: Array, rows: int) -> Array:
     """Table with space for that many rows, doubled when it has to grow."""
-    if rows <= len(table):
-        return table
-    more = np.zeros((max(rows, 2 * len(table)) - len(table), table.shape[1]), np.int64)
-    return np.concatenate([table, more])
+    return table if rows <= len(table) else _copied_table(table, max(rows, 2 * len(table)))
+
+
+def _copied_table(table: Array, rows: int) -> Array:
+    """Copy of a table with that many rows, those behind its own 0."""
+    copied = np.zeros((rows, table.shape[1]), np.int64)
+    copied[: len(table)] = table
+    return copied
 
 
 def single_flow_table(work: int, usage: Mapping[int, int], limit: int = NO_LIMIT) -> Flows:
