@@ -8,15 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.errors import GraphError
 from ...sim.system import Component
 from .next_links import NoWayError
-from .routing import Routing
+from .routing import Routing, count_ways
 from .switch import Switch
-from .switch_graph import Cables, SwitchGraph
+from .switch_graph import NIC, Cables, SwitchGraph
 from .wiring import Adapter, Path, Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+TRIED = 16  # switches from which ways are counted
 
 
 class FabricParts(NamedTuple):
@@ -52,7 +54,22 @@ class GraphTopology(Topology):
         """Ports and links of the graph."""
         self.made = self.graph(adapters, switch)
         self.made.check()
+        self._require_ways()
         return self.made.components
+
+    def _require_ways(self) -> None:
+        """Refuse to spray over more ways than there are between any two NICs."""
+        if not self.routing.paths:
+            return
+        homes = np.unique(self.made.home)
+        from_, to = np.repeat(homes[:TRIED], len(homes)), np.tile(homes, len(homes[:TRIED]))
+        most = int(count_ways(self.made.next_links, from_, to).max(initial=1))
+        if self.routing.paths > most:
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"paths is {self.routing.paths}, and two NICs are joined by {most} ways at most; "
+                f"give {most} or fewer, or leave it out for all",
+            )
 
     def take_down(self, components: Iterable[int]) -> None:
         """Route around some of the components, by number among those of ``components``.
@@ -133,7 +150,7 @@ class GraphTopology(Topology):
 
     def parts(self) -> FabricParts:
         """Switches and cables that it is made of."""
-        kinds = dict.fromkeys(self.made.kinds)
+        kinds = [k for k in dict.fromkeys(self.made.kinds) if k not in ("", NIC)]
         return FabricParts({k: self.made.count(k) for k in kinds}, self.made.cables())
 
     def switches(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ class FatTree(GraphTopology):
     >>> own = FatTree(routing="ecmp", seed=1)
     >>> _ = own.components(there, Switch(bandwidth=1e9, latency=0, ports=4))
     >>> own.routes(there[0], there[7])[0].names
-    ('leaf0.spine1', 'spine1.leaf3', 'leaf3.node7.nic0')
+    ('leaf0.spine0', 'spine0.leaf3', 'leaf3.node7.nic0')
     """
 
     def __init__(
@@ -112,7 +112,8 @@ class FatTree(GraphTopology):
         rate = nics * self.switch.rate / self.oversubscription
         for way, ends in (("up", (leaf, pool)), ("down", (pool, leaf))):
             name, latency = f"{graph.names[leaf]}.{way}", self.switch.latency
-            graph.link(*ends, Component(name, "switch", rate=rate, latency=latency, role=way))
+            link = Component(name, "switch", rate=rate, latency=latency, role=way)
+            graph.add_links(*ends, graph.add_components([link]))
 
     def _add_tiers(self, graph: SwitchGraph, leaves: int, nics: int, switch: Switch) -> None:
         """Spines and their links, or pods and cores; each leaf has the uplinks of the fullest."""
@@ -127,7 +128,6 @@ class FatTree(GraphTopology):
         if self.spines:
             self._require_spines(self.spines, leaves, uplinks, ports)
         if self.tiers != 3 and spines:
-            self._require_paths(uplinks)
             above = graph.add_switches("spine", spines)
             join_tiers(graph, switch, np.arange(leaves), above, uplinks)
             level, low, span = [1] * spines, [0] * spines, [leaves] * spines
@@ -167,7 +167,6 @@ class FatTree(GraphTopology):
                 f"{leaves} leaves are more than the {most} that three tiers of switches with "
                 f"{ports} ports join; take a larger switch",
             )
-        self._require_paths(uplinks * each)
         spines = graph.add_switches("spine", pods * uplinks)
         for pod in range(pods):
             below = np.arange(pod * each, min((pod + 1) * each, leaves))
@@ -188,16 +187,8 @@ class FatTree(GraphTopology):
         if spines > uplinks or leaves * math.ceil(uplinks / spines) > ports:
             raise GraphError(
                 "cluster.fabric.topology.spines",
-                f"{spines} spines of {ports} ports do not fit {leaves} leaves of {uplinks} uplinks; "
-                f"{spines_advice(leaves, uplinks, ports)}",
-            )
-
-    def _require_paths(self, there: int) -> None:
-        if self.routing.paths > there:
-            raise GraphError(
-                "cluster.fabric.topology.paths",
-                f"{self.routing.paths} ways are asked for, and there are {there} between two "
-                f"leaves; give {there} or fewer",
+                f"{spines} spines of {ports} ports do not fit {leaves} leaves of {uplinks} "
+                f"uplinks; {spines_advice(leaves, uplinks, ports)}",
             )
 
     def leaves(self, adapters: Sequence[Adapter], down: int) -> dict[Adapter, int]:
@@ -225,6 +216,11 @@ class FatTree(GraphTopology):
         if self.ports_wanted(adapters) <= ports:
             return ports
         return int(ports * self.oversubscription / (1 + self.oversubscription))
+
+    def take_down(self, components: Iterable[int]) -> None:
+        """Route around some of the components; a pool of uplinks has no way around."""
+        if not self.pooled:
+            super().take_down(components)
 
     def parts(self) -> FabricParts:
         """Leaves, spines and cables; of uplinks that are one pool, the spines that they fill.
@@ -315,19 +311,10 @@ def spines_advice(leaves: int, uplinks: int, ports: int) -> str:
 def join_tiers(
     graph: SwitchGraph, switch: Switch, below: Ints, above: Sequence[int], uplinks: int
 ) -> None:
-    """Cables from each switch below to those above in turn, so many; two links each."""
-    port = switch.component("")
-    nth = np.arange(uplinks)
-    low, high = np.repeat(below, uplinks), np.tile(np.array(above)[nth % len(above)], len(below))
-    beside = np.tile(nth // len(above), len(below))
-    ends = [
-        (graph.names[a], graph.names[b], f".{k}" if uplinks > len(above) else "")
-        for a, b, k in zip(low.tolist(), high.tolist(), beside.tolist(), strict=True)
-    ]
-    up = graph.add_components(port.renamed(f"{a}.{b}{k}", role="up") for a, b, k in ends)
-    down = graph.add_components(port.renamed(f"{b}.{a}{k}", role="down") for a, b, k in ends)
-    graph.add_links(low, high, up + np.arange(len(low)))
-    graph.add_links(high, low, down + np.arange(len(low)))
+    """Cables from each switch below to those above in turn, so many."""
+    high = np.array(above)[np.arange(uplinks) % len(above)]
+    low = np.repeat(below, uplinks)
+    graph.add_cables(low, np.tile(high, len(below)), switch.component(""), ("up", "down"))
 
 
 def adapters_by_machine(adapters: Sequence[Adapter]) -> list[list[Adapter]]:

@@ -204,16 +204,40 @@ def _split_hops(
     switches = int(links.target.max(initial=0)) + 1
     while (moving := at != to).any():
         flow, at, to, amount = (x[moving] for x in (flow, at, to, amount))
-        first, count = _links_that_lead_on(links, at, to)
-        row = np.repeat(np.arange(len(flow)), count)
-        within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-        link = links.links[first[row] + within]
-        share = (amount / count)[row]
+        row, link = _all_links_that_lead_on(links, at, to)
+        share = (amount / np.bincount(row, minlength=len(flow)))[row]
         yield Crossed(flow[row], link, share)
         key = flow[row] * switches + links.target[link]
         met, one, where = np.unique(key, return_index=True, return_inverse=True)
         flow, at = np.divmod(met, switches)
         to, amount = to[row[one]], np.bincount(where, share).astype(np.float64)
+
+
+def count_ways(links: NextLinks, at: Ints, to: Ints) -> Floats:
+    """(pairs,) number of ways from switch to switch; links beside each other count."""
+    found = np.zeros(len(at))
+    for some in links.blocks(to):
+        pair, here, there = np.arange(len(at))[some], at[some], to[some]
+        ways = np.ones(len(pair))
+        while len(pair):
+            done = here == there
+            np.add.at(found, pair[done], ways[done])
+            row, link = _all_links_that_lead_on(links, here[~done], there[~done])
+            pair, there, ways = (x[~done][row] for x in (pair, there, ways))
+            key, one, where = np.unique(
+                np.stack([pair, links.target[link]]), axis=1, return_index=True, return_inverse=True
+            )
+            (pair, here), there = key, there[one]
+            ways = np.bincount(where.ravel(), ways, len(one)).astype(np.float64)
+    return found
+
+
+def _all_links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> tuple[Ints, Ints]:
+    """Pairs by number and the links that lead on, a row for each."""
+    first, count = _links_that_lead_on(links, at, to)
+    row = np.repeat(np.arange(len(at)), count)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return row, links.links[first[row] + within]
 
 
 def _links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> Candidates:

@@ -20,6 +20,7 @@ from .next_links import CostTables, NextLinks
 from .wiring import Adapter
 
 Ints = NDArray[np.int64]
+NIC = "NIC"  # kind of a NIC that has several links, and is a switch of its own in the graph
 
 
 class Cables(NamedTuple):
@@ -37,7 +38,7 @@ class Cables(NamedTuple):
 
 
 class SwitchGraph:
-    """Switches, the links between them, and where each NIC hangs; filled row by row or in bulk.
+    """Switches, the links between them, and where each NIC hangs; filled in bulk.
 
     Parameters
     ----------
@@ -47,9 +48,10 @@ class SwitchGraph:
     --------
     >>> graph = SwitchGraph([Adapter(0, 0), Adapter(1, 0)])
     >>> left, right = graph.add_switches("leaf", 2)
-    >>> graph.link(left, right, Component("leaf0.leaf1", "switch", rate=1e9))
-    >>> graph.link(right, left, Component("leaf1.leaf0", "switch", rate=1e9))
+    >>> graph.add_cables([left], [right], Component("", "switch", rate=1e9))
     >>> graph.hang([0, 1], [left, right])
+    >>> [c.name for c in graph.components]
+    ['leaf0.leaf1', 'leaf1.leaf0']
     >>> graph.next_links.candidates(np.array([left]), np.array([right])).length.tolist()
     [1]
     """
@@ -79,14 +81,6 @@ class SwitchGraph:
         self.kinds += [kind] * len(told)
         return range(first, len(self.names))
 
-    def link(
-        self, source: int, target: int, component: Component | None = None, cost: int = 1,
-        turn: int = 0, weight: int = 1,
-    ) -> None:  # fmt: skip
-        """Add one direction of a link; the parameters are those of :meth:`add_links`."""
-        made = -1 if component is None else self.add_components([component])
-        self.add_links([source], [target], [made], cost, turn, weight)
-
     def add_components(self, made: Iterable[Component]) -> int:
         """Add components, and say the number of the first."""
         first = len(self.components)
@@ -108,8 +102,46 @@ class SwitchGraph:
         weight : share of flows beside others of equal cost, where flows are weighted
         """
         columns = np.broadcast_arrays(source, target, component, cost, turn, weight)
-        self._rows.append(tuple(np.asarray(c, np.int64) for c in columns))
+        self._rows.append(tuple(np.atleast_1d(c).astype(np.int64) for c in columns))
         self._columns = self._next = None
+
+    def add_cables(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        port: Component,
+        roles: tuple[str, str] = ("", ""),
+        *,
+        one_way: bool = False,
+        cost: int = 1,
+        turn: int = 0,
+        weight: int = 1,
+    ) -> range:
+        """Add cables, each two links that are like ``port``; those beside each other are numbered.
+
+        Parameters
+        ----------
+        a, b : (cables,) switches by number
+        roles : of the links from a to b, and from b to a
+        one_way : only from a to b
+
+        Returns
+        -------
+        range
+            Of their components.
+        """
+        ends = [np.atleast_1d(np.asarray(x, np.int64)) for x in (a, b)]
+        place, among = _places_among_equals(np.minimum(*ends) * len(self.names) + np.maximum(*ends))
+        first = len(self.components)
+        for way, role in list(zip((1, -1), roles, strict=True))[: 1 if one_way else 2]:
+            source, target = ends[::way]
+            names = [
+                f"{self.names[x]}.{self.names[y]}" + (f".{k}" if many > 1 else "")
+                for x, y, k, many in np.stack([source, target, place, among]).T.tolist()
+            ]
+            made = self.add_components(port.renamed(name, role=role) for name in names)
+            self.add_links(source, target, made + np.arange(len(names)), cost, turn, weight)
+        return range(first, len(self.components))
 
     def hang(
         self, adapters: Sequence[int] | Ints, switches: Sequence[int] | Ints | int,
@@ -147,7 +179,7 @@ class SwitchGraph:
 
     def take_down(self, components: Iterable[int]) -> None:
         """Leave links of these components out of all ways, as routing protocols do."""
-        self._down = frozenset(components)
+        self._down |= frozenset(components)
         self._next = None
 
     def check(self) -> None:
@@ -197,7 +229,7 @@ class SwitchGraph:
         of = np.array([kinds.index(k) for k in self.kinds], np.int64)
         if len(self.adapters) and self.port.max() >= 0:
             homes = np.bincount(of[self.home], minlength=len(kinds)).tolist()
-            found |= {("NIC", k): n for k, n in zip(kinds, homes, strict=True) if n}
+            found |= {(NIC, k): n for k, n in zip(kinds, homes, strict=True) if n}
         source, target = of[self.columns[0]], of[self.columns[1]]
         pairs, counts = np.unique(
             np.minimum(source, target) * len(kinds) + np.maximum(source, target), return_counts=True
@@ -205,3 +237,16 @@ class SwitchGraph:
         for pair, many in zip(pairs.tolist(), counts.tolist(), strict=True):
             found[kinds[pair // len(kinds)], kinds[pair % len(kinds)]] = (many + 1) // 2
         return [Cables(*ends, n) for ends, n in found.items()]
+
+
+def _places_among_equals(key: Ints) -> tuple[Ints, Ints]:
+    """Of each key its place among those that are equal, and their number."""
+    order = np.argsort(key, kind="stable")
+    _, first, which, many = np.unique(
+        key[order], return_index=True, return_inverse=True, return_counts=True
+    )
+    place = np.empty(len(key), np.int64)
+    place[order] = np.arange(len(key)) - first[which]
+    among = np.empty(len(key), np.int64)
+    among[order] = many[which]
+    return place, among

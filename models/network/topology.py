@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
 from ...sim.system import Component, System
+from . import custom_graph as custom_graph  # these register their topologies
+from . import direct_networks as direct_networks
 from .graph_topology import GraphTopology
 from .leaf_spine import FatTree
 from .link import Link as Link

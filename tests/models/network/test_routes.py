@@ -201,7 +201,12 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
 @pytest.mark.parametrize(
     ("settings", "nodes", "ports", "said"),
     [
-        ({"routing": "spray", "paths": 5}, 8, 8, "5 ways are asked for, and there are 4"),
+        (
+            {"routing": "spray", "paths": 5},
+            8,
+            8,
+            "paths is 5, and two NICs are joined by 4 ways at most; give 4",
+        ),
         ({"routing": "ecmp", "tiers": 2}, 40, 8, "take tiers: 3, or a larger switch"),
         ({"routing": "ecmp"}, 200, 8, "more than the 32 that three tiers"),
         ({"routing": "ecmp", "spines": 7}, 10, 8, "give 2 to 4"),
