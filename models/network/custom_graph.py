@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ...sim.errors import GraphError
 from ...sim.system import Component
 from ...sim.units import ByteRate, Seconds, quantity
 from .graph_topology import GraphTopology
-from .routing import SPRAY, WEIGHTED, Routing
+from .routing import WEIGHTED, Routing
 from .switch import Switch
 from .switch_graph import NIC, SwitchGraph
 from .wiring import Adapter, topology
@@ -64,7 +64,7 @@ class CustomGraph(GraphTopology):
     ----------
     file : Path
         YAML, or GraphML where its name ends so.
-    routing : str
+    routing : how a way is chosen
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash,
         ``weighted`` too, links of more rate more often.
     paths : int
@@ -73,7 +73,14 @@ class CustomGraph(GraphTopology):
         Of the hash.
     """
 
-    def __init__(self, *, file: Path, routing: str = SPRAY, paths: int = 0, seed: int = 0):
+    def __init__(
+        self,
+        *,
+        file: Path,
+        routing: Literal["spray", "ecmp", "weighted"] = "spray",
+        paths: int = 0,
+        seed: int = 0,
+    ):
         self.file, self.routing = Path(file), Routing(routing, paths, seed)
         self.routing.check()
 

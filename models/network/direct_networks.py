@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
-from .graph_topology import FabricParts, GraphTopology
-from .routing import SPRAY, Routing
+from .graph_topology import GraphTopology
+from .routing import Routing
 from .switch import Switch
 from .switch_graph import SwitchGraph
-from .wiring import Adapter, topology
+from .wiring import Adapter, FabricParts, topology
 
 Ints = NDArray[np.int64]
 WHERE = "cluster.fabric.topology"
@@ -31,7 +32,7 @@ class Torus(GraphTopology):
     ----------
     shape : Sequence
         Machines along each dimension; together they are all machines.
-    routing : str
+    routing : how a way is chosen
         Of two ways that are equally short: ``spray`` takes both evenly, ``ecmp`` one by a hash.
     seed : int
         Of the hash.
@@ -45,7 +46,9 @@ class Torus(GraphTopology):
     [('router0.router1', 'router1.router2'), ('router0.router3', 'router3.router2')]
     """
 
-    def __init__(self, *, shape: Sequence[int], routing: str = SPRAY, seed: int = 0):
+    def __init__(
+        self, *, shape: Sequence[int], routing: Literal["spray", "ecmp"] = "spray", seed: int = 0
+    ):
         if not shape or min(shape) < 1:
             raise ValueError(f"shape is {list(shape)}; give machines along each dimension")
         self.shape, self.routing = tuple(shape), Routing(routing, 0, seed)
@@ -83,7 +86,7 @@ class Torus(GraphTopology):
 
     def parts(self) -> FabricParts:
         """Cables alone: routers are parts of the machines."""
-        return FabricParts({}, self.made.cables())
+        return FabricParts({}, self.made.cables(), [])
 
 
 @topology("dragonfly")
@@ -101,7 +104,7 @@ class Dragonfly(GraphTopology):
         On each router.
     global_links : int
         Of each router.
-    routing : str
+    routing : how a way is chosen
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash.
     paths : int
         Ways that data are sprayed over; 0 for all there are.
@@ -122,9 +125,15 @@ class Dragonfly(GraphTopology):
     """
 
     def __init__(
-        self, *, routers: int, nics: int, global_links: int, routing: str = SPRAY, paths: int = 0,
+        self,
+        *,
+        routers: int,
+        nics: int,
+        global_links: int,
+        routing: Literal["spray", "ecmp"] = "spray",
+        paths: int = 0,
         seed: int = 0,
-    ):  # fmt: skip
+    ):
         for key, value in (("routers", routers), ("nics", nics), ("global_links", global_links)):
             if value < 1:
                 raise ValueError(f"{key} is {value}; give 1 or more")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +12,12 @@ from ...sim.system import Component
 from .next_links import NoWayError
 from .routing import Routing, count_ways
 from .switch import Switch
-from .switch_graph import NIC, Cables, SwitchGraph
-from .wiring import Adapter, Path, Topology
+from .switch_graph import NIC, SwitchGraph
+from .wiring import Adapter, FabricParts, Path, Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 TRIED = 16  # switches from which ways are counted
-
-
-class FabricParts(NamedTuple):
-    """What a fabric is made of.
-
-    Parameters
-    ----------
-    switches : number by kind: leaf, spine …
-    cables : by the kinds of their ends
-    """
-
-    switches: dict[str, int]
-    cables: list[Cables]
 
 
 class GraphTopology(Topology):
@@ -151,7 +137,8 @@ class GraphTopology(Topology):
     def parts(self) -> FabricParts:
         """Switches and cables that it is made of."""
         kinds = [k for k in dict.fromkeys(self.made.kinds) if k not in ("", NIC)]
-        return FabricParts({k: self.made.count(k) for k in kinds}, self.made.cables())
+        counts = {k: self.made.count(k) for k in kinds}
+        return FabricParts(counts, self.made.cables(), self.made.joins())
 
     def switches(self) -> int:
         """Number of switches, for prices."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
 from ...sim.system import Component
-from .graph_topology import FabricParts, GraphTopology
+from .graph_topology import GraphTopology
 from .routing import ECMP, SPRAY, Routing
 from .switch import Switch
-from .switch_graph import Cables, SwitchGraph
+from .switch_graph import SwitchGraph
 from .tree_links import TreeLinks
-from .wiring import Adapter, topology
+from .wiring import Adapter, Cables, FabricParts, topology
 
 Ints = NDArray[np.int64]
 POOL = "pool"
@@ -29,7 +30,7 @@ class FatTree(GraphTopology):
     ----------
     oversubscription : float
         Rate into a leaf from its machines over rate to the spine.
-    routing : str
+    routing : how a flow's uplink is chosen
         ``pool``: uplinks are one pool, as if traffic were spread evenly over them.  With the others
         every uplink is a link of its own: ``ecmp`` takes one for each flow by its hash, ``spray``
         all of them evenly.
@@ -57,10 +58,15 @@ class FatTree(GraphTopology):
     """
 
     def __init__(
-        self, *, oversubscription: float = 1.0, routing: str = POOL, paths: int = 0, seed: int = 0,
+        self,
+        *,
+        oversubscription: float = 1.0,
+        routing: Literal["pool", "ecmp", "spray"] = "pool",
+        paths: int = 0,
+        seed: int = 0,
         tiers: int | None = None,
         spines: int | None = None,
-    ):  # fmt: skip
+    ):
         if not oversubscription >= 1:
             raise ValueError(f"oversubscription is {oversubscription}; give 1 or more")
         if tiers not in (None, 2, 3):
@@ -225,29 +231,38 @@ class FatTree(GraphTopology):
     def parts(self) -> FabricParts:
         """Leaves, spines and cables; of uplinks that are one pool, the spines that they fill.
 
-        Raises
-        ------
-        GraphError
-            More leaves than a spine switch has ports: a third level, which a pool does not
-            describe.
+        Of more leaves than a spine switch has ports, the leaves: a third level, which a pool does
+        not describe.
         """
         if self.switch is None:
-            return FabricParts({}, [])
+            return FabricParts({}, [], [])
         if not self.pooled:
             return super().parts()
         leaves, ports = len(set(self.leaf.values())), self.switch.ports
-        if leaves > ports:
+        below = [Cables("NIC", "leaf", len(self.leaf))]
+        uplinks = leaves * (ports - self.facing_machines(list(self.leaf), ports))
+        if leaves == 1 or not uplinks or leaves > ports:
+            return FabricParts({"leaf": leaves}, below, [])
+        found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
+        return FabricParts(found, [*below, Cables("leaf", "spine", uplinks)], [])
+
+    def switches(self) -> int:
+        """Number of switches: leaves, and the spines that their uplinks fill.
+
+        Raises
+        ------
+        GraphError
+            More leaves than a spine switch has ports.
+        """
+        leaves = len(set(self.leaf.values()))
+        if self.pooled and self.switch is not None and leaves > self.switch.ports:
             raise GraphError(
                 "cluster",
-                f"{leaves} leaves are more than the {ports} ports of a spine switch; what joins "
-                "them is not described, so nobody knows how many switches that takes; write "
-                "cluster.fabric.topology: {use: fat-tree, routing: spray} for a third tier",
+                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch; "
+                "what joins them is not described, so nobody knows how many switches that takes; "
+                "for a third tier write cluster.fabric.topology: {use: fat-tree, routing: spray}",
             )
-        down = self.facing_machines(list(self.leaf), ports)
-        uplinks = leaves * (ports - down) if leaves > 1 else 0
-        cables = [Cables("NIC", "leaf", len(self.leaf)), Cables("leaf", "spine", uplinks)]
-        found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
-        return FabricParts(found, cables if uplinks else cables[:1])
+        return super().switches()
 
 
 @topology("rail")

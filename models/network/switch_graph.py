@@ -7,7 +7,6 @@ who sends chooses among them (``routing.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,24 +16,10 @@ from scipy.sparse.csgraph import connected_components
 from ...sim.errors import GraphError
 from ...sim.system import Component
 from .next_links import CostTables, NextLinks
-from .wiring import Adapter
+from .wiring import Adapter, Cables
 
 Ints = NDArray[np.int64]
 NIC = "NIC"  # kind of a NIC that has several links, and is a switch of its own in the graph
-
-
-class Cables(NamedTuple):
-    """Cables between two kinds of ends: NIC, leaf, spine and so on.
-
-    Parameters
-    ----------
-    low, high : kinds of the ends
-    number : int
-    """
-
-    low: str
-    high: str
-    number: int
 
 
 class SwitchGraph:
@@ -237,6 +222,18 @@ class SwitchGraph:
         for pair, many in zip(pairs.tolist(), counts.tolist(), strict=True):
             found[kinds[pair // len(kinds)], kinds[pair % len(kinds)]] = (many + 1) // 2
         return [Cables(*ends, n) for ends, n in found.items()]
+
+    def joins(self) -> list[tuple[str, str, int]]:
+        """Names of each two switches that are joined, and the number of cables; not of NICs."""
+        source, target = self.columns[:2]
+        real = np.array([kind not in ("", NIC) for kind in self.kinds])
+        ours = real[source] & real[target]
+        low, high = np.minimum(source, target)[ours], np.maximum(source, target)[ours]
+        pairs, links = np.unique(low * len(self.names) + high, return_counts=True)
+        return [
+            (self.names[pair // len(self.names)], self.names[pair % len(self.names)], (n + 1) // 2)
+            for pair, n in zip(pairs.tolist(), links.tolist(), strict=True)
+        ]
 
 
 def _places_among_equals(key: Ints) -> tuple[Ints, Ints]:

@@ -26,7 +26,7 @@ from .node_spec import ROLES, MachineParts
 from .node_spec import NodeSpec as NodeSpec
 from .router import GraphRouter, MachineLinks, MachineRouter
 from .switch import Switch
-from .wiring import TOPOLOGIES, Adapter, Topology
+from .wiring import TOPOLOGIES, Adapter, FabricParts, Topology
 
 Ints = NDArray[np.int64]
 
@@ -123,8 +123,8 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
             gc.enable()
 
 
-def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
-    """Number of switches between the machines.
+def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
+    """Switches and cables between the machines.
 
     Parameters
     ----------
@@ -138,15 +138,16 @@ def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
     Examples
     --------
     >>> switch = Switch(bandwidth=50e9, latency=0, ports=8)
-    >>> [switches([1] * n, FabricSpec(switch)) for n in (1, 8, 16)]
-    [0, 1, 6]
+    >>> [fabric_parts([1] * n, FabricSpec(switch)).switches for n in (1, 8, 16)]
+    [{}, {'leaf': 1}, {'leaf': 4, 'spine': 2}]
     """
     if len(nics) < 2:
-        return 0
+        return FabricParts({}, [], [])
     topology = fabric.build_topology()
     for _ in topology.components(_adapters(nics), fabric.switch):
         pass
-    return topology.switches()
+    topology.switches()  # or nobody knows
+    return topology.parts()
 
 
 def _adapters(nics: Sequence[int]) -> list[Adapter]:
