@@ -78,8 +78,8 @@ class Torus(GraphTopology):
         for dimension, size in enumerate(self.shape):
             beside = np.roll(grid, -1, axis=dimension)
             whole = np.arange(size if size > 2 else size - 1)
-            ends = (x.take(whole, axis=dimension).ravel() for x in (grid, beside))
-            graph.add_cables(*ends, switch.component(""), turn=dimension)
+            low, high = (x.take(whole, axis=dimension).ravel() for x in (grid, beside))
+            graph.add_cables(low, high, switch.component(""), turn=dimension)
         place = {node: router for node, router in zip(nodes, routers, strict=True)}
         graph.hang(np.arange(len(adapters)), np.array([place[a.node] for a in adapters]))
         return graph
