@@ -253,6 +253,34 @@ class Plot:
 
 
 @dataclass(frozen=True)
+class Tier:
+    """A row of a fabric's drawing: switches of one kind, from left to right.
+
+    Parameters
+    ----------
+    name : of the row
+    boxes : names of the switches
+    """
+
+    name: str
+    boxes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class FabricDrawing:
+    """A fabric: rows of switches, and who is joined to whom.
+
+    Parameters
+    ----------
+    tiers : the highest first
+    joins : names of two boxes, and what is said where the pointer rests on their line
+    """
+
+    tiers: Sequence[Tier]
+    joins: Sequence[tuple[str, str, str]]
+
+
+@dataclass(frozen=True)
 class FigureRow:
     """Figures side by side, where there is room."""
 
@@ -290,6 +318,7 @@ Block = (
     | Table
     | BarChart
     | Plot
+    | FabricDrawing
     | FigureRow
     | FirstScreen
 )

@@ -8,8 +8,9 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from .blocks import BarChart, Plot, inline_pieces
+from .blocks import BarChart, FabricDrawing, Plot, inline_pieces
 from .figures.bars import bar_chart_html
+from .figures.fabric import fabric_svg
 from .figures.plot import plot_svg
 from .section import ShownSection
 
@@ -51,8 +52,10 @@ def page_html(
     return markup
 
 
-def figure_html(figure: BarChart | Plot) -> str:
+def figure_html(figure: BarChart | FabricDrawing | Plot) -> str:
     """HTML with inline SVG of a figure's marks."""
+    if isinstance(figure, FabricDrawing):
+        return fabric_svg(figure)
     return bar_chart_html(figure) if isinstance(figure, BarChart) else plot_svg(figure)
 
 

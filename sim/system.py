@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .errors import GraphError
 from .units import Seconds
 
+FEW = 32  # flows that are quicker one by one, from the cache of routes
 HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
 
 
@@ -107,6 +108,19 @@ class Component:
         """Whether it is an amount that 63 bits hold, above 0."""
         return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
 
+    def renamed(self, name: str, **facts: Any) -> Component:
+        """The same part under another name and with other facts (node, pool, rail, role, part).
+
+        What was checked once is not checked again: a machine has many parts that are alike.
+
+        >>> other = Component("node0.gpu0", "gpu", node="node0").renamed("node1.gpu0", node="node1")
+        >>> other.name, other.kind, other.node
+        ('node1.gpu0', 'gpu', 'node1')
+        """
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, name=name, **facts)
+        return made
+
     @property
     def top(self) -> float:
         """The highest rate that it may be set to."""
@@ -133,6 +147,41 @@ class Route(NamedTuple):
 
 Router = Callable[[int, int], Sequence[int] | Sequence[Route]]
 """From GPU to GPU, by number: the components that data cross, or several routes."""
+
+
+class Crossings(NamedTuple):
+    """Components that flows cross: a row for each component of each flow.
+
+    Parameters
+    ----------
+    flow, component : (n,) by number; those of one flow in the order in which it crosses them
+    share : (n,) of the flow's data; a component that two routes of a flow cross has two rows
+    """
+
+    flow: NDArray[np.int64]
+    component: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+@runtime_checkable
+class FlowRouter(Protocol):
+    """A router that answers for many flows at once, and says the same as one by one."""
+
+    def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
+        """Routes of one pair."""
+        ...
+
+    def crossings(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], label: NDArray[np.int64] | int
+    ) -> Crossings:
+        """Components that flows cross; ``label`` tells flows of one pair apart."""
+        ...
+
+    def loads(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], amount: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Components, and the amounts that all flows together send over each."""
+        ...
 
 
 def no_route(a: int, b: int) -> Sequence[int]:
@@ -332,6 +381,60 @@ class System:
                     found[c] = found.get(c, 0.0) + weight
             self._share_cache[a, b] = found
         return self._share_cache[a, b]
+
+    def crossings(self, source: ArrayLike, target: ArrayLike, label: ArrayLike = 0) -> Crossings:
+        """Components that flows cross, many flows at once.
+
+        Parameters
+        ----------
+        source, target : (flows,) GPUs or hosts by number
+        label : tells flows of one pair apart, where a hash chooses among routes
+
+        Examples
+        --------
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> wire = Component("wire", "link", rate=1e9)
+        >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
+        >>> system.crossings([0, 1], [1, 0]).component.tolist()
+        [2, 2]
+        """
+        here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
+        if isinstance(self.router, FlowRouter):
+            told = np.broadcast_to(np.asarray(label, np.int64), here.shape)
+            return self.router.crossings(here, there, told)
+        rows = [
+            (flow, c, share)
+            for flow, pair in enumerate(zip(here.tolist(), there.tolist(), strict=True))
+            for c, share in self.shares(*pair).items()
+        ]
+        columns = np.array(rows, np.float64).reshape(-1, 3)
+        return Crossings(
+            columns[:, 0].astype(np.int64), columns[:, 1].astype(np.int64), columns[:, 2]
+        )
+
+    def loads(
+        self, source: ArrayLike, target: ArrayLike, amount: ArrayLike
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Components, and the amounts that flows together send over each.
+
+        Examples
+        --------
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> wire = Component("wire", "link", rate=1e9)
+        >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
+        >>> component, amount = system.loads([0, 1], [1, 0], [1.0, 2.0])
+        >>> component.tolist(), amount.tolist()
+        ([2], [3.0])
+        """
+        here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
+        sent = np.broadcast_to(np.asarray(amount, np.float64), here.shape)
+        if isinstance(self.router, FlowRouter) and len(here) > FEW:
+            return self.router.loads(here, there, sent)
+        found: dict[int, float] = {}
+        for a, b, much in zip(here.tolist(), there.tolist(), sent.tolist(), strict=True):
+            for c, share in self.shares(a, b).items():
+                found[c] = found.get(c, 0.0) + share * much
+        return np.array(list(found), np.int64), np.array(list(found.values()))
 
     def pinned(self, pins: Mapping[tuple[str, str], int]) -> System:
         """The same machine in which data between some GPUs take one of their routes alone.

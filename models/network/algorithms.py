@@ -214,7 +214,8 @@ def pairwise_exchange(n: int, of: int, times: int = 1) -> Step:
     [(0, 2), (2, 0), (0, 1), (1, 0), (1, 2), (2, 1)]
     """
     source, target = np.divmod(np.arange(n * n), n)
-    far = np.argsort(-np.abs(source - target), kind="stable")[: n * (n - 1)]
+    near = n - np.abs(source - target)
+    far = np.argsort(near.astype(np.min_scalar_type(n)), kind="stable")[: n * (n - 1)]  # by digits
     return Step(source[far], target[far], 1, of, times)
 
 

@@ -1,25 +1,47 @@
-"""Leaf-spine topologies: leaf switches with NICs, and spines where one leaf is not enough."""
+"""Fat-trees: leaf switches with NICs, spines where one leaf is not enough, cores above pods."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
 from ...sim.system import Component
+from .graph_topology import GraphTopology
+from .routing import ECMP, SPRAY, Routing
 from .switch import Switch
-from .wiring import Adapter, Path, Topology, topology
+from .switch_graph import SwitchGraph
+from .tree_links import TreeLinks
+from .wiring import Adapter, Cables, FabricParts, topology
+
+Ints = NDArray[np.int64]
+POOL = "pool"
 
 
 @topology("fat-tree")
-class FatTree(Topology):
-    """Leaf-spine network with all NICs of a machine on one leaf.
+class FatTree(GraphTopology):
+    """Leaf-spine network with all NICs of a machine on one leaf, of two or three tiers.
 
     Parameters
     ----------
     oversubscription : float
-        Rate into a leaf from its machines over rate to the spine; uplinks are one pool, as if
-        traffic were spread evenly over them.
+        Rate into a leaf from its machines over rate to the spine.
+    routing : how a flow's uplink is chosen
+        ``pool``: uplinks are one pool, as if traffic were spread evenly over them.  With the others
+        every uplink is a link of its own: ``ecmp`` takes one for each flow by its hash, ``spray``
+        all of them evenly.
+    paths : int
+        Ways that data are sprayed over; 0 for all there are.
+    seed : int
+        Of the hash.
+    tiers : int or None
+        Levels of switches, 2 or 3, of uplinks of their own; unless said as few as join all.
+    spines : int or None
+        Switches above the leaves, of two tiers; unless said as few as join all.
 
     Examples
     --------
@@ -29,33 +51,151 @@ class FatTree(Topology):
     ['leaf0.node0.nic0', 'leaf0.node1.nic0', 'leaf0.up', 'leaf0.down']
     >>> tree.routes(there[0], there[7])[0].names
     ('leaf0.up', 'leaf3.down', 'leaf3.node7.nic0')
+    >>> own = FatTree(routing="ecmp", seed=1)
+    >>> _ = own.components(there, Switch(bandwidth=1e9, latency=0, ports=4))
+    >>> own.routes(there[0], there[7])[0].names
+    ('leaf0.spine0', 'spine0.leaf3', 'leaf3.node7.nic0')
     """
 
-    def __init__(self, *, oversubscription: float = 1.0):
+    def __init__(
+        self,
+        *,
+        oversubscription: float = 1.0,
+        routing: Literal["pool", "ecmp", "spray"] = "pool",
+        paths: int = 0,
+        seed: int = 0,
+        tiers: int | None = None,
+        spines: int | None = None,
+    ):
         if not oversubscription >= 1:
             raise ValueError(f"oversubscription is {oversubscription}; give 1 or more")
-        self.oversubscription = oversubscription
+        if tiers not in (None, 2, 3):
+            raise ValueError(f"tiers is {tiers}; give 2 or 3, or leave it out")
+        if spines is not None and (spines < 1 or tiers == 3):
+            raise ValueError(f"spines is {spines}; give 1 or more, of two tiers, or leave it out")
+        for key, value in (("tiers", tiers), ("spines", spines), ("paths", paths)):
+            if routing == POOL and value:
+                raise ValueError(
+                    f"{key} is {value}, and uplinks that are one pool have no such thing; write "
+                    "routing: spray or ecmp, so that every uplink is a link of its own"
+                )
+        self.pooled = routing == POOL
+        allowed = (POOL, ECMP, SPRAY)
+        if routing not in allowed:
+            raise ValueError(f"routing is {routing!r}; take one of: {', '.join(allowed)}")
+        self.routing = Routing(SPRAY if self.pooled else routing, paths, seed)
+        self.routing.check()
+        self.oversubscription, self.tiers, self.spines = oversubscription, tiers, spines
         self.switch: Switch | None = None
         self.leaf: dict[Adapter, int] = {}
 
-    def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
+    def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
         """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
         self.switch, self.leaf = switch, {}
-        if switch is None:
-            return  # back to back, as if by a switch that costs nothing
+        graph = SwitchGraph(adapters)
+        if switch is None:  # back to back, as if by a switch that costs nothing
+            graph.hang(np.arange(len(adapters)), graph.add_switches("", 1)[0])
+            return graph
         self.leaf = self.leaves(adapters, self.facing_machines(adapters, switch.ports))
         joined: dict[int, list[Adapter]] = {}
         for adapter, leaf in self.leaf.items():
             joined.setdefault(leaf, []).append(adapter)
-        for leaf, here in joined.items():
-            for adapter in here:
-                yield switch.component(f"leaf{leaf}.{adapter.name}")
-            if len(joined) > 1:
-                rate = len(here) * switch.rate / self.oversubscription
-                for way in ("up", "down"):
-                    yield Component(
-                        f"leaf{leaf}.{way}", "switch", rate=rate, latency=switch.latency, role=way
-                    )
+        leaves = graph.add_switches("leaf", (f"leaf{i}" for i in joined))
+        pool = graph.add_switches("", ["pool"] if self.pooled and len(joined) > 1 else [])
+        port = switch.component("")
+        for (leaf, here), number in zip(joined.items(), leaves, strict=True):
+            ports = [port.renamed(f"leaf{leaf}.{adapter.name}") for adapter in here]
+            first = graph.add_components(ports)
+            graph.hang([graph.number[a] for a in here], number, first + np.arange(len(here)))
+            for above in pool:
+                self._add_pooled_uplinks(graph, number, above, len(here))
+        if len(joined) > 1 and not self.pooled:
+            self._add_tiers(graph, len(joined), max(map(len, joined.values())), switch)
+        return graph
+
+    def _add_pooled_uplinks(self, graph: SwitchGraph, leaf: int, pool: int, nics: int) -> None:
+        assert self.switch is not None  # noqa: S101
+        rate = nics * self.switch.rate / self.oversubscription
+        for way, ends in (("up", (leaf, pool)), ("down", (pool, leaf))):
+            name, latency = f"{graph.names[leaf]}.{way}", self.switch.latency
+            link = Component(name, "switch", rate=rate, latency=latency, role=way)
+            graph.add_links(*ends, graph.add_components([link]))
+
+    def _add_tiers(self, graph: SwitchGraph, leaves: int, nics: int, switch: Switch) -> None:
+        """Spines and their links, or pods and cores; each leaf has the uplinks of the fullest."""
+        uplinks, ports = math.ceil(nics / self.oversubscription), switch.ports
+        if nics + uplinks > ports:
+            raise GraphError(
+                "cluster.fabric.switch",
+                f"a leaf has {nics} NICs and {uplinks} uplinks, and a switch {ports} ports; take a "
+                "larger switch, or more oversubscription",
+            )
+        spines = self.spines or switches_above(leaves, uplinks, ports)
+        if self.spines:
+            self._require_spines(self.spines, leaves, uplinks, ports)
+        if self.tiers != 3 and spines:
+            above = graph.add_switches("spine", spines)
+            join_tiers(graph, switch, np.arange(leaves), above, uplinks)
+            level, low, span = [1] * spines, [0] * spines, [leaves] * spines
+        elif self.tiers == 2:
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"{leaves} leaves of {uplinks} uplinks are more than spines of {ports} ports join; "
+                "take tiers: 3, or a larger switch",
+            )
+        else:
+            level, low, span = self._add_pods(graph, leaves, uplinks, switch)
+        source, target = graph.columns[:2]
+        graph.levels = TreeLinks(
+            source,
+            target,
+            np.array([0] * leaves + level),
+            np.array([*range(leaves), *low]),
+            np.array([1] * leaves + span),
+            leaves,
+        )
+
+    def _add_pods(
+        self, graph: SwitchGraph, leaves: int, uplinks: int, switch: Switch
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Pods of leaves, each joined by as many spines as a leaf has uplinks, and cores above.
+
+        Of each spine and core: its level, the first leaf below it, and their number.
+        """
+        ports = switch.ports
+        each = min(ports // 2, leaves)  # leaves of a pod, and uplinks of its spines
+        pods = math.ceil(leaves / each)
+        cores = switches_above(pods, each, ports)
+        if cores is None:
+            most = each * ports
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"{leaves} leaves are more than the {most} that three tiers of switches with "
+                f"{ports} ports join; take a larger switch",
+            )
+        spines = graph.add_switches("spine", pods * uplinks)
+        for pod in range(pods):
+            below = np.arange(pod * each, min((pod + 1) * each, leaves))
+            join_tiers(graph, switch, below, spines[pod * uplinks : (pod + 1) * uplinks], uplinks)
+        tops = graph.add_switches("core", uplinks * cores)
+        for plane in range(uplinks):
+            below = np.array(spines[plane::uplinks])
+            join_tiers(graph, switch, below, tops[plane * cores : (plane + 1) * cores], each)
+        first = [pod * each for pod in range(pods) for _ in range(uplinks)]
+        return (
+            [1] * len(spines) + [2] * len(tops),
+            first + [0] * len(tops),
+            [each] * len(spines) + [leaves] * len(tops),
+        )
+
+    def _require_spines(self, spines: int, leaves: int, uplinks: int, ports: int) -> None:
+        """Refuse spines that lack ports, or uplinks."""
+        if spines > uplinks or leaves * math.ceil(uplinks / spines) > ports:
+            raise GraphError(
+                "cluster.fabric.topology.spines",
+                f"{spines} spines of {ports} ports do not fit {leaves} leaves of {uplinks} "
+                f"uplinks; {spines_advice(leaves, uplinks, ports)}",
+            )
 
     def leaves(self, adapters: Sequence[Adapter], down: int) -> dict[Adapter, int]:
         """The leaf of each NIC: machines in order, as many to a leaf as have room.
@@ -83,14 +223,28 @@ class FatTree(Topology):
             return ports
         return int(ports * self.oversubscription / (1 + self.oversubscription))
 
-    def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
-        """The one route: the receiver's port, over the spine where the leaves differ."""
+    def take_down(self, components: Iterable[int]) -> None:
+        """Route around some of the components; a pool of uplinks has no way around."""
+        if not self.pooled:
+            super().take_down(components)
+
+    def parts(self) -> FabricParts:
+        """Leaves, spines and cables; of uplinks that are one pool, the spines that they fill.
+
+        Of more leaves than a spine switch has ports, the leaves: a third level, which a pool does
+        not describe.
+        """
         if self.switch is None:
-            return (Path(),)
-        last = f"leaf{self.leaf[b]}.{b.name}"
-        if self.leaf[a] == self.leaf[b]:
-            return (Path((last,)),)
-        return (Path((f"leaf{self.leaf[a]}.up", f"leaf{self.leaf[b]}.down", last)),)
+            return FabricParts({}, [], [])
+        if not self.pooled:
+            return super().parts()
+        leaves, ports = len(set(self.leaf.values())), self.switch.ports
+        below = [Cables("NIC", "leaf", len(self.leaf))]
+        uplinks = leaves * (ports - self.facing_machines(list(self.leaf), ports))
+        if leaves == 1 or not uplinks or leaves > ports:
+            return FabricParts({"leaf": leaves}, below, [])
+        found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
+        return FabricParts(found, [*below, Cables("leaf", "spine", uplinks)], [])
 
     def switches(self) -> int:
         """Number of switches: leaves, and the spines that their uplinks fill.
@@ -98,20 +252,17 @@ class FatTree(Topology):
         Raises
         ------
         GraphError
-            More leaves than a spine switch has ports: a third level, which is not described.
+            More leaves than a spine switch has ports.
         """
-        if self.switch is None:
-            return 0
-        leaves, ports = len(set(self.leaf.values())), self.switch.ports
-        if leaves > ports:
+        leaves = len(set(self.leaf.values()))
+        if self.pooled and self.switch is not None and leaves > self.switch.ports:
             raise GraphError(
                 "cluster",
-                f"{leaves} leaves are more than the {ports} ports of a spine switch; what joins "
-                "them is not described, so nobody knows how many switches that takes",
+                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch; "
+                "what joins them is not described, so nobody knows how many switches that takes; "
+                "for a third tier write cluster.fabric.topology: {use: fat-tree, routing: spray}",
             )
-        down = self.facing_machines(list(self.leaf), ports)
-        uplinks = leaves * (ports - down) if leaves > 1 else 0
-        return leaves + math.ceil(uplinks / ports)
+        return super().switches()
 
 
 @topology("rail")
@@ -121,8 +272,7 @@ class Rail(FatTree):
     Parameters
     ----------
     oversubscription : float
-        Rate into a leaf from its machines over rate to the spine; uplinks are one pool, as if
-        traffic were spread evenly over them.
+        Rate into a leaf from its machines over rate to the spine.
 
     Examples
     --------
@@ -147,6 +297,39 @@ class Rail(FatTree):
     def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len({a.node for a in adapters})
+
+
+def switches_above(below: int, uplinks: int, ports: int) -> int | None:
+    """The fewest switches that so many uplinks of each one below reach evenly; None for none.
+
+    >>> switches_above(4, 32, 64), switches_above(64, 32, 64), switches_above(65, 32, 64)
+    (2, 32, None)
+    """
+    for count in range(1, uplinks + 1):
+        if below * math.ceil(uplinks / count) <= ports:
+            return count
+    return None
+
+
+def spines_advice(leaves: int, uplinks: int, ports: int) -> str:
+    """Numbers of spines that would do.
+
+    >>> spines_advice(4, 32, 64), spines_advice(65, 32, 64)
+    ('give 2 to 32', 'take a larger switch, or leave it out for a third tier')
+    """
+    least = switches_above(leaves, uplinks, ports)
+    if least is None:
+        return "take a larger switch, or leave it out for a third tier"
+    return f"give {least} to {uplinks}"
+
+
+def join_tiers(
+    graph: SwitchGraph, switch: Switch, below: Ints, above: Sequence[int], uplinks: int
+) -> None:
+    """Cables from each switch below to those above in turn, so many."""
+    high = np.array(above)[np.arange(uplinks) % len(above)]
+    low = np.repeat(below, uplinks)
+    graph.add_cables(low, np.tile(high, len(below)), switch.component(""), ("up", "down"))
 
 
 def adapters_by_machine(adapters: Sequence[Adapter]) -> list[list[Adapter]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,24 +86,75 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     orders = [members] if algorithm.is_symmetric(n) else channel_orders(members, system)
     shape = (n, len(orders)) if algorithm.nested else (n,)
     source, target, share = algorithm.flows(*shape)
-    uses: dict[int, float] = {}
-    senders: dict[tuple[int, int, int], float] = {}
-    for order in orders:
-        for a, b, part in zip(source.tolist(), target.tolist(), share.tolist(), strict=True):
-            for c, crossing in _crossed_shares(a, b, order, system).items():
-                crosses = part * crossing / len(orders)
-                uses[c] = uses.get(c, 0.0) + crosses
-                if system.components[c].limit < np.inf:
-                    sender = c, order[a], order[b]
-                    senders[sender] = senders.get(sender, 0.0) + crosses
+    sends = [_Sends(order, source, target, share / len(orders)) for order in orders]
+    uses = _loads(sends, system)
     path = algorithm.latency_path(*shape)
     latency = sum(hop_latency(orders[0][a], orders[0][b], system) for a, b in path)
     latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
+    used = {c: load for c, load in uses.items() if load}
+    bounded = [c for c in used if system.components[c].limit < np.inf]
+    most = _most_of_a_sender(sends, bounded, system) if bounded else {}
+    return AlgorithmLoad(algorithm, len(members), len(path), latency, used, most)
+
+
+class _Sends(NamedTuple):
+    """What members send each other in one channel: by their place in its order, and share of S."""
+
+    order: Members
+    source: NDArray[np.int64]
+    target: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
+    """Bytes over each component, as a multiple of S, of all channels together."""
+    found: dict[int, float] = {}
+    source, target, share = _between_members(sends)
+    if len(source):
+        component, load = system.loads(source, target, share)
+        found = dict(zip(component.tolist(), load.tolist(), strict=True))
+    for one in sends:
+        for a, b, part in _through_the_switch(one):
+            for c, crossing in _crossed_shares(a, b, one.order, system).items():
+                found[c] = found.get(c, 0.0) + part * crossing
+    return found
+
+
+def _between_members(sends: Sequence[_Sends]) -> tuple[NDArray[Any], ...]:
+    """Senders and receivers, as component numbers, and shares of S; not through the switch."""
+    columns = []
+    for order, source, target, share in sends:
+        member = np.array(order, np.int64)
+        if min(source.min(initial=0), target.min(initial=0)) == SWITCH:
+            own = (source != SWITCH) & (target != SWITCH)
+            source, target, share = source[own], target[own], share[own]
+        columns.append((member[source], member[target], share))
+    if len(columns) == 1:
+        return columns[0]
+    return tuple(map(np.concatenate, zip(*columns, strict=True)))
+
+
+def _through_the_switch(sends: _Sends) -> Iterator[tuple[int, int, float]]:
+    some = (sends.source == SWITCH) | (sends.target == SWITCH)
+    columns = (x[some].tolist() for x in (sends.source, sends.target, sends.share))
+    return zip(*columns, strict=True)
+
+
+def _most_of_a_sender(
+    sends: Sequence[_Sends], bounded: Sequence[int], system: System
+) -> dict[int, float]:
+    """Most that one sender sends one receiver over each component that bounds single senders."""
+    source, target, share = _between_members(sends)
+    flow, component, part = system.crossings(source, target)
+    ours = np.isin(component, bounded)
+    flow, component, part = flow[ours], component[ours], part[ours]
+    _, pair = np.unique(source * len(system.components) + target, return_inverse=True)
+    key, where = np.unique(component * (1 + pair.max(initial=0)) + pair[flow], return_inverse=True)
+    sent = np.bincount(where, part * share[flow])
     most: dict[int, float] = {}
-    for (c, _, _), sent in senders.items():
-        most[c] = max(most.get(c, 0.0), sent)
-    used, bound = ({c: w for c, w in x.items() if w} for x in (uses, most))
-    return AlgorithmLoad(algorithm, len(members), len(path), latency, used, bound)
+    for c, much in zip((key // (1 + pair.max(initial=0))).tolist(), sent.tolist(), strict=True):
+        most[c] = max(most.get(c, 0.0), much)
+    return most
 
 
 def hop_latency(a: int, b: int, system: System) -> Seconds:
@@ -182,10 +234,7 @@ def channel_orders(members: Members, system: System) -> list[Members]:
 
 
 def _crossed_shares(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
-    """Share of a flow that crosses each component; with the switch, only on the member's side."""
-    if SWITCH not in (a, b):
-        routes(order[a], order[b], system)
-        return system.shares(order[a], order[b])
+    """Share of a flow to or from the switch that crosses each component, on the member's side."""
     member = order[a if b == SWITCH else b]
     x, y = [m for m in order if m != member][:2]
     ends = [(member, x), (member, y)] if b == SWITCH else [(x, member), (y, member)]

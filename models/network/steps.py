@@ -166,6 +166,8 @@ def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
         [np.broadcast_to(s.parts * (s.times * whole // s.of), len(s.source)) for s in steps]
     )
     key = source * (n[0] + 1) + target
+    if len(steps) == 1 and np.bincount(key - key.min()).max() == 1:  # every pair once, in order
+        return MemberFlows(source, target, parts / whole)
     _, first, pair = np.unique(key, return_index=True, return_inverse=True)
     total = np.zeros(len(first), np.int64)
     np.add.at(total, pair, parts)

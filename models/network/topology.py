@@ -6,60 +6,29 @@ carries what GPU 0 sends, ``node0.nic0.rx`` what NIC 0 hears.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
-from ...sim.system import CORE, Component, Route, System
-from ..memory.memory import Memory
-from ..parts import NodePart
-from . import leaf_spine as leaf_spine  # registers its topologies
-from .link import Link
-from .nic import Nic
+from ...sim.system import Component, System
+from . import custom_graph as custom_graph  # these register their topologies
+from . import direct_networks as direct_networks
+from .graph_topology import GraphTopology
+from .leaf_spine import FatTree
+from .link import Link as Link
+from .nic import Nic as Nic
+from .node_spec import ROLES, MachineParts
+from .node_spec import NodeSpec as NodeSpec
+from .router import GraphRouter, MachineLinks, MachineRouter
 from .switch import Switch
-from .wiring import TOPOLOGIES, Adapter, Path, Topology
+from .wiring import TOPOLOGIES, Adapter, FabricParts, Topology
 
-
-@dataclass(frozen=True)
-class NodeSpec:
-    """Parts of one kind of machine.
-
-    Parameters
-    ----------
-    gpus : int
-    streams, copy_engines : int
-        Kernels, and copies, that one GPU runs at once.
-    cores : int
-        Host threads that run at once.
-    gpu_link : Link or None
-        Joins every GPU to the others of its node (NVLink, or a bus); None: they talk through NICs.
-    host_link, nic_link : Link or None
-        Joins every GPU to the host, and to its NIC.
-    nics : int
-    nic : Nic or None
-    hbm, dram, cxl : Memory or None
-    core : bool
-        Its GPUs are cores of a processor, whose time ops share with the threads of a library.
-    parts : names of catalog entries by kind
-    others : (kind, count, part) of each kind of part beside these
-    """
-
-    gpus: int = 1
-    streams: int = 128
-    copy_engines: int = 2
-    cores: int = 1
-    gpu_link: Link | None = None
-    host_link: Link | None = None
-    nic_link: Link | None = None
-    nics: int = 0
-    nic: Nic | None = None
-    hbm: Memory | None = None
-    dram: Memory | None = None
-    cxl: Memory | None = None
-    core: bool = False
-    parts: Mapping[str, str] = field(default_factory=dict)
-    others: tuple[tuple[str, int, NodePart], ...] = ()
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -75,12 +44,15 @@ class FabricSpec:
     oversubscription : float or None
         Of a topology that is named, where it has such a setting.
     part : name of the switch's catalog entry
+    domain : int
+        Machines, one after the other, whose GPUs one NVLink switch joins.
     """
 
     switch: Switch | None = None
     topology: str | Topology = "fat-tree"
     oversubscription: float | None = None
     part: str = ""
+    domain: int = 1
 
     def build_topology(self) -> Topology:
         """The topology, made from its name and settings.
@@ -142,11 +114,17 @@ def join(kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec | None = 
     >>> system.gpus, system.select(kind="host", pool="store")
     (('node0.gpu0', 'node1.gpu0'), ('node2.host',))
     """
-    return _SystemBuilder(kinds, fabric or FabricSpec()).system()
+    collecting = gc.isenabled()
+    gc.disable()  # nothing of a million parts is garbage; looking for it was 40 % of the time
+    try:
+        return _SystemBuilder(kinds, fabric or FabricSpec()).system()
+    finally:
+        if collecting:
+            gc.enable()
 
 
-def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
-    """Number of switches between the machines.
+def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
+    """Switches and cables between the machines.
 
     Parameters
     ----------
@@ -160,15 +138,16 @@ def switches(nics: Sequence[int], fabric: FabricSpec) -> int:
     Examples
     --------
     >>> switch = Switch(bandwidth=50e9, latency=0, ports=8)
-    >>> [switches([1] * n, FabricSpec(switch)) for n in (1, 8, 16)]
-    [0, 1, 6]
+    >>> [fabric_parts([1] * n, FabricSpec(switch)).switches for n in (1, 8, 16)]
+    [{}, {'leaf': 1}, {'leaf': 4, 'spine': 2}]
     """
     if len(nics) < 2:
-        return 0
+        return FabricParts({}, [], [])
     topology = fabric.build_topology()
     for _ in topology.components(_adapters(nics), fabric.switch):
         pass
-    return topology.switches()
+    topology.switches()  # or nobody knows
+    return topology.parts()
 
 
 def _adapters(nics: Sequence[int]) -> list[Adapter]:
@@ -187,161 +166,78 @@ def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
             )
 
 
-class _NicEnd(NamedTuple):
-    """A NIC, and the components that data cross between a GPU and it, out and in."""
-
-    adapter: Adapter
-    out: tuple[int, ...]
-    into: tuple[int, ...]
-
-
 class _SystemBuilder:
-    """The system under construction: names, numbers, and who is joined to whom."""
+    """The system under construction: components of all machines, and of what joins them."""
 
     def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
-        self.machines = [node for count, node in kinds.values() for _ in range(count)]
-        self.pools = [pool for pool, (count, _) in kinds.items() for _ in range(count)]
-        self.fabric, self.topology = fabric, fabric.build_topology()
         _require_nics(kinds)
+        self.kinds, self.fabric = kinds, fabric
         self.components: list[Component] = []
-        self.number: dict[str, int] = {}
-        self.machine_of: list[int] = []
-        self.ends: dict[int, _NicEnd] = {}
         self.parts: dict[str, dict[str, str]] = {}
+        self.machines: list[tuple[int, MachineParts]] = []  # first component, and what it is like
 
     def system(self) -> System:
-        for i in range(len(self.machines)):
-            self._add_machine(i)
-        if len(self.machines) > 1:
-            adapters = _adapters([node.nics for node in self.machines])
-            for port in self.topology.components(adapters, self.fabric.switch):
-                self._add_component(port, part=port.part or self.fabric.part)
-        self._add_component(Component("fabric", "fabric"))
+        for pool, (count, node) in self.kinds.items():
+            self._add_machines(pool, count, node)
+        first = len(self.components)
+        adapters = _adapters([machine.node.nics for _, machine in self.machines])
+        topology = self.fabric.build_topology() if len(self.machines) > 1 else FatTree()
+        switch = self.fabric.switch if len(self.machines) > 1 else None
+        for port in topology.components(adapters, switch):
+            part = port.part or self.fabric.part
+            self.components.append(port.renamed(port.name, part=part) if part else port)
+        names = [c.name for c in self.components[first:]]
+        self.components.append(Component("fabric", "fabric"))
+        links = self._links()
+        router = (
+            GraphRouter(links, adapters, topology, names, first)
+            if isinstance(topology, GraphTopology)
+            else MachineRouter(links, adapters, topology, names, first)
+        )
         return System(
-            tuple(self.components),
-            tuple(self.parts),
-            self.parts,
-            router=self._routes_between,
-            fabric="fabric",
+            tuple(self.components), tuple(self.parts), self.parts, router=router, fabric="fabric"
         )
 
-    def _add_component(self, component: Component, machine: int = -1, **facts: Any) -> None:
-        """Add a component with its facts; node -1 is between machines."""
-        if machine >= 0:
-            facts |= {"node": f"node{machine}", "pool": self.pools[machine]}
-        self.number[component.name] = len(self.components)
-        self.components.append(Component(**{**vars(component), **facts}) if facts else component)
-        self.machine_of.append(machine)
+    def _add_machines(self, pool: str, count: int, node: NodeSpec) -> None:
+        """Add machines of a kind; with parts of plug-ins each is asked for its own."""
+        like: MachineParts | None = None
+        for _ in range(count):
+            name = f"node{len(self.machines)}"
+            if like is None or node.others:
+                like = MachineParts(node, name, pool)
+            components, parts = like.named(name)
+            self.machines.append((len(self.components), like))
+            self.components += components
+            self.parts |= parts
 
-    def _add_machine(self, i: int) -> None:
-        node, machine = self.machines[i], f"node{i}"
-        part = node.parts
-        host = Component(f"{machine}.host", "host", slots=node.cores, part=part.get("host", ""))
-        self._add_component(host, i, role="host")
-        for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
-            if memory is not None:
-                component = memory.component(f"{machine}.{kind}", part.get(kind, ""))
-                self._add_component(component, i, role=kind)
-        for j in range(node.gpus):
-            self._add_gpu(i, j)
-        for k in range(node.nics if node.nic is not None else 0):
-            assert node.nic is not None  # noqa: S101
-            ports = node.nic.ports(f"{machine}.nic{k}", part.get("nic", ""))
-            for way, port in zip(("tx", "rx"), ports, strict=True):
-                self._add_component(port, i, role=way, rail=k)
-        for kind, count, one in node.others:
-            for k in range(count):
-                self._add_part(i, kind, (k, count), one)
+    def _links(self) -> MachineLinks:
+        """Links of GPUs and hosts, and NICs, as columns over all components."""
+        first = np.array([first for first, _ in self.machines])
+        size = np.array([len(m.components) for _, m in self.machines])
+        total, nics = len(self.components), np.array([len(m.nic_tx) for _, m in self.machines])
+        machine = np.full(total, -1)
+        machine[: size.sum()] = np.repeat(np.arange(len(size)), size)
+        base, nic_base = np.repeat(first, size), np.repeat(np.cumsum(nics) - nics, size)
 
-    def _add_gpu(self, i: int, j: int) -> None:
-        node, machine = self.machines[i], f"node{i}"
-        gpu, part = f"{machine}.gpu{j}", node.parts
-        # GPUs share the NICs of their machine evenly, neighbours the same one.
-        rail = j * node.nics // node.gpus if node.nics else -1
-        card = Component(gpu, "gpu", slots=node.streams, part=part.get("gpu", ""))
-        self._add_component(card, i, rail=rail)
-        roles = {"host": f"{machine}.host"}
-        if node.copy_engines:
-            roles["dma"] = f"{gpu}.dma"
-            self._add_component(
-                Component(roles["dma"], "dma", slots=node.copy_engines), i, role="dma"
-            )
-        if node.hbm is not None:
-            roles["hbm"] = f"{gpu}.hbm"
-            self._add_component(
-                node.hbm.component(roles["hbm"], part.get("gpu", "")), i, role="hbm"
-            )
-        if node.core:
-            roles["core"] = f"{gpu}.core"
-            self._add_component(Component(roles["core"], "core", rate=CORE), i, role="core")
-        for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
-            if memory is not None:
-                roles[kind] = f"{machine}.{kind}"
-        for link, names in (
-            (node.gpu_link, ("tx", "rx")),
-            (node.host_link, ("d2h", "h2d")),
-            (node.nic_link, ("to_nic", "from_nic")),
-        ):
-            for way in names if link is not None else ():
-                assert link is not None  # noqa: S101
-                roles[way] = f"{gpu}.{way}"
-                self._add_component(link.component(f"{gpu}.{way}"), i, role=way)
-        self.parts[gpu] = roles
+        def column(of: Sequence[Ints], base: Ints) -> Ints:
+            found = np.full(total, -1)
+            own = np.concatenate(of)
+            found[: len(own)] = np.where(own >= 0, own + base, -1)
+            return found
 
-    def _add_part(self, i: int, kind: str, place: tuple[int, int], one: NodePart) -> None:
-        """Add the k-th part of a registered kind; GPUs share such parts evenly."""
-        node, (k, count) = self.machines[i], place
-        for component in one.components(f"node{i}.{kind}{k}"):
-            role, told = component.role or kind, component.part or node.parts.get(kind, "")
-            self._add_component(component, i, role=role, part=told)
-            for j in range(node.gpus):
-                if j * count // node.gpus == k:
-                    self.parts[f"node{i}.gpu{j}"][role] = component.name
+        roles = {r: column([m.roles[r] for _, m in self.machines], base) for r in ROLES}
+        return MachineLinks(
+            machine,
+            np.where(machine >= 0, machine // self.fabric.domain, -1),
+            self._flag(machine, [m.node.gpu_link is not None for _, m in self.machines]),
+            self._flag(machine, [m.node.host_link is not None for _, m in self.machines]),
+            roles,
+            column([m.nic for _, m in self.machines], nic_base),
+            np.concatenate([f + m.nic_tx for f, m in self.machines]),
+            np.concatenate([f + m.nic_rx for f, m in self.machines]),
+        )
 
-    # Routes.
-
-    def _routes_between(self, a: int, b: int) -> Sequence[Route]:
-        """Routes from one GPU or host to another."""
-        here, there = self.machines[self.machine_of[a]], self.machines[self.machine_of[b]]
-        if self.machine_of[a] == self.machine_of[b]:
-            if here.gpu_link is not None and not self._has_missing_links((a, "tx"), (b, "rx")):
-                return [Route(self._links_in_roles((a, "tx"), (b, "rx")))]
-            if here.host_link is not None:
-                return [Route(self._links_in_roles((a, "d2h"), (b, "h2d")))]
-        if not (here.nics and there.nics):
-            return ()
-        one, other = self._nic_end_of(a), self._nic_end_of(b)
-        alone = len(self.machines) < 2
-        paths = (Path(),) if alone else self.topology.routes(one.adapter, other.adapter)
-        return [
-            Route((*one.out, *map(self._component_named, path.names), *other.into), path.weight)
-            for path in paths
-        ]
-
-    def _nic_end_of(self, component: int) -> _NicEnd:
-        """NIC of a GPU or host, and the path to it."""
-        if component not in self.ends:
-            rail = max(self.components[component].rail, 0)
-            nic = Adapter(self.machine_of[component], rail)
-            out = (*self._links_in_roles((component, "to_nic")), self.number[f"{nic.name}.tx"])
-            into = (self.number[f"{nic.name}.rx"], *self._links_in_roles((component, "from_nic")))
-            self.ends[component] = _NicEnd(nic, out, into)
-        return self.ends[component]
-
-    def _component_named(self, name: str) -> int:
-        """Index of a component that the topology names."""
-        if name not in self.number:
-            raise GraphError(
-                "cluster",
-                f"topology {self.topology.registered_name!r} sends data over {name!r}, which its "
-                "components() did not make",
-            )
-        return self.number[name]
-
-    def _links_in_roles(self, *ends: tuple[int, str]) -> tuple[int, ...]:
-        """Links of these components in the given roles."""
-        roles = [(self.parts.get(self.components[end].name, {}), role) for end, role in ends]
-        return tuple(self.number[own[role]] for own, role in roles if role in own)
-
-    def _has_missing_links(self, *ends: tuple[int, str]) -> bool:
-        return len(self._links_in_roles(*ends)) < len(ends)
+    @staticmethod
+    def _flag(machine: Ints, of: Sequence[bool]) -> NDArray[np.bool_]:
+        """A fact of machines, of each component; false between machines."""
+        return np.where(machine >= 0, np.array(of)[machine], False)

@@ -44,6 +44,35 @@ class Path(NamedTuple):
     weight: float = 1.0
 
 
+class Cables(NamedTuple):
+    """Cables between two kinds of ends: NIC, leaf, spine and so on.
+
+    Parameters
+    ----------
+    low, high : kinds of the ends
+    number : int
+    """
+
+    low: str
+    high: str
+    number: int
+
+
+class FabricParts(NamedTuple):
+    """What a fabric is made of.
+
+    Parameters
+    ----------
+    switches : number by kind, from the machines up: leaf, spine, core
+    cables : by the kinds of their ends
+    joins : of each two switches that are joined, their names and the number of cables
+    """
+
+    switches: dict[str, int]
+    cables: list[Cables]
+    joins: list[tuple[str, str, int]]
+
+
 class Topology:
     """Base class of the network between NICs.  Subclasses write ``components`` and ``routes``.
 
@@ -72,6 +101,16 @@ class Topology:
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
         """Routes from one NIC to another; data are spread over them by weight."""
         raise TypeError(f"{type(self).__name__} has no ways: write routes()")
+
+    def parts(self) -> FabricParts:
+        """Switches and cables, for prices and drawings; unless it is written, switches alone.
+
+        Raises
+        ------
+        GraphError
+            Nobody knows.
+        """
+        return FabricParts({"switch": self.switches()}, [], [])
 
     def switches(self) -> int:
         """Number of switches, for prices.

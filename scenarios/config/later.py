@@ -5,8 +5,6 @@ from __future__ import annotations
 ANY = "*"
 """Every value that a setting does not have yet."""
 LATER = {
-    ("cluster.fabric.topology", "torus"): "0.2",
-    ("cluster.fabric.topology", "dragonfly"): "0.2",
     ("cluster.fabric.fidelity", "packet"): "0.3",
     ("metric", "gpu.memory"): "0.3",
     ("metric", "hfu"): "0.3",

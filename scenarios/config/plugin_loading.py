@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...models.network import leaf_spine as leaf_spine  # ours first: their names are taken
+from ...models.network import topology as topology  # ours first: their names are taken
 from ...models.network.algorithms import ALGORITHMS
 from ...models.network.steps import Algorithm, check_algorithm
 from ...models.network.wiring import TOPOLOGIES, Topology

@@ -35,11 +35,11 @@ class TopologyChoice:
 def known_topologies() -> Mapping[str, type[Topology]]:
     """Every topology that there is, by the name that scenarios use.
 
-    >>> list(known_topologies())[:2]
-    ['fat-tree', 'rail']
+    >>> list(known_topologies())
+    ['dragonfly', 'fat-tree', 'graph', 'rail', 'torus']
     """
     known_backends()  # imports all that registers
-    return TOPOLOGIES
+    return dict(sorted(TOPOLOGIES.items()))
 
 
 def read_topology(data: Any, info: ValidationInfo) -> str | TopologyChoice:

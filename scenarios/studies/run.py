@@ -25,6 +25,7 @@ from ..config.scenario import BASE, Scenario
 from .answers import StudyAnswer, answer_of
 from .building.op_rules import changed_ops_by_rule
 from .executor import point_map_function
+from .fabric_facts import fabric_facts
 from .late_ranks import waiting_by_rank
 from .limits import TimeLimitExceeded, time_limit
 from .map_function import MapFunction
@@ -219,6 +220,7 @@ def _summarise_variant(
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": of.result.sources,
         **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
+        **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
         "facts": {
             "ops": of.result.count,
             "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,

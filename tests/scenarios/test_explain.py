@@ -19,7 +19,7 @@ from foretrace.sim.errors import ScenarioError
         ("run.engine", "  values   core, reference"),
         ("cluster.nodes", "  type     integer"),
         ("cluster.node.nic.bandwidth", "  like     400 Gb/s"),
-        ("cluster.fabric.topology", "  values   fat-tree, rail"),
+        ("cluster.fabric.topology", "  values   dragonfly, fat-tree, graph, rail, torus"),
         ("cluster.override.node0.slowdown", "  type     number"),
         ("cluster.node.links.via", "  The kind of link, a name of `foretrace catalog link`."),
         ("what_if.name", "  Its column in tables."),

@@ -113,7 +113,8 @@ def test_the_json_schema_has_what_the_loader_checks():
     schema = json_schema()
     fabric = schema["$defs"]["FabricSection"]
     assert fabric["additionalProperties"] is False
-    assert fabric["properties"]["topology"]["anyOf"][0]["enum"] == ["fat-tree", "rail"]
+    names = fabric["properties"]["topology"]["anyOf"][0]["enum"]
+    assert names == ["dragonfly", "fat-tree", "graph", "rail", "torus"]
     nic = schema["$defs"]["nic_part"]["properties"]
     assert "400 Gb/s" in json.dumps(nic["bandwidth"])
     assert nic["latency"]["description"].startswith("From the doorbell")

@@ -132,7 +132,7 @@ def _variant_uses_lead_to(uses: Mapping[str, tuple[TreeNode, ...]], start: str, 
 
 
 def _price_problems(tree: TreeNode) -> Iterator[Problem]:
-    known = [*node_parts(), "node", "switch"]
+    known = [*node_parts(), "node", "switch", "cable"]
     for path, _ in machine_descriptions(tree):
         if len(path) > 2:  # of several kinds
             known += [f"{SELECTED}{path[-1]}", *(f"{SELECTED}{path[-1]}.{k}" for k in node_parts())]

@@ -23,18 +23,21 @@ def missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Pro
     cluster : checked
     tree : what the user wrote
     """
-    said = find_node(tree, ("cluster", "fabric", "oversubscription"))
-    fabric = cluster.fabric
-    if said is None or fabric.oversubscription == 1:
+    fabric, how = cluster.fabric, cluster.fabric.topology
+    choice = how if isinstance(how, TopologyChoice) else TopologyChoice(how)
+    own = choice.settings.get("oversubscription")
+    below = ("oversubscription",) if own is None else ("topology", "oversubscription")
+    said = find_node(tree, ("cluster", "fabric", *below))
+    over = fabric.oversubscription if own is None else own
+    if said is None or over == 1:
         return
-    name = fabric.topology.use if isinstance(fabric.topology, TopologyChoice) else fabric.topology
-    cls = known_topologies()[name]
+    cls = known_topologies()[choice.use]
     ports = fabric.switch.settings.get("ports") if fabric.switch else None
     if not issubclass(cls, FatTree):
         return
     if ports is None:
         why = "there is no switch; write cluster.fabric.switch with its ports"
-    elif (nics := _on_one_leaf(cluster, cls(oversubscription=fabric.oversubscription), ports)) < 0:
+    elif (nics := _on_one_leaf(cluster, cls(oversubscription=over), ports)) < 0:
         return
     else:
         why = f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine"

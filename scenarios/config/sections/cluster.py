@@ -69,6 +69,8 @@ class FabricSection(Section):
     """What does sends and collectives: its start, steps and efficiency (nccl-nvlink4, gloo …)."""
     oversubscription: Annotated[float, Field(ge=1)] = 1.0
     """Capacity into a switch over capacity out of it; 1 is non-blocking."""
+    gpu_domain: Annotated[int, Field(ge=1)] = 1
+    """Machines, one after the other, whose GPU links meet in one switch (18 of 4 GPUs: NVL72)."""
     fidelity: Literal["alpha-beta", "flow"] = "flow"
     """Each transfer as if alone, or sharing links."""
     expand: str | None = None
@@ -216,4 +218,10 @@ def _read_cluster(
     return several.model_validate(data, context=info.context)
 
 
-register("cluster", _cluster_form, REQUIRED, help="The machines, and the network between them.")
+register(
+    "cluster",
+    _cluster_form,
+    REQUIRED,
+    help="The machines, and the network between them.",
+    files=("fabric.topology.file",),
+)

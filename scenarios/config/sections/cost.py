@@ -14,8 +14,8 @@ class PricedItem(Section):
     """The price of one kind of thing."""
 
     what: str
-    """A kind of part, node, or switch (leaves and spines); kind:NAME is a machine of that kind,
-    kind:NAME.gpu a GPU in one."""
+    """A kind of part, node, switch (leaves and spines) or cable (of the fabric); kind:NAME is a
+    machine of that kind, kind:NAME.gpu a GPU in one."""
     each: MoneyRate
     """Price of one per hour, all in."""
     per: Annotated[Bytes, Field(gt=0)] | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ....models.network.topology import switches
+from ....models.network.topology import fabric_parts
+from ....models.network.wiring import FabricParts
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED
 from ....sim.units import MoneyRate, Seconds
@@ -41,25 +42,27 @@ def cost_per_million_tokens(rate: MoneyRate, each: Seconds) -> float:
     return rate * each * 1e6
 
 
-def _count_switches(scenario: Scenario) -> int:
-    """Number of switches; it follows from ``cluster.fabric``."""
+def _fabric_parts(scenario: Scenario, what: str) -> FabricParts:
+    """Switches and cables; they follow from ``cluster.fabric``."""
     from .system import fabric_of
 
     described = scenario.cluster
     if described.fabric.switch is None:
         raise ScenarioError(
-            "cost.items: 'switch' has a price, and cluster.fabric has no switch; write "
+            f"cost.items: '{what}' has a price, and cluster.fabric has no switch; write "
             "cluster.fabric.switch, or put its ports into the price of the NICs"
         )
     machines = [(m.count, m.node.part("nic")) for m in described.machines()]
     nics = [nic.count if nic else 0 for count, nic in machines for _ in range(count)]
-    return switches(nics, fabric_of(described))
+    return fabric_parts(nics, fabric_of(described))
 
 
 def _count_item(item: PricedItem, scenario: Scenario) -> float:
     """Number of times the item is paid for."""
     if item.what == "switch":
-        return _count_switches(scenario)
+        return sum(_fabric_parts(scenario, item.what).switches.values())
+    if item.what == "cable":
+        return sum(cables.number for cables in _fabric_parts(scenario, item.what).cables)
     what, pool = item.what, ""
     if what.startswith(SELECTED):
         pool, _, what = what.removeprefix(SELECTED).partition(".")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ....models.memory.memory import Memory
 from ....models.network.link import Link
 from ....models.network.nic import Nic
+from ....models.network.router import GraphRouter
 from ....models.network.switch import Switch
 from ....models.network.topology import FabricSpec, NodeSpec, join
 from ....models.network.wiring import Topology
@@ -173,7 +174,8 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
         if switch
         else None
     )
-    return FabricSpec(switches, _topology(fabric), part=switch.model if switch else "")
+    part = switch.model if switch else ""
+    return FabricSpec(switches, _topology(fabric), part=part, domain=fabric.gpu_domain)
 
 
 def _topology(fabric: FabricSection) -> Topology:
@@ -195,18 +197,26 @@ def _topology(fabric: FabricSection) -> Topology:
 
 
 def _with_overrides(machine: System, scenario: Scenario) -> System:
-    """Slower rates and links that are down; slower slots are their backends' matter."""
-    components = []
-    for part in machine.components:
+    """Slower rates and links that are down; slower slots are their backends' matter.
+
+    A topology whose links are each their own leads around those that are down.
+    """
+    if not scenario.cluster.override:
+        return machine
+    components, down = [], []
+    for number, part in enumerate(machine.components):
         override = entry_for_component(scenario.cluster.override, part, machine.index)
         if override is not None and part.rate is not None:
             part = _with_slower_rates(part, 0.0 if override.down else 1 / override.slowdown)
+            down += [number] * override.down
         elif override is not None and override.down and part.slots is None:
             raise ScenarioError(
                 f"{scenario.place('cluster.override')}cluster.override: '{part.name}' is asked, "
                 "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
             )
         components.append(part)
+    if down and isinstance(machine.router, GraphRouter):
+        machine.router.take_down(down)
     return replace(machine, components=tuple(components))
 
 

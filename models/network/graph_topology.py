@@ -1,0 +1,145 @@
+"""Topologies that say their links as a graph, from which routes, loads and counts follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import GraphError
+from ...sim.system import Component
+from .next_links import NoWayError
+from .routing import Routing, count_ways
+from .switch import Switch
+from .switch_graph import NIC, SwitchGraph
+from .wiring import Adapter, FabricParts, Path, Topology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+TRIED = 16  # switches from which ways are counted
+
+
+class GraphTopology(Topology):
+    """Base class of topologies that are a graph of switches.  Subclasses write ``graph``."""
+
+    routing: Routing
+    made: SwitchGraph
+
+    def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
+        """The switches and links between these NICs, of this switch.
+
+        Raises
+        ------
+        GraphError
+            It cannot join these.
+        """
+        raise TypeError(f"{type(self).__name__} joins nothing: write graph()")
+
+    def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
+        """Ports and links of the graph."""
+        self.made = self.graph(adapters, switch)
+        self.made.check()
+        self._require_ways()
+        return self.made.components
+
+    def _require_ways(self) -> None:
+        """Refuse to spray over more ways than there are between any two NICs."""
+        if not self.routing.paths:
+            return
+        homes = np.unique(self.made.home)
+        from_, to = np.repeat(homes[:TRIED], len(homes)), np.tile(homes, len(homes[:TRIED]))
+        most = int(count_ways(self.made.next_links, from_, to).max(initial=1))
+        if self.routing.paths > most:
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"paths is {self.routing.paths}, and two NICs are joined by {most} ways at most; "
+                f"give {most} or fewer, or leave it out for all",
+            )
+
+    def take_down(self, components: Iterable[int]) -> None:
+        """Route around some of the components, by number among those of ``components``.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        self.made.take_down(components)
+        self.made.check()
+
+    def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
+        """Ways of data from one NIC to another, each with its share."""
+        here, there = self.made.number[a], self.made.number[b]
+        return [
+            Path(tuple(self.made.components[c].name for c in way), share)
+            for way, share in self.ways(here, there, here, there)
+        ]
+
+    def ways(self, a: int, b: int, source: int, target: int) -> list[tuple[list[int], float]]:
+        """Components of each way from one NIC to another by number, with its share.
+
+        Parameters
+        ----------
+        source, target : addresses that are hashed
+        """
+        made = self.made
+        try:
+            found = self.routing.ways(
+                made.next_links, int(made.home[a]), int(made.home[b]), source, target
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        component, port = made.columns[2], int(made.port[b])
+        return [
+            ([c for c in (*component[list(way)].tolist(), port) if c >= 0], share)
+            for way, share in found.items()
+        ]
+
+    def crossings(
+        self, a: Ints, b: Ints, source: Ints, target: Ints, label: Ints | int = 0
+    ) -> tuple[Ints, Ints, Floats]:
+        """Components that flows between NICs cross: flow, component, share of its data.
+
+        Parameters
+        ----------
+        a, b : (flows,) NICs by number
+        source, target : (flows,) addresses that are hashed
+        label : (flows,) tells flows of one pair apart
+        """
+        made = self.made
+        try:
+            crossed = self.routing.crossed(
+                made.next_links, made.home[a], made.home[b], source, target, label
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        component = np.concatenate([made.columns[2][crossed.link], made.port[b]])
+        flow = np.concatenate([crossed.flow, np.arange(len(b))])
+        share = np.concatenate([crossed.share, np.ones(len(b))])
+        there = component >= 0
+        return flow[there], component[there], share[there]
+
+    def loads(self, a: Ints, b: Ints, source: Ints, target: Ints, amount: Floats) -> Floats:
+        """(components,) amounts that all flows together send over each component."""
+        made = self.made
+        try:
+            link = self.routing.link_loads(
+                made.next_links, made.home[a], made.home[b], source, target, amount
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        loads = np.zeros(len(made.components) + 1)  # the last is what costs nothing
+        np.add.at(loads, made.columns[2], link)
+        np.add.at(loads, made.port, np.bincount(b, amount, len(made.adapters)))
+        return loads[:-1]
+
+    def parts(self) -> FabricParts:
+        """Switches and cables that it is made of."""
+        kinds = [k for k in dict.fromkeys(self.made.kinds) if k not in ("", NIC)]
+        counts = {k: self.made.count(k) for k in kinds}
+        return FabricParts(counts, self.made.cables(), self.made.joins())
+
+    def switches(self) -> int:
+        """Number of switches, for prices."""
+        return sum(self.parts().switches.values())

@@ -1,0 +1,158 @@
+"""Next links of each switch towards each other: of least cost, all that are equally good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+BLOCK = 4_000_000  # links x destinations of one table: some 200 MB while it is made
+NEVER = np.int64(1) << 40
+
+
+class NoWayError(Exception):
+    """No link leads on from a switch towards another; both by number."""
+
+    def __init__(self, at: int, to: int):
+        super().__init__(at, to)
+        self.at, self.to = at, to
+
+
+class Candidates(NamedTuple):
+    """Links that lead on, for each of some pairs: a stretch of ``NextLinks.links``.
+
+    Parameters
+    ----------
+    first, length : (pairs,) where the stretch begins, and how long it is; 0 where no way leads on
+    """
+
+    first: Ints
+    length: Ints
+
+
+class NextLinks(Protocol):
+    """Answers which links lead from switch to switch.
+
+    Attributes
+    ----------
+    links : (n,) links by number, stretch after stretch; one of weight 3 stands in it three times
+    target : (links,) switch that each link leads to
+    """
+
+    links: Ints
+    target: Ints
+
+    def candidates(self, at: Ints, to: Ints) -> Candidates:
+        """Links that lead from switches ``at`` towards switches ``to``."""
+        ...
+
+    def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
+        """Masks of destinations that are answered together."""
+        ...
+
+
+class CostTables:
+    """Least-cost tables of any graph, made for a block of destinations when one is asked for.
+
+    Parameters
+    ----------
+    source, target, cost, turn, weight : (links,) as in ``SwitchGraph.add_links``
+    up : (links,) whether it may be used
+    forwards : (switches,) whether it passes on what is not for it
+    homes : destinations that will be asked for, sorted
+
+    Examples
+    --------
+    >>> ring = np.array([0, 1, 2, 3, 1, 2, 3, 0]), np.array([1, 2, 3, 0, 0, 1, 2, 3])
+    >>> one = np.ones(8, np.int64)
+    >>> tables = CostTables(*ring, one, 0 * one, one, one > 0, np.ones(4, bool), np.arange(4))
+    >>> tables.candidates(np.array([0, 0]), np.array([1, 2])).length.tolist()
+    [1, 2]
+    """
+
+    def __init__(
+        self, source: Ints, target: Ints, cost: Ints, turn: Ints, weight: Ints,
+        up: NDArray[np.bool_], forwards: NDArray[np.bool_], homes: Ints,
+    ):  # fmt: skip
+        self.target, self._forwards, self._homes = target, forwards, homes
+        self._order = np.flatnonzero(up)[np.argsort(source[up], kind="stable")]
+        self._source, self._head = source[self._order], target[self._order]
+        self._cost, self._turn = cost[self._order], turn[self._order]
+        self._weight = weight[self._order]
+        self._switches = len(forwards)
+        self._from, self._starts = np.unique(self._source, return_index=True)
+        self._each = max(1, BLOCK // max(1, len(self._order)))
+        self._made: dict[int, tuple[Ints, Ints, Ints]] = {}
+        self._open = -1
+        self.links = np.zeros(0, np.int64)
+
+    def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
+        """Masks of destinations that are answered together."""
+        block = np.searchsorted(self._homes, to) // self._each
+        if len(self._homes) <= self._each:
+            yield slice(None)
+            return
+        for one in np.unique(block).tolist():
+            yield block == one
+
+    def candidates(self, at: Ints, to: Ints) -> Candidates:
+        """Links that lead from switches ``at`` towards switches ``to``, all of one block."""
+        place = np.searchsorted(self._homes, to)
+        block = int(place[0]) // self._each if len(place) else 0
+        if block != self._open:
+            self._open = block
+            self._first, self._count, self.links = self._table(block)
+        key = (place - block * self._each) * self._switches + at
+        return Candidates(self._first[key], self._count[key])
+
+    def _table(self, block: int) -> tuple[Ints, Ints, Ints]:
+        """First, count and links of every switch towards the destinations of a block."""
+        if block not in self._made:
+            if len(self._made) * self._each * len(self._order) > 8 * BLOCK:
+                self._made.clear()
+            homes = self._homes[block * self._each : (block + 1) * self._each]
+            used = self._usable(homes, self._distances(homes))
+            row, at = np.nonzero(used)
+            size = len(homes) * self._switches
+            links = np.repeat(self._order[at], self._weight[at])
+            flat = np.bincount(row * self._switches + self._source[at], self._weight[at], size)
+            flat = flat.astype(np.int64)
+            self._made[block] = (np.cumsum(flat) - flat, flat, links)
+        return self._made[block]
+
+    def _distances(self, homes: Ints) -> Ints:
+        """(homes, switches) cost of the cheapest way to each home (Bellman-Ford)."""
+        found = np.full((len(homes), self._switches), NEVER)
+        found[np.arange(len(homes)), homes] = 0
+        if not len(self._order):
+            return found
+        while True:
+            best = np.minimum.reduceat(self._onward(found, homes), self._starts, axis=1)
+            new = found.copy()
+            new[:, self._from] = np.minimum(found[:, self._from], best)
+            if np.array_equal(new, found):
+                return found
+            found = new
+
+    def _onward(self, found: Ints, homes: Ints) -> Ints:
+        """(homes, links) cost of the cheapest way that begins with each link."""
+        onward = found[:, self._head] + self._cost
+        if not self._forwards.all():
+            stuck = ~self._forwards[self._head] & (self._head != homes[:, None])
+            onward[stuck] = NEVER
+        return np.asarray(np.minimum(onward, NEVER))
+
+    def _usable(self, homes: Ints, found: Ints) -> NDArray[np.bool_]:
+        """(homes, links) whether a link begins one of the cheapest ways, in the first turn."""
+        onward = self._onward(found, homes)
+        used = (onward == found[:, self._source]) & (onward < NEVER)
+        used &= self._source != homes[:, None]
+        if len(self._order) and self._turn.any():
+            turn = np.where(used, self._turn, NEVER)
+            least = np.full(found.shape, NEVER)
+            least[:, self._from] = np.minimum.reduceat(turn, self._starts, axis=1)
+            used &= turn == least[:, self._source]
+        return np.asarray(used)

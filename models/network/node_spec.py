@@ -1,0 +1,171 @@
+"""One kind of machine: what is in it, and its components, numbered from its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.system import CORE, Component
+from ..memory.memory import Memory
+from ..parts import NodePart
+from .link import Link
+from .nic import Nic
+
+ROLES = ("tx", "rx", "d2h", "h2d", "to_nic", "from_nic")
+"""What a link is to its GPU."""
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """Parts of one kind of machine.
+
+    Parameters
+    ----------
+    gpus : int
+    streams, copy_engines : int
+        Kernels, and copies, that one GPU runs at once.
+    cores : int
+        Host threads that run at once.
+    gpu_link : Link or None
+        Joins every GPU to the others of its node (NVLink, or a bus); None: they talk through NICs.
+    host_link, nic_link : Link or None
+        Joins every GPU to the host, and to its NIC.
+    nics : int
+    nic : Nic or None
+    hbm, dram, cxl : Memory or None
+    core : bool
+        Its GPUs are cores of a processor, whose time ops share with the threads of a library.
+    parts : names of catalog entries by kind
+    others : (kind, count, part) of each kind of part beside these
+    """
+
+    gpus: int = 1
+    streams: int = 128
+    copy_engines: int = 2
+    cores: int = 1
+    gpu_link: Link | None = None
+    host_link: Link | None = None
+    nic_link: Link | None = None
+    nics: int = 0
+    nic: Nic | None = None
+    hbm: Memory | None = None
+    dram: Memory | None = None
+    cxl: Memory | None = None
+    core: bool = False
+    parts: Mapping[str, str] = field(default_factory=dict)
+    others: tuple[tuple[str, int, NodePart], ...] = ()
+
+
+class MachineParts:
+    """Components of one machine, in their order; of machines that are alike the names differ.
+
+    Parameters
+    ----------
+    name : of the machine, ``node0``
+    pool : kind of machine
+
+    Examples
+    --------
+    >>> machine = MachineParts(NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)), "node0")
+    >>> [c.name for c in machine.components][-2:], machine.nic_tx.tolist()
+    (['node0.nic0.tx', 'node0.nic0.rx'], [3])
+    >>> machine.named("node7")[0][0].name
+    'node7.host'
+    """
+
+    def __init__(self, node: NodeSpec, name: str, pool: str = ""):
+        self.node, self.name, self.pool = node, name, pool
+        self.components: list[Component] = []
+        self.parts: dict[str, dict[str, str]] = {}
+        self._number: dict[str, int] = {}
+        self._add_all()
+        size, has_nic = len(self.components), node.nic is not None and node.nics > 0
+        self.roles: dict[str, NDArray[np.int64]] = {r: np.full(size, -1) for r in ROLES}
+        for gpu, parts in self.parts.items():
+            for role in ROLES:
+                if role in parts:
+                    self.roles[role][self._number[gpu]] = self._number[parts[role]]
+        rails = [max(c.rail, 0) if has_nic else -1 for c in self.components]
+        self.nic = np.array(rails, np.int64)
+        self.nic_tx, self.nic_rx = (
+            np.array([self._number[f"{name}.nic{k}.{w}"] for k in range(node.nics * has_nic)], int)
+            for w in ("tx", "rx")
+        )
+
+    def named(self, name: str) -> tuple[list[Component], dict[str, dict[str, str]]]:
+        """Components, and parts of each GPU, of a machine that is the same but for its name."""
+        if name == self.name:
+            return self.components, self.parts
+        cut = len(self.name)
+        components = [c.renamed(f"{name}{c.name[cut:]}", node=name) for c in self.components]
+        parts = {
+            f"{name}{gpu[cut:]}": {role: f"{name}{own[cut:]}" for role, own in roles.items()}
+            for gpu, roles in self.parts.items()
+        }
+        return components, parts
+
+    def _add(self, component: Component, **facts: Any) -> None:
+        self._number[component.name] = len(self.components)
+        facts |= {"node": self.name, "pool": self.pool}
+        self.components.append(component.renamed(component.name, **facts))
+
+    def _add_all(self) -> None:
+        node, part = self.node, self.node.parts
+        host = Component(f"{self.name}.host", "host", slots=node.cores, part=part.get("host", ""))
+        self._add(host, role="host")
+        for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
+            if memory is not None:
+                self._add(memory.component(f"{self.name}.{kind}", part.get(kind, "")), role=kind)
+        for j in range(node.gpus):
+            self._add_gpu(j)
+        for k in range(node.nics if node.nic is not None else 0):
+            assert node.nic is not None  # noqa: S101
+            ports = node.nic.ports(f"{self.name}.nic{k}", part.get("nic", ""))
+            for way, port in zip(("tx", "rx"), ports, strict=True):
+                self._add(port, role=way, rail=k)
+        for kind, count, one in node.others:
+            for k in range(count):
+                self._add_part(kind, (k, count), one)
+
+    def _add_gpu(self, j: int) -> None:
+        node, gpu, part = self.node, f"{self.name}.gpu{j}", self.node.parts
+        # GPUs share the NICs of their machine evenly, neighbours the same one.
+        rail = j * node.nics // node.gpus if node.nics else -1
+        self._add(Component(gpu, "gpu", slots=node.streams, part=part.get("gpu", "")), rail=rail)
+        roles = {"host": f"{self.name}.host"}
+        if node.copy_engines:
+            roles["dma"] = f"{gpu}.dma"
+            self._add(Component(roles["dma"], "dma", slots=node.copy_engines), role="dma")
+        if node.hbm is not None:
+            roles["hbm"] = f"{gpu}.hbm"
+            self._add(node.hbm.component(roles["hbm"], part.get("gpu", "")), role="hbm")
+        if node.core:
+            roles["core"] = f"{gpu}.core"
+            self._add(Component(roles["core"], "core", rate=CORE), role="core")
+        for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):
+            if memory is not None:
+                roles[kind] = f"{self.name}.{kind}"
+        for link, names in (
+            (node.gpu_link, ("tx", "rx")),
+            (node.host_link, ("d2h", "h2d")),
+            (node.nic_link, ("to_nic", "from_nic")),
+        ):
+            for way in names if link is not None else ():
+                assert link is not None  # noqa: S101
+                roles[way] = f"{gpu}.{way}"
+                self._add(link.component(f"{gpu}.{way}"), role=way)
+        self.parts[gpu] = roles
+
+    def _add_part(self, kind: str, place: tuple[int, int], one: NodePart) -> None:
+        """Add the k-th part of a registered kind; GPUs share such parts evenly."""
+        node, (k, count) = self.node, place
+        for component in one.components(f"{self.name}.{kind}{k}"):
+            role, told = component.role or kind, component.part or node.parts.get(kind, "")
+            self._add(component, role=role, part=told)
+            for j in range(node.gpus):
+                if j * count // node.gpus == k:
+                    self.parts[f"{self.name}.gpu{j}"][role] = component.name

@@ -1,0 +1,211 @@
+"""Routes between the GPUs and hosts of machines: one pair, or many flows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import GraphError
+from ...sim.system import Crossings, Route
+from .graph_topology import GraphTopology
+from .wiring import Adapter, Topology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+DENSE = 8  # components that a flow crosses, about
+Column = tuple[Ints, Ints, Floats]
+"""Flows, a component of each, and the share of the flow's data that crosses it."""
+CHUNK = 1 << 16  # flows at once, so that their columns stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class MachineLinks:
+    """Links of GPUs and hosts by component number; -1 for none.
+
+    Parameters
+    ----------
+    machine : (components,) that it is in; -1 between machines
+    domain : (components,) those of one number share GPU links; -1 for none
+    over_gpu, over_host : (components,) whether GPU links, or the host's, join it within its machine
+    roles : (components,) by role: ``tx``, ``rx``, ``d2h``, ``h2d``, ``to_nic``, ``from_nic``
+    nic : (components,) number of the NIC that it sends by
+    nic_tx, nic_rx : (NICs,) components
+    """
+
+    machine: Ints
+    domain: Ints
+    over_gpu: NDArray[np.bool_]
+    over_host: NDArray[np.bool_]
+    roles: Mapping[str, Ints]
+    nic: Ints
+    nic_tx: Ints
+    nic_rx: Ints
+
+
+class MachineRouter:
+    """Router over the links of machines, their NICs, and any topology between NICs.
+
+    Parameters
+    ----------
+    links : of machines
+    adapters : NICs by number
+    topology : asked for the ways between NICs
+    names : of the topology's components, in their order
+    first : number of the first of them
+    """
+
+    def __init__(
+        self,
+        links: MachineLinks,
+        adapters: Sequence[Adapter],
+        topology: Topology,
+        names: Sequence[str],
+        first: int,
+    ):
+        self.links, self.adapters, self.topology = links, adapters, topology
+        self._numbers = {name: first + i for i, name in enumerate(names)}
+
+    def __call__(self, a: int, b: int) -> Sequence[Route]:
+        """Routes from one GPU or host to another."""
+        of, roles = self.links, self.links.roles
+        if of.over_gpu[a] and of.domain[a] == of.domain[b]:
+            ends = int(roles["tx"][a]), int(roles["rx"][b])
+            if min(ends) >= 0:
+                return [Route(ends)]
+        if of.over_host[a] and of.machine[a] == of.machine[b]:
+            return [Route(_those_there(roles["d2h"][a], roles["h2d"][b]))]
+        here, there = int(of.nic[a]), int(of.nic[b])
+        if here < 0 or there < 0:
+            return ()
+        out = _those_there(roles["to_nic"][a], of.nic_tx[here])
+        into = _those_there(of.nic_rx[there], roles["from_nic"][b])
+        ways = self._ways_between(here, there, a, b)
+        return [Route((*out, *between, *into), share) for between, share in ways]
+
+    def _ways_between(
+        self, here: int, there: int, a: int, b: int
+    ) -> Iterator[tuple[list[int], float]]:
+        """Components between two NICs, and the share, of each way of data from a to b."""
+        for names, weight in self.topology.routes(self.adapters[here], self.adapters[there]):
+            for name in names:
+                if name not in self._numbers:
+                    raise GraphError(
+                        "cluster",
+                        f"topology {self.topology.registered_name!r} sends data over {name!r}, "
+                        "which its components() did not make",
+                    )
+            yield [self._numbers[name] for name in names], weight
+
+
+class GraphRouter(MachineRouter):
+    """Router over a topology that is a graph, which answers for many flows at once."""
+
+    def __init__(
+        self,
+        links: MachineLinks,
+        adapters: Sequence[Adapter],
+        topology: GraphTopology,
+        names: Sequence[str],
+        first: int,
+    ):
+        super().__init__(links, adapters, topology, (), first)
+        self.graph, self.first, self.count = topology, first, first + len(names)
+        sends, hears = (links.roles[way] >= 0 for way in ("tx", "rx"))
+        self._sends_to = np.where(links.over_gpu & sends, links.domain, -1)
+        self._hears_from = np.where(hears, links.domain, -2)
+        self._host_of = np.where(links.over_host, links.machine, -2)
+
+    def take_down(self, components: Sequence[int]) -> None:
+        """Route around some components, those of the topology among them.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        self.graph.take_down(c - self.first for c in components if self.first <= c < self.count)
+
+    def _ways_between(
+        self, here: int, there: int, a: int, b: int
+    ) -> Iterator[tuple[list[int], float]]:
+        for way, share in self.graph.ways(here, there, a, b):
+            yield [c + self.first for c in way], share
+
+    def crossings(self, source: Ints, target: Ints, label: Ints) -> Crossings:
+        """Components that flows cross, as :meth:`System.crossings` says."""
+        none = np.zeros(0, np.int64)
+        found = [(none, none, np.zeros(0))]
+        for at in range(0, len(source), CHUNK):
+            some = slice(at, at + CHUNK)
+            for flow, component, share in self._columns(source[some], target[some], label[some]):
+                found.append((flow + at, component, share))
+        return Crossings(*map(np.concatenate, zip(*found, strict=True)))
+
+    def loads(self, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Floats]:
+        """Components, and the amounts over each, as :meth:`System.loads` says."""
+        if DENSE * len(source) < self.count:
+            flow, crossed, share = self.crossings(source, target, np.zeros_like(source))
+            component, where = np.unique(crossed, return_inverse=True)
+            return component, np.bincount(where, share * amount[flow]).astype(np.float64)
+        found = np.zeros(self.count)
+        for at in range(0, len(source), CHUNK):
+            some = slice(at, at + CHUNK)
+            self._add_loads(found, source[some], target[some], amount[some])
+        component = np.flatnonzero(found)
+        return component, found[component]
+
+    def _add_loads(self, found: Floats, a: Ints, b: Ints, amount: Floats) -> None:
+        """Add the amounts of some flows to what every component carries."""
+        for out, into, far in self._ends_of_flows(a, b):
+            sent = amount[far]
+            for flow, component, _ in (*out, *into):
+                found += np.bincount(component, amount[flow], self.count)
+            here, there = self.links.nic[a[far]], self.links.nic[b[far]]
+            found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
+
+    def _columns(self, a: Ints, b: Ints, label: Ints) -> Iterator[Column]:
+        """Components that flows cross, one column after the other, in order."""
+        for out, into, far in self._ends_of_flows(a, b):
+            yield from out
+            flow, component, share = self.graph.crossings(
+                self.links.nic[a[far]], self.links.nic[b[far]], a[far], b[far], label[far]
+            )
+            yield far[flow], component + self.first, share
+            yield from into
+
+    def _ends_of_flows(self, a: Ints, b: Ints) -> Iterator[tuple[list[Column], list[Column], Ints]]:
+        """Columns before and after the fabric, and the flows that go by it, if any."""
+        of, roles = self.links, self.links.roles
+        near = self._sends_to[a] == self._hears_from[b]
+        host = (self._host_of[a] == of.machine[b]) & ~near
+        apart = a != b
+        far = np.flatnonzero(~(near | host) & (of.nic[a] >= 0) & (of.nic[b] >= 0) & apart)
+        for within, ways in ((near, ("tx", "rx")), (host, ("d2h", "h2d"))):
+            if within.any():
+                flow = np.flatnonzero(within & apart)
+                ends = roles[ways[0]][a[flow]], roles[ways[1]][b[flow]]
+                yield _present(flow, *ends), [], flow[:0]
+        if len(far):
+            here, there = a[far], b[far]
+            out = _present(far, roles["to_nic"][here], of.nic_tx[of.nic[here]])
+            into = _present(far, of.nic_rx[of.nic[there]], roles["from_nic"][there])
+            yield out, into, far
+
+
+def _those_there(*components: int) -> tuple[int, ...]:
+    return tuple(int(c) for c in components if c >= 0)
+
+
+def _present(flow: Ints, *components: Ints) -> list[Column]:
+    """Columns of flows and the components that they cross whole, without what is not there."""
+    found = []
+    for component in components:
+        there = component >= 0
+        if there.all():
+            found.append((flow, component, np.ones(len(flow))))
+        elif there.any():
+            found.append((flow[there], component[there], np.ones(int(there.sum()))))
+    return found

@@ -1,0 +1,66 @@
+"""Drawing of a fabric: rows of boxes and the lines between them, as inline SVG."""
+
+from __future__ import annotations
+
+from html import escape
+
+from ..blocks import FabricDrawing
+
+WIDTH, ROW, TALL = 1_000, 110, 34  # units: of the drawing, from row to row, and of a box
+MARGIN = 90  # left of the boxes, where the name of a row stands
+NAMED = 12  # boxes of a row that have room for their names
+
+
+def fabric_svg(of: FabricDrawing) -> str:
+    """SVG of a fabric; a line between boxes of one row is an arc below them.
+
+    Examples
+    --------
+    >>> from ..blocks import Tier
+    >>> tiers = [Tier("spine", ["spine0"]), Tier("leaf", ["leaf0", "leaf1"])]
+    >>> drawn = fabric_svg(FabricDrawing(tiers, [("leaf0", "spine0", "2 cables")]))
+    >>> drawn.count("<rect"), drawn.count("<path"), "2 cables" in drawn
+    (3, 1, True)
+    """
+    places: dict[str, tuple[float, float, float]] = {}
+    boxes = []
+    for row, tier in enumerate(of.tiers):
+        step, y = (WIDTH - MARGIN) / len(tier.boxes), row * ROW + 10
+        wide = min(0.8 * step, 200.0)
+        boxes.append(f'<text x="0" y="{y + 22}" fill="currentColor">{escape(tier.name)}</text>')
+        for place, name in enumerate(tier.boxes):
+            x = MARGIN + (place + 0.5) * step
+            places[name] = x, y, row
+            boxes.append(_box(x, y, wide, name, named=len(tier.boxes) <= NAMED))
+    lines = [_line(places[a], places[b], title) for a, b, title in of.joins]
+    tall = len(of.tiers) * ROW
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {tall}" role="img" font-size="15" '
+        f'style="max-width:860px">{"".join(lines)}{"".join(boxes)}</svg>'
+    )
+
+
+def _box(x: float, y: float, wide: float, name: str, *, named: bool) -> str:
+    text = escape(name)
+    label = (
+        f'<text x="{x:.4g}" y="{y + 22}" text-anchor="middle" fill="currentColor">{text}</text>'
+        if named
+        else ""
+    )
+    return (
+        f'<rect x="{x - wide / 2:.4g}" y="{y}" width="{wide:.4g}" height="{TALL}" rx="4" '
+        f'fill="var(--paper, white)" stroke="currentColor"><title>{text}</title></rect>{label}'
+    )
+
+
+def _line(a: tuple[float, float, float], b: tuple[float, float, float], title: str) -> str:
+    (x, y, row), (to, down, other) = sorted((a, b), key=lambda end: end[1])
+    if row == other:
+        bend = y + TALL + 40
+        path = f"M{x:.4g} {y + TALL}Q{(x + to) / 2:.4g} {bend} {to:.4g} {y + TALL}"
+    else:
+        path = f"M{x:.4g} {y + TALL}L{to:.4g} {down}"
+    return (
+        f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity="0.35">'
+        f"<title>{escape(title)}</title></path>"
+    )

@@ -1,0 +1,95 @@
+"""The fabric of each variant: switches, cables, what they cost, and a drawing of the base's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ..blocks import Block, Column, FabricDrawing, Paragraph, Table, Tier
+from ..numbers import format_quantity
+from ..section import section
+from .study import StudyShown
+
+Facts = Mapping[str, Any]
+HOUR = 3600.0
+
+
+@section("fabric", title="Switches and cables", order=45)
+def fabric(study: StudyShown) -> Iterable[Block]:
+    """Switches and cables of each variant, their prices, and who is joined to whom."""
+    facts = {name: p["fabric"] for name, p in study.points.items() if "fabric" in p}
+    if not facts:
+        return
+    yield _counts(facts)
+    for name, one in facts.items():
+        if list(one["switches"]) == ["leaf"]:
+            text = "one leaf switch joins all NICs: there is no spine, and nothing to oversubscribe"
+            if one["switches"]["leaf"] > 1:
+                text = "no cable leads from a leaf to a spine"
+            yield Paragraph(f"{name}: {text}.")
+    base = next(iter(facts.values()))
+    if (drawn := fabric_drawing(base)) is not None:
+        yield drawn
+
+
+def _counts(facts: Mapping[str, Facts]) -> Table:
+    """A row for each variant, with the same columns for all."""
+    kinds = list(dict.fromkeys(k for one in facts.values() for k in one["switches"]))
+    joins = list(dict.fromkeys(_cable_name(c) for one in facts.values() for c in one["cables"]))
+    priced = any(one["prices"] for one in facts.values())
+    heads = [*(f"{kind} switches" for kind in kinds), *joins, *(["an hour"] if priced else [])]
+    columns = [Column("variant", header=True), Column("topology")]
+    columns += [Column(head, number=True) for head in heads]
+    rows = []
+    for name, one in facts.items():
+        cables = {_cable_name(c): c["number"] for c in one["cables"]}
+        counts = [one["switches"].get(k, 0) for k in kinds] + [cables.get(j, 0) for j in joins]
+        cells = [f"{n:,}" for n in counts]
+        price = [format_quantity(price_per_hour(one), "USD")] if priced else []
+        rows.append((name, one["topology"], *cells, *price))
+    return Table(columns, rows, stacked=True)
+
+
+def price_per_hour(facts: Facts) -> float:
+    """Price of switches and cables in USD an hour.
+
+    >>> price_per_hour({"switches": {"leaf": 2}, "cables": [], "prices": {"switch": 1 / 3600}})
+    2.0
+    """
+    counts = {
+        "switch": sum(facts["switches"].values()),
+        "cable": sum(c["number"] for c in facts["cables"]),
+    }
+    return float(sum(each * counts[what] for what, each in facts["prices"].items()) * HOUR)
+
+
+def fabric_drawing(facts: Facts) -> FabricDrawing | None:
+    """Drawing of a fabric, switch by switch; of many a box for each kind; None of none."""
+    joins = facts["joins"] or list(_joins_of_kinds(facts))
+    names = list(dict.fromkeys(name for a, b, _ in joins for name in (a, b)))
+    if not names:
+        return None
+    tiers: dict[str, list[str]] = {}
+    for kind in reversed(facts["switches"]):
+        of_kind = [n for n in names if n.rstrip("0123456789").rstrip("-_.") == kind]
+        tiers[kind] = sorted(of_kind, key=lambda n: (len(n), n)) or [_box_name(kind, facts)]
+    lines = [(a, b, f"{a} to {b}: {n:,} cable{'s' * (n != 1)}") for a, b, n in joins]
+    return FabricDrawing([Tier(kind, boxes) for kind, boxes in tiers.items()], lines)
+
+
+def _joins_of_kinds(facts: Facts) -> Iterator[tuple[str, str, int]]:
+    for cables in facts["cables"]:
+        if {cables["low"], cables["high"]} <= set(facts["switches"]):
+            yield (
+                _box_name(cables["low"], facts),
+                _box_name(cables["high"], facts),
+                cables["number"],
+            )
+
+
+def _box_name(kind: str, facts: Facts) -> str:
+    return f"{facts['switches'][kind]:,} {kind}"
+
+
+def _cable_name(cables: Mapping[str, Any]) -> str:
+    return f"cables {cables['low']} to {cables['high']}"
