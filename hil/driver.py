@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..sim.system import System
 
 Sharing = Literal["exclusive", "solo", "concurrent"]
-Kind = Literal["missing", "denied", "unsupported", "broken"]
+Kind = Literal["missing", "denied", "unsupported", "broken", "busy"]
 Spec = Mapping[str, Any]
 
 
@@ -45,7 +45,7 @@ class Missing:
     Parameters
     ----------
     kind : ``missing`` (not here), ``denied`` (not permitted), ``unsupported`` (here, but cannot
-        do it), ``broken`` (should work, does not)
+        do it), ``broken`` (should work, does not), ``busy`` (another run measures it)
     reason : what was tried, and what the machine said
     cure : what the reader can do
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,14 @@ SCHEMA = 1
 FORM = "foretrace-recording"
 SUFFIX = ".rec.gz"
 LARGEST = 1 << 28  # bytes of a recording once unpacked
+
+
+class FailedOp(NamedTuple):
+    """Op that was asked for and could not be measured: its key and why."""
+
+    signature: str
+    context: str
+    fault: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Recording:
     ended : why the measurement stopped early; "" for a complete recording
     note : free text for the reader
     spec : settings that the driver was opened with
+    failed : ops that the device failed at; the others are not touched by it
 
     Examples
     --------
@@ -59,6 +68,7 @@ class Recording:
     ended: str = ""
     note: str = ""
     spec: Mapping[str, Any] = field(default_factory=dict)
+    failed: tuple[FailedOp, ...] = ()
 
     @property
     def source(self) -> str:
@@ -74,7 +84,7 @@ class Recording:
         """Write the file atomically: it is replaced by rename once complete."""
         body = b"".join(_json_line(_sample_to_json(s)) for s in self.samples)
         head: dict[str, Any] = {"form": FORM, "schema": SCHEMA}
-        head |= {k: v for k, v in vars(self).items() if k != "samples"}
+        head |= {k: v for k, v in vars(self).items() if k != "samples" and (k != "failed" or v)}
         head |= {"count": len(self.samples), "sha256": hashlib.sha256(body).hexdigest()}
         partial = path.with_name(path.name + ".part")
         partial.write_bytes(gzip.compress(_json_line(head) + body, 9, mtime=0))
@@ -104,7 +114,8 @@ def read(path: Path) -> Recording:
         samples = tuple(_sample_from_json(json.loads(line)) for line in body.splitlines())
         if len(samples) != head.pop("count"):
             raise ValueError("a line is missing")
-        return Recording(samples=samples, **head)
+        failed = tuple(FailedOp(*row) for row in head.pop("failed", ()))
+        return Recording(samples=samples, failed=failed, **head)
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"{path}: is damaged ({error}); record again") from error
 
@@ -127,7 +138,8 @@ def merge_recordings(recordings: Sequence[Recording]) -> Recording:
             )
         begin = 1 + max((s.start for s in samples), default=-1)
         samples += [Sample(**{**vars(s), "start": begin + s.start}) for s in other.samples]
-    return Recording(**{**vars(first), "samples": tuple(samples)})
+    failed = tuple(row for other in recordings for row in other.failed)
+    return Recording(**{**vars(first), "samples": tuple(samples), "failed": failed})
 
 
 def _decompress(path: Path) -> bytes:

@@ -19,7 +19,40 @@ SIM = (
     "signature",
     "units",
 )  # what this folder needs of the engine
-START = b"import sys\nfrom foretrace.hil.agent.command import main\nsys.exit(main())\n"
+START = b'''"""Start of the agent: any Python can read this file, and is told what it lacks."""
+
+import sys
+
+
+def refuse(text):
+    """Say why, as a frame to a client and in words to everybody else; exit code 4."""
+    if "--stdio" in sys.argv:
+        import json
+        import struct
+
+        told = json.dumps({"fault": "unsupported", "text": text, "arrays": []}).encode()
+        sys.stdout.buffer.write(struct.pack(">4sIQ", b"FTH1", len(told), 0) + told)
+        sys.stdout.buffer.flush()
+    sys.stderr.write("error unsupported: " + text + "\\n")
+    sys.exit(4)
+
+
+if sys.version_info < (3, 11):
+    refuse(
+        "%s is Python %d.%d, the agent needs 3.11 or later; name one (python: in agents.yaml): "
+        "dnf install python3.11 python3.11-numpy, or apt install python3.11 and NumPy in a venv of "
+        "it; there pyverbs is missing, so take the driver perftest instead of verbs"
+        % ((sys.executable,) + tuple(sys.version_info[:2]))
+    )
+try:
+    import numpy  # noqa: F401
+except ImportError as error:
+    refuse("%s has no NumPy (%s); apt install python3-numpy, or dnf install python3-numpy"
+           % (sys.executable, error))
+from foretrace.hil.agent.command import main
+
+sys.exit(main())
+'''
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same bytes on every day
 
 

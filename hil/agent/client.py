@@ -86,6 +86,7 @@ class RemoteDriver(Driver):
     def _read_hello(self) -> Message:
         hello, _ = self.channel.receive(self.patience)
         if "fault" in hello:
+            self.channel.close()
             raise decode_error(hello)
         if hello.get("protocol") != VERSION:
             self.channel.close()

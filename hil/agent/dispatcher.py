@@ -15,6 +15,11 @@ from . import protocol
 
 log = logging.getLogger(__name__)
 Frame = tuple[protocol.Message, list[protocol.Vector]]
+FIELDS: dict[str, dict[str, type]] = {  # of each verb
+    "probe": {"driver": str},
+    "open": {"driver": str, "spec": dict},
+    "timing": {"requests": list},
+}
 
 
 class Agent:
@@ -53,7 +58,8 @@ class Agent:
         try:
             verb = self.verbs.get(str(message.get("verb")))
             if verb is None:
-                raise DriverFault("protocol", f"no verb {message.get('verb')!r}")
+                raise DriverFault("protocol", f"no verb {str(message.get('verb'))[:80]!r}")
+            _check_fields(message)
             return verb(message)
         except (DriverFault, RecordingError) as error:
             return protocol.encode_error(error), []
@@ -97,7 +103,10 @@ class Agent:
 
     def _timing(self, message: protocol.Message) -> Frame:
         driver = self._open_driver()
-        requests = protocol.decode_requests(message["requests"])
+        try:
+            requests = protocol.decode_requests(message["requests"])
+        except (TypeError, ValueError, KeyError) as error:
+            raise DriverFault("protocol", f"requests are malformed ({error})") from error
         for request in requests:
             _check_allowed(driver, request.signature, *request.preceding)
         ask = driver.together if message.get("together") else driver.timing
@@ -112,6 +121,16 @@ class Agent:
     def _close(self, message: protocol.Message) -> Frame:
         self.end()
         return {}, []
+
+
+def _check_fields(message: protocol.Message) -> None:
+    """Refuse a request that lacks a field of its verb, or has one of another type."""
+    for name, kind in FIELDS.get(message["verb"], {}).items():
+        if not isinstance(message.get(name), kind):
+            raise DriverFault(
+                "protocol", f"{message['verb']} needs {name!r}, a {kind.__name__}; got "
+                f"{str(message.get(name))[:80]!r}"
+            )  # fmt: skip
 
 
 def _check_allowed(driver: Driver, *signatures: str) -> None:

@@ -29,6 +29,8 @@ def record_work_list(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     kept = recording.keep(out)
     _print_line(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
          f"{recording.ended}")  # fmt: skip
+    for row in recording.failed:
+        _print_line(f"failed: {row.signature} ({row.context}): {row.fault}")
     return kept
 
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import operator
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -57,18 +59,52 @@ def unpack_frame(read: Callable[[int], bytes]) -> tuple[Message, list[Vector]]:
     DriverFault
         ``oversized`` or ``protocol``.
     """
+    return decode_frame(*read_frame(read))
+
+
+def read_frame(read: Callable[[int], bytes]) -> tuple[bytes, bytes]:
+    """Bytes of the message and of the arrays of the next frame.
+
+    Raises
+    ------
+    EOFError
+        The stream ended.
+    DriverFault
+        ``oversized`` or ``protocol``: nobody knows where the next frame begins.
+    """
     magic, text, size = HEAD.unpack(_read_exactly(read, HEAD.size))
     if magic != MAGIC:
         raise DriverFault("protocol", f"a frame begins with {magic!r}; the other side is no agent")
     _check_size(text, size)
+    return _read_exactly(read, text), _read_exactly(read, size)
+
+
+def decode_frame(text: bytes, data: bytes) -> tuple[Message, list[Vector]]:
+    """Message and arrays from the bytes of a frame.
+
+    Raises
+    ------
+    DriverFault
+        ``protocol``: no JSON object of finite numbers, nested too deep, or not its arrays; the next
+        frame is not touched by it.
+    """
     try:
-        message = json.loads(_read_exactly(read, text))
-        lengths = [int(n) for n in message.pop("arrays")]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        message = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        lengths = [operator.index(n) for n in message.pop("arrays")]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DriverFault("protocol", f"a message is malformed ({error})") from error
-    if min(lengths, default=0) < 0 or sum(lengths) != size:
-        raise DriverFault("protocol", f"arrays of {lengths} B in a frame that has {size} B of them")
-    return message, [_decode_array(_read_exactly(read, n)) for n in lengths]
+    if min(lengths, default=0) < 0 or sum(lengths) != len(data):
+        told = f"{len(lengths)} arrays of {sum(lengths)} B"
+        raise DriverFault("protocol", f"{told} in a frame that has {len(data)} B of them")
+    stream = io.BytesIO(data)
+    return message, [_decode_array(stream.read(n)) for n in lengths]
+
+
+def _finite(text: str) -> float:
+    """Number of a message; ValueError for ``NaN``, ``Infinity`` and what is too large."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is no finite number")
+    return value
 
 
 def _check_size(text: int, size: int) -> None:
@@ -100,7 +136,7 @@ def _decode_array(data: bytes) -> Vector:
         if version != (1, 0):
             raise ValueError(f"npy version {version}")
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
-    except ValueError as error:
+    except Exception as error:  # NumPy reads a Python literal there: also TokenError, SyntaxError
         raise DriverFault("protocol", f"an array is malformed ({error})") from error
     rest = len(data) - stream.tell()
     if dtype != np.dtype("<f8") or len(shape) != 1 or 8 * shape[0] != rest:

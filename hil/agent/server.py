@@ -28,8 +28,9 @@ def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
     """Reply to requests until the input ends.
 
     A thread reads the frames: if the client disappears while a driver works, the process is ended.
+    A malformed message is named, dropped, and the next one answered.
     """
-    frames: queue.Queue[Frame | Exception] = queue.Queue()
+    frames: queue.Queue[tuple[bytes, bytes] | Exception] = queue.Queue()
     threading.Thread(target=_read_frames, args=(source, frames), daemon=True).start()
     _send(sink, agent.hello())
     while True:
@@ -39,17 +40,27 @@ def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
         if isinstance(frame, Exception):
             _send(sink, protocol.encode_error(frame))
             break
-        _send(sink, *agent.reply(frame[0]))
+        _send(sink, *_reply_to_frame(agent, *frame))
     agent.end()
 
 
-def _read_frames(source: BinaryIO, frames: queue.Queue[Frame | Exception]) -> None:
+def _reply_to_frame(agent: Agent, text: bytes, data: bytes) -> Frame:
+    try:
+        message, _ = protocol.decode_frame(text, data)
+    except DriverFault as fault:
+        return protocol.encode_error(fault), []
+    return agent.reply(message)
+
+
+def _read_frames(source: BinaryIO, frames: queue.Queue[tuple[bytes, bytes] | Exception]) -> None:
     """Put frames into the queue as they arrive; after the last, end the process in 5 s."""
     try:
         while True:
-            frames.put(protocol.unpack_frame(source.read))
-    except (EOFError, OSError, DriverFault) as error:
-        frames.put(error if isinstance(error, DriverFault) else EOFError())
+            frames.put(protocol.read_frame(source.read))
+    except DriverFault as fault:
+        frames.put(fault)
+    except Exception:  # the stream ended, in whatever way
+        frames.put(EOFError())
     watch = threading.Timer(GRACE, os._exit, (1,))
     watch.daemon = True
     watch.start()
@@ -139,8 +150,14 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
                 sink, protocol.encode_error(DriverFault("denied", f"user {uid} may not use this"))
             )
             return
-        message, _ = protocol.unpack_frame(source.read)
-        if not hmac.compare_digest(str(message.get("token", "")), token):
+        try:
+            message, _ = protocol.unpack_frame(source.read)
+        except DriverFault as fault:
+            _send(sink, protocol.encode_error(fault))
+            return
+        except (EOFError, OSError):
+            return  # nobody is there any more, or says nothing
+        if not hmac.compare_digest(str(message.get("token", "")).encode(), token.encode()):
             _send(sink, protocol.encode_error(DriverFault("denied", "the token is another one")))
             return
         connection.settimeout(None)

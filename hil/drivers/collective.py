@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
 from . import clock_source, netns, switch
 from .rank_processes import OP_BUILDERS, RankProcesses
@@ -57,6 +59,7 @@ class CollectiveDriver(Driver):
         self.settings: dict[str, Any] = dict(SETTINGS)
         self.star: netns.StarNetwork | None = None
         self.ranks: RankProcesses | None = None
+        self.lock = ExitStack()
 
     def probe(self) -> Ready | Missing:
         """Reduce 64 bytes between two ranks."""
@@ -74,12 +77,20 @@ class CollectiveDriver(Driver):
         return Ready(("gloo",), {"all_reduce_64B_us": f"{sample.median / 1e3:.1f}"})
 
     def open(self, spec: Spec) -> None:
-        """Create the namespaces, set the ports' rate and delay, start the ranks."""
+        """Lock this machine's bridges, create namespaces, set rate and delay, start the ranks."""
         self.settings = checked(spec, SETTINGS)
         self.realtime = self.clock == clock_source.WALL
         count = self.settings["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
+        self.lock.enter_context(lock_device(netns.LOCK))
+        try:
+            self._start_ranks(count)
+        except Exception:
+            self.close()
+            raise
+
+    def _start_ranks(self, count: int) -> None:
         import torch.distributed as group
 
         if not group.is_available() or not group.is_gloo_available():
@@ -110,6 +121,7 @@ class CollectiveDriver(Driver):
         if self.star is not None:
             self.star.clear()
         self.ranks = self.star = None
+        self.lock.close()
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:

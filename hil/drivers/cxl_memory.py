@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, signature_head
+from ..measuring.device_lock import lock_device
 from ..sample import EMULATED, WARM, Request, Sample
 from . import clock_source, pointer_chase
 from .numa_pages import PAGE, PageBlock, numa_nodes_with_memory
@@ -60,6 +62,7 @@ class CxlDriver(Driver):
     def __init__(self) -> None:
         self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
+        self.lock = ExitStack()
         self.methods: dict[str, Callable[[Request, dict[str, str], int], Sample]] = {
             "host:memory-place": self._time_placement,
             "copy:h2c": partial(self._time_migration, ("near", "far")),
@@ -88,7 +91,7 @@ class CxlDriver(Driver):
         return Ready((f"node{settings['far']}",), facts)
 
     def open(self, spec: Spec) -> None:
-        """Find the NUMA nodes or the DAX device of the two tiers."""
+        """Find the NUMA nodes or the DAX device of the two tiers, and lock the far one."""
         settings = checked(spec, SETTINGS)
         found = numa_nodes_with_memory()
         if not settings["dax"]:
@@ -101,6 +104,8 @@ class CxlDriver(Driver):
         elif not os.access(settings["dax"], os.R_OK | os.W_OK):
             kind = "denied" if os.path.exists(settings["dax"]) else "missing"
             raise DriverFault(kind, f"{settings['dax']} cannot be read and written; {CURE}")
+        far = settings["dax"] or f"node{settings['far']}"
+        self.lock.enter_context(lock_device(f"memory-{far}"))
         self.settings, self.chase = settings, pointer_chase.machine_code_loop()
 
     def describe(self) -> dict[str, str]:
@@ -119,6 +124,10 @@ class CxlDriver(Driver):
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of each op; its memory is freed after it."""
         return [self._time_op(request) for request in requests]
+
+    def close(self) -> None:
+        """Release the far tier."""
+        self.lock.close()
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:

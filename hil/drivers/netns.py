@@ -24,6 +24,7 @@ CLONE_NEWNET = 0x40000000
 WAIT = 20.0  # s that ip or tc may take
 SETTLE = 100  # tenths of a second for ports to come up
 RUN = Path("/run/netns")
+LOCK = "bridge"  # ends share this kernel's bridges, queues and processors: one run at a time
 KINDS = (
     ("not permitted", "denied"),
     ("Permission denied", "denied"),

@@ -2,7 +2,8 @@
 
 They time in C with the processor's cycle counter, which shows how much of a ``verbs`` time is
 Python.  Their latency of a send or write is half of there and back; of a read it is the
-completion.  Only answers of the same metric are compared.
+completion.  The completion of a send or write is the mean of a batch with one op outstanding.
+Only answers of the same metric are compared.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,26 +24,27 @@ import numpy as np
 from ...sim.errors import DriverFault
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import WARM, Request, Sample
-from . import clock_source
+from . import clock_source, rdma_ports
+from .netns import missing_from_fault
 from .rdma import POLL, SLEEP, VerbsDriver, parse_op
 
 if TYPE_CHECKING:
     from ...sim.system import System
 
-SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "half_rtt", "completions": ""}
+SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "half_rtt", "completions": "",
+            "inline": 0, "gid": -1}  # fmt: skip
 LATENCY = {
     ("rdma-send", "half_rtt"): "ib_send_lat",
     ("rdma-write", "half_rtt"): "ib_write_lat",
     ("rdma-read", "completion"): "ib_read_lat",
 }
+ALONE = (("rdma-send", "completion"), ("rdma-write", "completion"))  # by a rate of depth 1
 RATE = {"rdma-send": "ib_send_bw", "rdma-write": "ib_write_bw", "rdma-read": "ib_read_bw"}
 METRICS = ("half_rtt", "completion", "message_rate", "bandwidth")
-DEVICES = Path("/sys/class/infiniband")
 LEAST = 5  # exchanges that a program does at least
 WARMING = 2  # exchanges that are not counted
 BATCH = 32  # messages of a rate, as in ``verbs``
 WAIT = 120.0  # s for both ends
-MAPPED = "0000:0000:0000:0000:0000:ffff:"
 CURE = "apt install perftest, and load an RDMA driver (rdma link add); or run it in the lab"
 
 
@@ -71,10 +74,10 @@ class PerftestDriver(Driver):
     """Driver that times RDMA ops with ``ib_send_lat``, ``ib_write_bw`` and the like.
 
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
-    ud``), ``metric`` (``half_rtt`` of sends and writes, ``completion`` of reads; ``message_rate``
-    and ``bandwidth``, as ns a message, with the attributes ``depth=`` and ``qps=`` of an op),
+    ud``), ``metric`` (``half_rtt`` of sends and writes; ``completion``; ``message_rate`` and
+    ``bandwidth``, as ns a message, with the attributes ``depth=`` and ``qps=`` of an op),
     ``completions`` (``sleep`` or ``poll``; asleep where instructions are counted, since two ends
-    that poll would wait for the scheduler there).
+    that poll would wait for the scheduler there), ``inline`` and ``gid`` as of ``verbs``.
     """
 
     ops = tuple(f"send:{name}" for name in RATE)
@@ -83,24 +86,29 @@ class PerftestDriver(Driver):
     def __init__(self) -> None:
         self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
+        self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
         """Send 64 bytes there and back."""
         if shutil.which("ib_send_lat") is None:
             return Missing("missing", "no ib_send_lat on the path", CURE)
-        names = _rdma_devices()
+        names = rdma_ports.rdma_devices()
         if not names:
-            return Missing("missing", f"no RDMA device in {DEVICES}", CURE)
+            return Missing("missing", f"no RDMA device in {rdma_ports.DEVICES}", CURE)
         try:
-            self.open({})
+            self.open({} if len(names) > 1 else {"device": names[0], "peer": names[0]})
             sample = self.timing([Request("send:rdma-send uint8[64]")])[0]
-        except (DriverFault, OSError) as error:
+        except DriverFault as fault:
+            return missing_from_fault(fault)
+        except OSError as error:
             return Missing("broken", f"{names[0]}: a send of 64 B: {error}", "look at rdma link")
+        finally:
+            self.close()
         facts = {"half_rtt_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
         return Ready(names, facts)
 
     def open(self, spec: Spec) -> None:
-        """Choose devices and check settings; programs are started per op."""
+        """Choose and lock devices; programs are started per op."""
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
@@ -108,47 +116,56 @@ class PerftestDriver(Driver):
         for key, allowed in (("metric", METRICS), ("completions", ("", SLEEP, POLL))):
             if settings[key] not in allowed:
                 raise DriverFault("unsupported", f"{key} {settings[key]!r}; one of {allowed}")
-        names = _rdma_devices()
-        settings["device"] = settings["device"] or (names[0] if names else "")
-        settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
-        if lost := [n for n in (settings["device"], settings["peer"]) if n not in names]:
-            raise DriverFault("missing", f"no RDMA device {lost[0]!r}; there are: {names}")
+        ends = rdma_ports.device_and_peer(
+            settings["device"], settings["peer"], rdma_ports.rdma_devices()
+        )
+        self.locks = rdma_ports.lock_rdma_devices(ends)
+        settings["device"], settings["peer"] = ends
         counted = self.clock == clock_source.ICOUNT
         settings["completions"] = settings["completions"] or (SLEEP if counted else POLL)
         self.settings, self.metric = settings, settings["metric"]
+        self.realtime = self.clock == clock_source.WALL  # retransmission, congestion control
 
     def describe(self) -> dict[str, str]:
         """Provenance: devices, transport, kernel."""
         settings = self.settings
-        devices = f"{settings['device']}-{settings['peer']}"
-        return {"device": devices, "transport": settings["transport"],
+        ends = rdma_ports.describe_ends(settings["device"], settings["peer"], settings["gid"])
+        return {**ends, "transport": settings["transport"], "inline": str(settings["inline"]),
                 "completions": settings["completions"], "kernel": os.uname().release}  # fmt: skip
 
     def timing(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of each op alone, by a new pair of processes."""
         return [self._time_op(request) for request in requests]
 
+    def close(self) -> None:
+        """Release the devices."""
+        self.locks.close()
+
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """NIC, link, switch and peer NIC, as for ``verbs``."""
+        """What ``verbs`` covers."""
         return VerbsDriver.covers(spec, system)
 
     def _time_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if request.context != WARM:
             raise DriverFault("unsupported", f"context {request.context}; its ops are warm")
+        told = {}
         if self.metric in ("message_rate", "bandwidth"):
             ns = [self._time_per_message(name, facts, size) for _ in range(request.n)]
+        elif (name, self.metric) in ALONE:
+            ns = [self._time_per_message(name, {"depth": 1}, size) for _ in range(request.n)]
+            told = {"mean_of": BATCH}
         else:
             ns = self._latency(name, size, request.n)
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1])  # fmt: skip
+                      request.key[1], facts=told)  # fmt: skip
 
     def _latency(self, name: str, size: int, n: int) -> list[float]:
         program = LATENCY.get((name, self.metric))
         if program is None:
             raise DriverFault("unsupported", f"{self.metric} of {name}: perftest tells half_rtt of "
-                              "rdma-send and rdma-write, completion of rdma-read")  # fmt: skip
+                              "rdma-send and rdma-write; take completion")  # fmt: skip
         asleep = self.settings["completions"] == SLEEP
         if asleep and program == "ib_write_lat":
             raise DriverFault("unsupported", "ib_write_lat polls memory and cannot sleep; take "
@@ -173,20 +190,15 @@ class PerftestDriver(Driver):
     def _run_pair(self, words: Sequence[str], size: int) -> str:
         """Output of the client of a server-client pair of programs."""
         port, settings = _free_port(), self.settings
-        words = [
-            *words,
-            "-s",
-            str(size),
-            "-F",
-            "-p",
-            str(port),
-            "-c",
-            settings["transport"].upper(),
-        ]
-        server = _start_program(words, settings["peer"])
+        one, other = (rdma_ports.active_port(settings[end]) for end in ("device", "peer"))
+        gids = rdma_ports.gid_pair(one, other, settings["gid"])
+        inline = () if "read" in words[0] else ("-I", str(settings["inline"]))
+        words = [*words, "-s", str(size), *inline, "-F", "-p", str(port),
+                 "-c", settings["transport"].upper()]  # fmt: skip
+        server = _start_program([*words, *port_words(other, gids[1], gids[0])])
         try:
             _wait_until_listening(port, server, words[0])
-            client = _start_program([*words, "127.0.0.1"], settings["device"])
+            client = _start_program([*words, *port_words(one, *gids), "127.0.0.1"])
             try:
                 output, errors = client.communicate(timeout=WAIT)
             except subprocess.TimeoutExpired as error:
@@ -200,20 +212,15 @@ class PerftestDriver(Driver):
         return output
 
 
-def _rdma_devices() -> tuple[str, ...]:
-    return tuple(sorted(f.name for f in DEVICES.iterdir())) if DEVICES.is_dir() else ()
+def port_words(port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid) -> list[str]:
+    """Words that name a port to a program; a GID only where a LID does not suffice."""
+    words = ["-d", port.device, "-i", str(port.number)]
+    if port.infiniband and not rdma_ports.crosses_subnets(own.address, peer.address):
+        return words
+    return [*words, "-x", str(own.index)]
 
 
-def _gid_index(device: str) -> str:
-    """GID index of RoCEv2 over IPv4; 0 where there is none."""
-    for file in sorted((DEVICES / device / "ports/1/gids").iterdir(), key=lambda f: int(f.name)):
-        if file.read_text().startswith(MAPPED):
-            return file.name
-    return "0"
-
-
-def _start_program(words: Sequence[str], device: str) -> subprocess.Popen[str]:
-    line = [words[0], "-d", device, "-x", _gid_index(device), *words[1:]]
+def _start_program(line: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

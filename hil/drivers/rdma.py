@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,15 +18,16 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
-from . import clock_source, rdma_control
-from .rdma_ops import Ends, round_trip, stream_messages, time_op
+from . import clock_source, rdma_control, rdma_ports
+from .netns import missing_from_fault
+from .rdma_ops import Ends, own_cost, round_trip, stream_messages, time_op
 
 if TYPE_CHECKING:
     from ...sim.system import System
     from .rdma_end import RdmaEndpoint
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "completion",
-            "completions": "", "senders": ""}  # fmt: skip
+            "completions": "", "senders": "", "inline": 0, "gid": -1}  # fmt: skip
 SENDS = {
     "rc": ("rdma-send", "rdma-write", "rdma-read"),
     "uc": ("rdma-send", "rdma-write"),
@@ -35,7 +37,10 @@ SLEEP, POLL = "sleep", "poll"
 LARGEST = 64 << 20  # bytes of one op
 ATTRIBUTES = ("depth", "qps", "flows")
 BATCH = 32  # messages in a row for a rate
-CURE = "apt install python3-pyverbs ibverbs-providers, and run the agent with Debian's python3"
+CURE = (
+    "apt install python3-pyverbs ibverbs-providers python3-numpy, and run the agent with the "
+    "distribution's python3 (python: /usr/bin/python3 in agents.yaml); or take perftest"
+)
 
 
 def rdma_device_names() -> tuple[str, ...]:
@@ -57,7 +62,10 @@ class VerbsDriver(Driver):
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
     ud``), ``metric`` (``completion``; ``half_rtt`` of rdma-send; ``message_rate`` and
     ``bandwidth``, as ns a message), ``completions`` (``sleep`` or ``poll``), ``senders``
-    (devices, with commas, whose ops ``together`` starts at once towards ``peer``).
+    (devices, with commas, whose ops ``together`` starts at once towards ``peer``), ``inline`` (B
+    up to which data travel inside of the work request), ``gid`` (index of the device's GID; by
+    default the first of RoCE v2, of the port's own interface).  A ``peer`` that is ``device``
+    itself measures that NIC alone.
     """
 
     ops = (*(f"send:{name}" for name in SENDS["rc"]), *rdma_control.OPS)
@@ -67,6 +75,7 @@ class VerbsDriver(Driver):
         self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
         self.pairs: dict[tuple[str, int, int, int], Ends] = {}
+        self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
         """Write 64 bytes from one device to another."""
@@ -81,8 +90,10 @@ class VerbsDriver(Driver):
         if not names:
             return Missing("missing", "libibverbs lists no device", "load a driver: rdma link add")
         try:
-            self.open({})
+            self.open({} if len(names) > 1 else {"device": names[0], "peer": names[0]})
             sample = self.timing([Request("send:rdma-write uint8[64]")])[0]
+        except DriverFault as fault:
+            return missing_from_fault(fault)
         except PermissionError as error:
             return Missing(
                 "denied", f"{names[0]}: {error}", "allow /dev/infiniband/uverbs*, memlock"
@@ -94,30 +105,36 @@ class VerbsDriver(Driver):
         return Ready(names, {"write_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock})
 
     def open(self, spec: Spec) -> None:
-        """Choose devices and check settings; queue pairs are created when an op needs them."""
+        """Choose and lock devices; queue pairs are created when an op needs them."""
         settings = checked(spec, SETTINGS)
         names = rdma_device_names()
-        settings["device"] = settings["device"] or (names[0] if names else "")
-        settings["peer"] = settings["peer"] or (names[1] if len(names) > 1 else settings["device"])
+        settings["device"], settings["peer"] = rdma_ports.device_and_peer(
+            settings["device"], settings["peer"], names
+        )
         settings["senders"] = [s for s in settings["senders"].split(",") if s] or [
             settings["device"]
         ]
         settings["completions"] = settings["completions"] or (
             SLEEP if self.clock == clock_source.TIMETRAVEL else POLL
         )
-        for name in (settings["device"], settings["peer"], *settings["senders"]):
-            if name not in names:
-                raise DriverFault("missing", f"no RDMA device {name!r}; there are: {names}")
+        for name in settings["senders"]:
+            rdma_ports.device_and_peer(settings["device"], name, names)
         _check_settings(settings, self.clock)
+        ends = (settings["device"], settings["peer"], *settings["senders"])
+        self.locks = rdma_ports.lock_rdma_devices(ends)
         self.settings, self.metric = settings, settings["metric"]
+        self.realtime = self.clock == clock_source.WALL  # retransmission, congestion control
 
     def describe(self) -> dict[str, str]:
-        """Provenance: devices, transport, kernel."""
+        """Provenance: devices, what of the network is inside a sample, transport, kernel."""
         kernel = os.uname()
         return {
-            "device": f"{self.settings['device']}-{self.settings['peer']}",
+            **rdma_ports.describe_ends(
+                self.settings["device"], self.settings["peer"], self.settings["gid"]
+            ),
             "transport": self.settings["transport"],
             "completions": self.settings["completions"],
+            "inline": str(self.settings["inline"]),
             "kernel": f"{kernel.sysname} {kernel.release} {kernel.machine}",
         }
 
@@ -144,18 +161,32 @@ class VerbsDriver(Driver):
         ]  # fmt: skip
 
     def close(self) -> None:
-        """Destroy the queue pairs and close the devices."""
-        for pair in self.pairs.values():
-            for end in pair:
-                end.close()
-        self.pairs = {}
+        """Destroy the queue pairs, close the devices and release them."""
+        self._drop_pairs()
+        self.locks.close()
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
-        """NIC, link, switch and peer NIC: all of the network is inside a sample."""
+        """NIC, link, switch and peer NIC; nothing but the NIC where it is its own peer."""
+        if spec.get("device", "") and spec.get("peer", "") == spec["device"]:
+            return ()
         return tuple(c.name for c in system.components if c.kind in {"nic", "link", "switch"})
 
     def _time_op(self, request: Request) -> Sample:
+        """Sample of an op; after a failure no queue pair is used again."""
+        try:
+            return self._measure_op(request)
+        except Exception:
+            self._drop_pairs()
+            raise
+
+    def _drop_pairs(self) -> None:
+        pairs, self.pairs = self.pairs, {}
+        for pair in pairs.values():
+            for end in pair:
+                end.close()
+
+    def _measure_op(self, request: Request) -> Sample:
         name, facts, size = parse_op(request.signature)
         if request.signature.startswith("host:"):
             clock_source.refuse_under_timetravel(name, self.clock)
@@ -169,7 +200,13 @@ class VerbsDriver(Driver):
             raise DriverFault("unsupported", f"context {request.context}; it restores warm or cold")
         ns = METHODS[self.metric](self, request, name, size, facts)
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1])  # fmt: skip
+                      request.key[1], facts=self._own_cost())  # fmt: skip
+
+    def _own_cost(self) -> dict[str, float]:
+        """Fact ``own_ns``: what our code adds to an op that is polled for, at least."""
+        if self.settings["completions"] != POLL or not self.pairs:
+            return {}
+        return {"own_ns": own_cost(next(iter(self.pairs.values())))}
 
     def _completion_times(
         self, request: Request, name: str, size: int, facts: dict[str, int]
@@ -218,13 +255,17 @@ class VerbsDriver(Driver):
         return self.pairs[key]
 
     def _connect_pair(self, device: str, size: int, qps: int, depth: int) -> Ends:
-        from .rdma_end import connected_pair
+        from .rdma_end import EndpointSettings, connected_pair
 
         if not 0 < size <= LARGEST:
             raise DriverFault("unsupported", f"an op of {size} B; 1 to {LARGEST} B")
         settings = self.settings
-        pair = connected_pair((device, settings["peer"]), settings["transport"], size, qps, depth,
-                      settings["completions"] == SLEEP)  # fmt: skip
+        made = EndpointSettings(
+            settings["transport"], size, qps, depth,
+            sleep=settings["completions"] == SLEEP, inline=settings["inline"],
+            gid=settings["gid"] if device == settings["device"] else -1,
+        )  # fmt: skip
+        pair = connected_pair((device, settings["peer"]), made)
         if settings["transport"] == "ud" and size > pair[0].largest_datagram:
             raise DriverFault(
                 "unsupported", f"a datagram of {size} B; at most {pair[0].largest_datagram}"

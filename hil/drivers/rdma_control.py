@@ -79,9 +79,9 @@ def _creation_time(call: str, device: str, peer: str, size: int) -> int:
 
 def _transition_time(call: str, device: str, peer: str, size: int) -> int:
     """Nanoseconds of one state transition of a queue pair (init, rtr, rts)."""
-    from .rdma_end import RdmaEndpoint
+    from .rdma_end import EndpointSettings, endpoints
 
-    ends = [RdmaEndpoint(name, "rc", SMALL, 1, 1, sleep=False) for name in (device, peer)]
+    ends = endpoints((device, peer), EndpointSettings("rc", SMALL))
     try:
         return _transition_times(*ends)[call]
     finally:
@@ -90,13 +90,8 @@ def _transition_time(call: str, device: str, peer: str, size: int) -> int:
 
 
 def _transition_times(one: RdmaEndpoint, other: RdmaEndpoint) -> dict[str, int]:
-    from pyverbs.addr import GID, AHAttr, GlobalRoute
-
-    from .rdma_end import PORT
-
     info = other.connection_info()
-    route = GlobalRoute(dgid=GID(info["gid"]), sgid_index=one.gidx, hop_limit=64)
-    attr = one.attributes(AHAttr(gr=route, is_global=1, port_num=PORT), info["qpns"][0])
+    attr = one.attributes(one.address_vector(info), info["qpns"][0], info)
     qp = one.qps[0]
     return {
         "modify-init": _time_call(lambda: qp.to_init(attr))[0],

@@ -11,7 +11,9 @@ import select
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import Any, NamedTuple
 
 from pyverbs import enums as e
 from pyverbs.addr import AH, GID, AHAttr, GlobalRoute
@@ -23,8 +25,9 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 from ...sim.errors import DriverFault
+from . import rdma_ports
 
-PORT, QKEY, GRH = 1, 0x11111111, 40
+QKEY, GRH = 0x11111111, 40
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
 TRANSPORTS = {"rc": e.IBV_QPT_RC, "uc": e.IBV_QPT_UC, "ud": e.IBV_QPT_UD}
 OPERATIONS = {
@@ -32,6 +35,7 @@ OPERATIONS = {
     "rdma-write": e.IBV_WR_RDMA_WRITE,
     "rdma-read": e.IBV_WR_RDMA_READ,
 }
+RECEIVE = 1 << 32  # work id of receives; that of other ops is the number of their queue pair
 EVENTS = "infinibandevent"
 
 
@@ -40,16 +44,40 @@ def open_device(name: str) -> Context:
     return Context(name=name)
 
 
-def gid_index(context: Context) -> int:
-    """GID index of RoCEv2 over IPv4; 0 where there is none, as on InfiniBand."""
-    for index in range(context.query_port(PORT).gid_tbl_len):
-        try:
-            gid = str(context.query_gid(PORT, index).gid)
-        except Exception:  # pyverbs raises its own error for an empty entry
-            continue
-        if gid.startswith("0000:0000:0000:0000:0000:ffff"):
-            return index
-    return 0
+@dataclass(frozen=True)
+class EndpointSettings:
+    """What an endpoint is made for.
+
+    Parameters
+    ----------
+    transport : ``rc uc ud``
+    size : B of one op, at most
+    qps : queue pairs
+    depth : ops outstanding on each
+    sleep : wait for completions by events instead of polling
+    inline : B up to which data travel inside of the work request; 0 for none
+    gid : index of the first device's GID; -1 to choose by type
+    """
+
+    transport: str
+    size: int
+    qps: int = 1
+    depth: int = 1
+    sleep: bool = False
+    inline: int = 0
+    gid: int = -1
+
+
+class Completion(NamedTuple):
+    """Completion of one op: its work id, and the status in which it ended."""
+
+    work: int
+    status: int
+
+    @property
+    def good(self) -> bool:
+        """Whether the op was done."""
+        return self.status == int(e.IBV_WC_SUCCESS)
 
 
 class CompletionQueue:
@@ -60,6 +88,7 @@ class CompletionQueue:
         self.channel = CompChannel(context) if sleep else None
         self.fd = max(_event_channel_descriptors() - before, default=-1)  # pyverbs does not tell it
         self.queue = CQ(context, depth, channel=self.channel)
+        self.shared = len(os.sched_getaffinity(0)) == 1  # with the kernel's part of the device
         if sleep:
             self.queue.req_notify()
 
@@ -72,16 +101,23 @@ class CompletionQueue:
             ``broken``: one of them failed.
         """
         while n:
-            n -= self.poll(n) or self._sleep(n)
+            n -= self.count(n) or self._sleep(n)
 
-    def poll(self, n: int) -> int:
-        """Number of completions taken from the queue now, at most n."""
-        count, done = self.queue.poll(n)
-        for each in done:
-            if each.status != e.IBV_WC_SUCCESS:
-                raise DriverFault("broken", f"a completion has status {each.status}: the peer or "
-                                  "the way to it failed")  # fmt: skip
-        return int(count)
+    def take(self, most: int) -> list[Completion]:
+        """At least one completion, waited for, and at most ``most``; failed ones among them."""
+        while not (done := self.poll(most)):
+            self._let_time_pass()
+        return done
+
+    def poll(self, most: int) -> list[Completion]:
+        """Completions taken from the queue now, failed ones among them."""
+        return [Completion(c.wr_id, c.status) for c in self.queue.poll(most)[1]]
+
+    def count(self, most: int) -> int:
+        """Number of ops that completed by now; DriverFault where one failed."""
+        done = self.poll(most)
+        refuse_failed([c for c in done if not c.good])
+        return len(done)
 
     def rearm(self) -> None:
         """Acknowledge the pending event and request the next notification."""
@@ -91,11 +127,29 @@ class CompletionQueue:
         self.queue.req_notify()
 
     def _sleep(self, n: int) -> int:
-        if self.channel is None:
-            os.sched_yield()
-        else:
+        self._let_time_pass()
+        return self.count(n)
+
+    def _let_time_pass(self) -> None:
+        """Sleep until the next event; where it is polled, give way if there is one processor."""
+        if self.channel is not None:
             self.rearm()
-        return self.poll(n)
+        elif self.shared:
+            os.sched_yield()
+
+
+def refuse_failed(failed: Sequence[Completion], of: int = 1) -> None:
+    """Raise for completions that failed; nothing for none.
+
+    Raises
+    ------
+    DriverFault
+        ``broken``, with the first status and how many of the ops failed.
+    """
+    if failed:
+        status = failed[0].status
+        raise DriverFault("broken", f"{len(failed)} of {of} ops failed, the first with completion "
+                          f"status {status}: the peer or the way to it failed")  # fmt: skip
 
 
 def _event_channel_descriptors() -> set[int]:
@@ -108,21 +162,32 @@ def _event_channel_descriptors() -> set[int]:
 
 
 class RdmaEndpoint:
-    """Endpoint: a device with registered memory and queue pairs."""
+    """Endpoint: a device with registered memory and queue pairs.
 
-    def __init__(self, name: str, transport: str, size: int, qps: int, depth: int, sleep: bool):
-        self.transport = transport
+    Parameters
+    ----------
+    port : of the device
+    gid : by which it is reached on that port
+    made : what for
+    """
+
+    def __init__(self, port: rdma_ports.RdmaPort, gid: rdma_ports.Gid, made: EndpointSettings):
+        self.port, self.gid, self.made = port, gid, made
+        self.transport = made.transport
         self.handle: AH | None = None
-        self.context = open_device(name)
+        self.context = open_device(port.device)
+        self.limits = self.context.query_device()
+        self._check_limits()
+        self.mtu = self.context.query_port(port.number).active_mtu
         self.pd = PD(self.context)
-        self.done = CompletionQueue(self.context, 2 * qps * depth + 2, sleep)
-        self.memory = MR(self.pd, size + GRH, RIGHTS)
-        self.gidx = gid_index(self.context)
-        cap = QPCap(max_send_wr=depth, max_recv_wr=depth, max_send_sge=1, max_recv_sge=1)
-        init = QPInitAttr(qp_type=TRANSPORTS[transport], scq=self.done.queue, rcq=self.done.queue,
-                          cap=cap, sq_sig_all=0)  # fmt: skip
-        self.qps = [QP(self.pd, init) for _ in range(qps)]
-        self.mtu = self.context.query_port(PORT).active_mtu
+        self.done = CompletionQueue(self.context, self._queue_length, made.sleep)
+        self.memory = MR(self.pd, made.size + GRH, RIGHTS)
+        cap = QPCap(max_send_wr=made.depth, max_recv_wr=made.depth, max_send_sge=1,
+                    max_recv_sge=1, max_inline_data=made.inline)  # fmt: skip
+        init = QPInitAttr(qp_type=TRANSPORTS[self.transport], scq=self.done.queue,
+                          rcq=self.done.queue, cap=cap, sq_sig_all=0)  # fmt: skip
+        self.qps = [QP(self.pd, init) for _ in range(made.qps)]
+        self.works: dict[tuple[str, int, int], SendWR] = {}
 
     @property
     def largest_datagram(self) -> int:
@@ -130,52 +195,76 @@ class RdmaEndpoint:
         return 128 << int(self.mtu)
 
     def connection_info(self) -> dict[str, Any]:
-        """Queue pair numbers, GID, address and key that the peer needs to connect."""
-        gid = str(self.context.query_gid(PORT, self.gidx).gid)
-        numbers = [qp.qp_num for qp in self.qps]
-        return {"qpns": numbers, "gid": gid, "addr": self.memory.buf, "rkey": self.memory.rkey}
+        """What the peer needs to connect: plain numbers and text, so that it can be sent."""
+        return {
+            "qpns": [qp.qp_num for qp in self.qps],
+            "gid": self.gid.text,
+            "lid": self.port.lid,
+            "mtu": int(self.mtu),
+            "reads_out": self.limits.max_qp_init_rd_atom,
+            "reads_in": self.limits.max_qp_rd_atom,
+            "addr": self.memory.buf,
+            "rkey": self.memory.rkey,
+        }
 
     def connect(self, peer: dict[str, Any]) -> None:
         """Connect each queue pair to the peer's of the same index."""
         self.peer = peer
-        route = GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.gidx, hop_limit=64)
-        way = AHAttr(gr=route, is_global=1, port_num=PORT)
+        way = self.address_vector(peer)
         self.handle = AH(self.pd, attr=way) if self.transport == "ud" else None
         for qp, number in zip(self.qps, peer["qpns"], strict=True):
-            qp.to_rts(self.attributes(way, number))
+            qp.to_rts(self.attributes(way, number, peer))
 
-    def attributes(self, way: AHAttr, number: int) -> QPAttr:
+    def address_vector(self, peer: dict[str, Any]) -> AHAttr:
+        """How a peer is reached: by LID within an InfiniBand subnet, else by GID."""
+        number, address = self.port.number, IPv6Address(peer["gid"])
+        if self.port.infiniband and not rdma_ports.crosses_subnets(self.gid.address, address):
+            return AHAttr(dlid=peer["lid"], is_global=0, port_num=number)
+        route = GlobalRoute(dgid=GID(peer["gid"]), sgid_index=self.gid.index, hop_limit=64)
+        return AHAttr(dlid=peer["lid"], gr=route, is_global=1, port_num=number)
+
+    def attributes(self, way: AHAttr, number: int, peer: dict[str, Any]) -> QPAttr:
         """Attributes to connect a queue pair to the peer's queue pair ``number``."""
-        attr = QPAttr(port_num=PORT)
+        attr = QPAttr(port_num=self.port.number)
         if self.transport == "ud":
             attr.qkey = QKEY
             return attr
         attr.qp_access_flags = RIGHTS
-        attr.dest_qp_num, attr.path_mtu, attr.ah_attr = number, self.mtu, way
+        attr.dest_qp_num, attr.path_mtu, attr.ah_attr = number, min(self.mtu, peer["mtu"]), way
         attr.rq_psn = attr.sq_psn = 0
         if self.transport == "rc":
-            attr.max_dest_rd_atomic = attr.max_rd_atomic = 1
+            attr.max_rd_atomic = min(self.limits.max_qp_init_rd_atom, peer["reads_in"])
+            attr.max_dest_rd_atomic = min(self.limits.max_qp_rd_atom, peer["reads_out"])
             attr.min_rnr_timer, attr.timeout, attr.retry_cnt, attr.rnr_retry = 12, 14, 7, 7
         return attr
 
-    def post(self, operation: str, size: int, qp: int = 0) -> None:
-        """Post one op with a signalled completion."""
-        work = SendWR(num_sge=1, sg=[self._scatter_entry(size, GRH)], opcode=OPERATIONS[operation],
-                      send_flags=e.IBV_SEND_SIGNALED)  # fmt: skip
+    def post(self, operation: str, size: int, lane: int = 0) -> None:
+        """Post one op with a signalled completion, whose work id is the lane: its queue pair."""
+        work = self.works.get((operation, size, lane))
+        self.qps[lane].post_send(work or self.work_request(operation, size, lane))
+
+    def work_request(self, operation: str, size: int, lane: int) -> SendWR:
+        """Work request of an op on a lane, made once."""
+        inline = e.IBV_SEND_INLINE if size <= self.made.inline and operation != "rdma-read" else 0
+        work = SendWR(wr_id=lane, num_sge=1, sg=[self._scatter_entry(size, GRH)],
+                      opcode=OPERATIONS[operation],
+                      send_flags=e.IBV_SEND_SIGNALED | inline)  # fmt: skip
         if operation != "rdma-send":
             work.set_wr_rdma(self.peer["rkey"], self.peer["addr"] + GRH)
         if self.handle is not None:
-            work.set_wr_ud(self.handle, self.peer["qpns"][qp], QKEY)
-        self.qps[qp].post_send(work)
+            work.set_wr_ud(self.handle, self.peer["qpns"][lane], QKEY)
+        self.works[operation, size, lane] = work
+        return work
 
     def post_receive(self, size: int) -> None:
         """Post a receive buffer for one message; a datagram needs 40 more bytes for its header."""
         extra = GRH if self.transport == "ud" else 0
         piece = self._scatter_entry(size + extra, GRH - extra)
-        self.qps[0].post_recv(RecvWR(num_sge=1, sg=[piece]))
+        self.qps[0].post_recv(RecvWR(wr_id=RECEIVE, num_sge=1, sg=[piece]))
 
     def close(self) -> None:
         """Destroy everything in reverse order of creation."""
+        self.works.clear()
         for qp in self.qps:
             qp.close()
         for each in (
@@ -189,14 +278,39 @@ class RdmaEndpoint:
             if each is not None:
                 each.close()
 
+    @property
+    def _queue_length(self) -> int:
+        """Completions that may be waiting at once."""
+        return 2 * self.made.qps * self.made.depth + 2
+
+    def _check_limits(self) -> None:
+        for what, asked, most in (
+            ("ops outstanding on a queue pair", self.made.depth, self.limits.max_qp_wr),
+            ("queue pairs", self.made.qps, self.limits.max_qp),
+            ("completions waiting", self._queue_length, self.limits.max_cqe),
+        ):
+            if asked > most:
+                self.context.close()
+                raise DriverFault(
+                    "unsupported", f"{asked} {what}; {self.port.device} allows {most}"
+                )
+
     def _scatter_entry(self, size: int, at: int) -> SGE:
         return SGE(self.memory.buf + at, size, self.memory.lkey)
 
 
-def connected_pair(devices: Sequence[str], transport: str, size: int, qps: int, depth: int,
-           sleep: bool) -> tuple[RdmaEndpoint, RdmaEndpoint]:  # fmt: skip
+def endpoints(devices: Sequence[str], made: EndpointSettings) -> tuple[RdmaEndpoint, RdmaEndpoint]:
+    """Two endpoints that can reach each other, not connected yet."""
+    one, other = (rdma_ports.active_port(name) for name in devices)
+    gids = rdma_ports.gid_pair(one, other, made.gid)
+    return RdmaEndpoint(one, gids[0], made), RdmaEndpoint(other, gids[1], made)
+
+
+def connected_pair(
+    devices: Sequence[str], made: EndpointSettings
+) -> tuple[RdmaEndpoint, RdmaEndpoint]:
     """Two endpoints connected to each other."""
-    a, b = (RdmaEndpoint(name, transport, size, qps, depth, sleep) for name in devices)
+    a, b = endpoints(devices, made)
     a.connect(b.connection_info())
     b.connect(a.connection_info())
     return a, b
@@ -215,11 +329,12 @@ def _in_polling_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Itera
     """Indices of ends as they complete, by polling each in turn."""
     while any(pending):
         for number, end in enumerate(ends):
-            if pending[number] and (got := end.done.poll(pending[number])):
+            if pending[number] and (got := end.done.count(pending[number])):
                 pending[number] -= got
                 if not pending[number]:
                     yield number
-        os.sched_yield()
+        if ends[0].done.shared:
+            os.sched_yield()
 
 
 def _in_event_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Iterator[int]:
@@ -233,7 +348,7 @@ def _in_event_order(ends: Sequence[RdmaEndpoint], pending: list[int]) -> Iterato
             number = by_fd[fd]
             ends[number].done.rearm()
             before = pending[number]
-            while pending[number] and (got := ends[number].done.poll(pending[number])):
+            while pending[number] and (got := ends[number].done.count(pending[number])):
                 pending[number] -= got
             if before and not pending[number]:
                 yield number

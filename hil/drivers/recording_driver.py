@@ -99,6 +99,7 @@ uint8[65]' (warm); record it, or bind a model
     def _answer_request(self, request: Request) -> Sample:
         batches = self._samples.get(request.key)
         if not batches:
+            self._refuse_failed(request)
             raise RecordingError(
                 f"{self._driver_name}: has not seen {request.signature!r} ({request.key[1]}); "
                 "record it, or bind a model"
@@ -106,6 +107,15 @@ uint8[65]' (warm); record it, or bind a model
         batches = [b for b in batches if b.good] or batches
         ns = self._select_times(np.concatenate([b.ns for b in batches]), request)
         return replace(batches[0], ns=ns, facts={"repeats": sum(len(b.ns) for b in batches)})
+
+    def _refuse_failed(self, request: Request) -> None:
+        """RecordingError for an op that was asked for and failed when it was recorded."""
+        for row in self.recording.failed:
+            if (row.signature, row.context) == request.key:
+                raise RecordingError(
+                    f"{self._driver_name}: {request.signature!r} ({row.context}) failed when it "
+                    f"was recorded ({row.fault}); record it again, or bind a model"
+                )
 
     def _select_times(self, ns: NDArray[np.float64], request: Request) -> NDArray[np.float64]:
         if self._mode == MEDIAN:

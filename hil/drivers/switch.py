@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
 from . import clock_source, datapath, gnmi, netns, rdma
 from .leaf_spine import LeafSpineNetwork
@@ -147,6 +149,7 @@ class SwitchDriver(Driver):
         self.ports: tuple[str, ...] = ()
         self.datapath, self.mac_by_port = BRIDGE, dict[str, str]()
         self.reader: gnmi.GnmiReader | None = None
+        self.lock = ExitStack()
 
     def probe(self) -> Ready | Missing:
         """Send a datagram across a temporary bridge between two namespaces."""
@@ -164,10 +167,19 @@ class SwitchDriver(Driver):
         )
 
     def open(self, spec: Spec) -> None:
-        """Open the endpoints and set the ports' queues."""
+        """Lock this machine's bridges, open the endpoints and set the ports' queues."""
         ends = spec.get("ends", "")
         settings = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
         _check_settings(settings)
+        try:
+            self._open_ends(ends, settings)
+        except Exception:
+            self.close()
+            raise
+
+    def _open_ends(self, ends: str, settings: dict[str, Any]) -> None:
+        if ends and settings["counters"] != GNMI:
+            self.lock.enter_context(lock_device(netns.LOCK))
         if settings["counters"] == GNMI:
             self.reader = gnmi.GnmiReader([p for p in settings["ports"].split(",") if p])
             self.ends = rdma.VerbsDriver()
@@ -220,6 +232,7 @@ class SwitchDriver(Driver):
         if self.reader is not None:
             self.reader.close()
             self.reader = None
+        self.lock.close()
 
     @classmethod
     def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 
 from ...sim.errors import DriverFault
 from ..driver import Driver, Missing
-from ..recording import Recording
+from ..recording import FailedOp, Recording
 from ..sample import Request, Sample
 from . import conditions
 from .spread import half_width, medians_settled, samples_by_key, start_medians
@@ -25,6 +25,7 @@ from .work_list import WorkList, touched_bytes
 
 log = logging.getLogger(__name__)
 WARM_UP = 10  # batches at most
+OF_ONE_OP = ("broken", "unsupported", "not-a-number", "negative", "absurd")  # the agent goes on
 Opener = Callable[[], Driver]
 Tell = Callable[[str], None]
 
@@ -47,11 +48,15 @@ class Measurement:
     now: Callable[[], float] = time.monotonic
     samples: list[Sample] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
+    failed: dict[tuple[str, str], DriverFault] = field(default_factory=dict)
     ended: str = ""
     moved_bytes: int = 0
 
     def run(self) -> Recording:
-        """Recording of all samples; partial after a fault or time-out, the reason in ``ended``."""
+        """Recording of all samples; partial after a fault or time-out, the reason in ``ended``.
+
+        An op at which the device fails is a row of ``failed``, and is not asked again.
+        """
         self.begin = self.now()
         order = random.Random(self.work.seed)
         start = 0
@@ -65,23 +70,47 @@ class Measurement:
             self.ended = str(fault)
         except TimeoutError:
             self.ended = f"time limit of {self.work.seconds:g} s"
+        if self.failed and not self.samples:
+            raise next(iter(self.failed.values()))
         return self._make_recording()
 
     def _needs_start(self, start: int) -> bool:
         """Whether to start once more: below the minimum, or an op's interval is too wide."""
+        if not self._requests():
+            return False
         return start < self.work.starts or bool(self._unresolved_ops())
 
     def _unresolved_ops(self) -> list[tuple[str, str]]:
         target = self.work.bar / 4
         by_op = samples_by_key(self.samples)
-        return [k for k, group in by_op.items() if half_width(start_medians(group)) > target]
+        return [
+            k
+            for k, group in by_op.items()
+            if k not in self.failed and half_width(start_medians(group)) > target
+        ]
+
+    def _requests(self) -> list[Request]:
+        """Requests at which the device has not failed."""
+        return [r for r in self.work.requests if r.key not in self.failed]
+
+    @contextmanager
+    def _failing_alone(self, request: Request) -> Iterator[None]:
+        """Block of which a fault of the op alone is noted."""
+        try:
+            yield
+        except DriverFault as fault:
+            if fault.kind not in OF_ONE_OP:
+                raise
+            self.failed[request.key] = fault
+            self.tell(f"{request.signature}: {fault}")
 
     def _measure_start(self, start: int, order: random.Random) -> None:
         with open_driver(self.opener, self.work) as driver:
             self.facts = self.facts or driver.describe()
             self.tell(f"start {start + 1}: warming up {len(self.work.requests)} ops")
-            for request in self.work.requests:
-                self._warm_up(driver, request)
+            for request in self._requests():
+                with self._failing_alone(request):
+                    self._warm_up(driver, request)
             self.tell(f"start {start + 1}: measuring")
             self._measure_blocks(driver, start, order)
 
@@ -92,15 +121,20 @@ class Measurement:
             medians.append(self._measure_batch(driver, request).median)
 
     def _measure_blocks(self, driver: Driver, start: int, order: random.Random) -> None:
-        unresolved = list(self.work.requests)
+        unresolved = self._requests()
         medians: dict[tuple[str, str], list[float]] = {}
         for _ in range(self.work.blocks):
             order.shuffle(unresolved)
             for request in unresolved:
-                sample = self._measure_batch(driver, request)
-                self.samples.append(replace(sample, start=start))
-                medians.setdefault(request.key, []).append(sample.median)
-            unresolved = [r for r in unresolved if not self._is_resolved(medians[r.key])]
+                with self._failing_alone(request):
+                    sample = self._measure_batch(driver, request)
+                    self.samples.append(replace(sample, start=start))
+                    medians.setdefault(request.key, []).append(sample.median)
+            unresolved = [
+                r
+                for r in unresolved
+                if r.key not in self.failed and not self._is_resolved(medians[r.key])
+            ]
 
     def _is_resolved(self, medians: Sequence[float]) -> bool:
         return len(medians) >= 3 and half_width(medians) <= self.work.bar / 4
@@ -130,6 +164,7 @@ class Measurement:
             ended=self.ended,
             note=self.work.note,
             spec=self.work.spec,
+            failed=tuple(FailedOp(*key, str(fault)) for key, fault in self.failed.items()),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,10 +13,20 @@ from ...sim.errors import ScenarioError
 from .app import app
 from .common import Catalogs, Json, print_json
 
+if TYPE_CHECKING:
+    from ..studies.fitting.bench import Bench
+    from ..studies.fitting.round_trip import RoundTrip
+    from ..studies.fitting.rows import MeasuredRows
+
+AskedFit = tuple[str, list[str], list[str], str]  # --start, --know, --parameter, --name
+
 
 @app.command()
 def fit(
-    component: Annotated[str, typer.Argument(help="memory, cxl, link, nic; or ops, by families.")],
+    component: Annotated[
+        str,
+        typer.Argument(help="memory, cxl, link, nic, switch, gpu, library; or ops, by families."),
+    ],
     recording: Annotated[
         list[str], typer.Option(help="Of 'hil record', or foretrace:NAME; repeatable.")
     ],
@@ -38,40 +48,32 @@ def fit(
         float | None,
         typer.Option(help="% that a median error shall stay below; 10 for memory, else 15."),
     ] = None,
+    machine: Annotated[
+        Path | None,
+        typer.Option(
+            help="A scenario whose cluster it was recorded on; unless given, nothing beside the "
+            "part takes time."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The file to write.")] = None,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Fit a part to recordings, with whole groups held out."""
-    from ..studies.fitting.caches import fit_cache_model as told_caches
-    from ..studies.fitting.entry import (
-        catalog_entry_text,
-        families_file,
-        families_to_dict,
-        fit_to_dict,
-        settings_before_fit,
-    )
-    from ..studies.fitting.families import fit_families
-    from ..studies.fitting.rows import FORMS, HOLDOUTS, fit_part, measured_rows
+    """Fit a part to recordings, with whole groups held out, and run the recorded ops with it."""
+    from ..studies.fitting.bench import BENCHES, Bench
+    from ..studies.fitting.rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
-    if component not in (*FORMS, "ops"):
-        raise ScenarioError(f"fit '{component}': take one of {', '.join((*FORMS, 'ops'))}")
+    if component not in BENCHES:
+        raise ScenarioError(f"fit '{component}': take one of {', '.join(BENCHES)}")
     data = measured_rows(recording, only)
+    bench = Bench(component, machine, tuple(catalog))
     stated = None if bar is None else bar / 100
-    today = datetime.now(UTC).date().isoformat()
     if component == "ops":
-        parts = fit_families(data, holdout)
-        report: dict[str, Any] = families_to_dict(parts, data, holdout, stated)
-        costs = told_caches(caches) if caches else None
-        file = families_file(parts, data, holdout, today, stated, costs)
-        text = jsonlib.dumps(file, indent=1) + "\n"
+        report, text = _fit_families(bench, data, holdout, stated, caches)
     else:
-        before = settings_before_fit(component, start, know, catalog)
-        found = fit_part(component, before.values, data.rows(holdout), parameter)
-        report = fit_to_dict(component, found, data, holdout, stated)
-        text = catalog_entry_text(component, name, before, found, data, holdout, today, stated)
+        report, text = _fit_part(bench, data, holdout, stated, (start, know, parameter, name))
     if out is not None:
         _write_catalog_entry(out, text)
     if json:
@@ -79,6 +81,57 @@ def fit(
         return
     _print_fit_report(report)
     typer.echo(f"\nwrote {out}" if out else f"\n{text}")
+
+
+def _fit_families(
+    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, caches: list[str]
+) -> tuple[dict[str, Any], str]:
+    """Report and file of all families of ops."""
+    from ..studies.fitting.caches import fit_cache_model
+    from ..studies.fitting.entry import families_file, families_to_dict
+    from ..studies.fitting.families import fit_families
+    from ..studies.fitting.round_trip import families_round_trip
+
+    ops = tuple(dict.fromkeys(data.bench_ops))
+    parts = fit_families(data, holdout)
+    costs = fit_cache_model(caches) if caches else None
+    file = families_file(parts, data, holdout, _today(), bar, costs)
+    text = jsonlib.dumps(file, indent=1) + "\n"
+    back = families_round_trip(bench, ops, text, parts, data.medians(ops))
+    if back is not None:
+        back.require_return()
+    return families_to_dict(parts, data, holdout, bar) | _told(back), text
+
+
+def _fit_part(
+    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit
+) -> tuple[dict[str, Any], str]:
+    """Report and catalog entry of one part."""
+    from ..studies.fitting.entry import catalog_entry_text, fit_to_dict, settings_before_fit
+    from ..studies.fitting.forms import fit_part, part_to_fit
+    from ..studies.fitting.round_trip import part_round_trip
+
+    start, know, parameter, name = asked
+    before = settings_before_fit(bench.kind, start, know, bench.catalogs)
+    ops = tuple(dict.fromkeys(data.bench_ops))
+    part = part_to_fit(bench.kind, before.settings, parameter)
+    placed = data.on(bench, ops, part.settings)
+    found, model = fit_part(bench, part, ops, placed.rows(holdout))
+    text = catalog_entry_text(bench.kind, name, before, found, data, holdout, _today(), bar)
+    table = bench.placed_ops(ops, part.settings)
+    back = part_round_trip(
+        bench, ops, text, name, model(found.values, table), data.medians(ops), found.held.median
+    )
+    back.require_return()
+    return fit_to_dict(bench.kind, found, data, holdout, bar) | _told(back), text
+
+
+def _told(back: RoundTrip | None) -> dict[str, Any]:
+    return {"round_trip": back.to_dict() if back is not None else None}
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def _write_catalog_entry(out: Path, text: str) -> None:
@@ -104,3 +157,5 @@ def _print_fit_report(report: dict[str, Any]) -> None:
         typer.echo(f"not fitted: {left}")
     for line in report["together"]:
         typer.echo(line)
+    for number, line in enumerate((report["round_trip"] or {"lines": ()})["lines"]):
+        typer.echo(f"{'' if number else 'round trip':14s} {line}")

@@ -40,6 +40,10 @@ def record(
         _print_recording_facts(told)
     if recording.ended:
         raise _shortfall_error(str(path), recording.ended, new=work is not None)
+    if recording.failed and work is not None:
+        count, ops = len(recording.failed), told["ops"]
+        raise DriverFault("broken", f"{count} ops failed, {ops} were measured, in {path}; look at "
+                          "what is said of each, and record those again")  # fmt: skip
 
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
@@ -87,6 +91,7 @@ def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:
         "starts": len({s.start for s in recording.samples}),
         "between_starts": float(np.median(apart)),
         "between_starts_p95": float(np.quantile(apart, 0.95)),
+        "failed": [row._asdict() for row in recording.failed],
         "ended": recording.ended,
     }
 
@@ -97,6 +102,8 @@ def _print_recording_facts(told: dict[str, Any]) -> None:
         f"{told['ops']} ops, {told['samples']} samples, {told['not_fitted']} not to be fitted, "
         f"{told['starts']} starts"
     )
+    for row in told["failed"]:
+        typer.echo(f"failed: {row['signature']} ({row['context']}): {row['fault']}")
     if told["starts"] > 1:
         typer.echo(
             f"two halves of the starts differ by {told['between_starts']:.1%} (median), "

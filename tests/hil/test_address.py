@@ -1,6 +1,7 @@
 """Where agents are: the user's list and nothing else; sockets that only this user may use."""
 
 import os
+import socket as sockets
 import stat
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from foretrace.hil.agent import protocol
 from foretrace.hil.agent.address import Address, listed_agents
 from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.agent.client import RemoteDriver
@@ -117,6 +119,7 @@ def listening(tmp_path):
     with listener(socket, token) as agent:
         yield socket, token, agent
         agent.terminate()
+        assert b"Traceback" not in agent.stderr.read()
     assert not socket.exists()
 
 
@@ -132,6 +135,36 @@ def test_a_socket_serves_this_user_and_this_token_only(listening):
         remote.close()
     with pytest.raises(DriverFault, match=r"^denied: the token is another one"):
         RemoteDriver(connect_unix_socket(socket, "x" * 20), "host")
+
+
+NESTED = b"[" * 100_000 + b"]" * 100_000
+INFINITE = b'{"verb": "probe", "driver": 1e999, "arrays": []}'
+
+
+def raw_frame(text, magic=protocol.MAGIC):
+    return protocol.HEAD.pack(magic, len(text), 0) + text
+
+
+@pytest.mark.parametrize("frame", [raw_frame(NESTED), raw_frame(INFINITE), raw_frame(b"", b"HTTP"),
+                                   raw_frame(b'{"token": "\xc3\xa4", "arrays": []}'),
+                                   protocol.HEAD.pack(protocol.MAGIC, 2**32 - 1, 0), b"FT",
+                                   b""])  # fmt: skip
+@pytest.mark.parametrize("token_before", [False, True])
+def test_after_a_malformed_client_a_socket_serves_the_next_one(listening, frame, token_before):
+    socket, token, agent = listening
+    with sockets.socket(sockets.AF_UNIX) as client:
+        client.connect(str(socket))
+        client.sendall(protocol.pack_frame({"token": TOKEN}) if token_before else b"")
+        client.sendall(frame)
+        client.shutdown(sockets.SHUT_WR)
+        with client.makefile("rb") as replies:
+            told = replies.read()
+    kinds = (b'"protocol"', b'"denied"', b'"oversized"')
+    assert token_before or len(frame) < protocol.HEAD.size or any(kind in told for kind in kinds)
+    remote = RemoteDriver(Address("s", socket=str(socket), token_file=str(token)).open(), "host")
+    assert remote.probe()
+    remote.close()
+    assert agent.poll() is None
 
 
 def test_a_socket_that_is_listened_on_is_not_taken_and_a_dead_one_is(listening, tmp_path):

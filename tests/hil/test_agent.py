@@ -223,7 +223,36 @@ def test_a_message_without_a_known_verb_gets_an_error_back(odd):
     message, _ = remote.channel.ask({"verb": "eval", "code": "1"}, 10.0)
     assert message["fault"] == "protocol"
     message, _ = remote.channel.ask({"verb": "timing"}, 10.0)
-    assert message["fault"] == "broken"
+    assert message == {"fault": "protocol", "text": "timing needs 'requests', a list; got 'None'"}
+    message, _ = remote.channel.ask({"verb": "timing", "requests": [{"n": 1}]}, 10.0)
+    assert message["text"] == "requests are malformed ('preceding')"
+    assert remote.timing([IDLE])
+
+
+def ask_bytes(channel, text, data=b"", head=None):
+    """Reply to a frame of these bytes, whatever they are."""
+    frame = (head or protocol.HEAD.pack(protocol.MAGIC, len(text), len(data))) + text + data
+    return channel._exchange(frame, 20.0)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"[" * 100_000 + b"]" * 100_000, "recursion"),
+        (b'{"verb": "timing", "n": 1e999, "arrays": []}', "1e999 is no finite number"),
+        (b'{"verb": "timing", "n": NaN, "arrays": []}', "NaN is no finite number"),
+        (b'{"verb": "probe", "arrays": [1e999]}', "1e999 is no finite number"),
+        (b'{"verb": "probe", "arrays": [0.5]}', "cannot be interpreted as an integer"),
+        (b'{"verb": "probe"}', "arrays"),
+        (b"nonsense", "Expecting value"),
+        (b"{\xff}", "decode"),
+        (b"", "Expecting value"),
+    ],
+)
+def test_a_malformed_message_is_named_and_dropped_and_the_next_one_answered(odd, text, why):
+    remote = odd()
+    reply = ask_bytes(remote.channel, text)
+    assert (reply["fault"], why in reply["text"]) == ("protocol", True), reply
     assert remote.timing([IDLE])
 
 

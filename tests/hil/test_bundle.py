@@ -1,8 +1,10 @@
 """The agent as one file: standard library and NumPy are enough, online and offline."""
 
+import ast
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy
@@ -13,6 +15,7 @@ from foretrace.hil.agent.transport import start_agent_process
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
+from foretrace.sim.errors import DriverFault
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +88,29 @@ def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cached_bundle() == cached_bundle()
     assert [p.name for p in (tmp_path / "foretrace").iterdir()] == [cached_bundle().name]
+
+
+def test_a_python_without_numpy_is_told_what_to_install(bare):
+    folder, _, _ = bare
+    command = [sys.executable, "-S", "-E", str(folder / "foretrace-agent.pyz")]
+    with pytest.raises(DriverFault, match=r"^unsupported: .*no NumPy .*apt install python3-numpy"):
+        RemoteDriver(start_agent_process([*command, "--stdio"]), "host")
+    offline = subprocess.run([*command, "--record", "x"], capture_output=True, text=True)
+    assert (offline.returncode, offline.stdout) == (4, "")
+    assert offline.stderr.startswith(f"error unsupported: {sys.executable} has no NumPy")
+
+
+def test_a_python_that_is_too_old_is_told_which_one_is_not(bare):
+    folder, _, _ = bare
+    older = (
+        "import runpy, sys; sys.version_info = (3, 9, 18); "
+        f"sys.argv = ['agent', '--stdio']; runpy.run_path({str(folder / 'foretrace-agent.pyz')!r})"
+    )
+    with pytest.raises(DriverFault, match=r"is Python 3\.9, the agent needs 3\.11 or later"):
+        RemoteDriver(start_agent_process([sys.executable, "-c", older], mortal=False), "host")
+
+
+def test_the_start_of_the_agent_can_be_read_by_pythons_that_cannot_run_it(bare):
+    folder, _, _ = bare
+    with zipfile.ZipFile(folder / "foretrace-agent.pyz") as file:
+        ast.parse(file.read("__main__.py"), feature_version=(3, 6))

@@ -1,5 +1,6 @@
 """The lab's drivers where their devices are absent: what a probe says, and what is refused."""
 
+import os
 import sys
 import types
 
@@ -8,6 +9,7 @@ import pytest
 from foretrace.hil.driver import Missing, Ready
 from foretrace.hil.driver_registry import make_driver
 from foretrace.hil.drivers import netns, switch
+from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -129,11 +131,33 @@ def test_near_memory_answers_everywhere():
     assert np.median(walk.ns) < np.median(read.ns)
     with pytest.raises(DriverFault, match="give tier=near or tier=far"):
         driver.timing([Request("host:memory-read uint8[64]")])
+    driver.close()
 
 
 def test_a_collective_of_one_rank_is_refused():
     with pytest.raises(DriverFault, match="1 ranks; 2 to 64"):
         make_driver("collective").open({"ranks": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "spec"),
+    [
+        ("switch", "bridge", {"ends": "sockets"}),
+        ("collective", "bridge", {}),
+        ("cxl", "memory-node0", {"far": 0}),
+        ("host", f"core{max(os.sched_getaffinity(0))}", {}),
+    ],
+)
+def test_a_driver_does_not_open_what_another_run_measures(name, device, spec):
+    with lock_device(device), pytest.raises(DriverFault, match=f"^busy: {device}: measured by"):
+        make_driver(name).open(spec)
+
+
+def test_a_device_is_free_again_once_its_driver_is_closed():
+    for _ in range(2):
+        driver = make_driver("cxl")
+        driver.open({"far": 0})
+        driver.close()
 
 
 def test_a_command_that_is_not_there_is_missing(monkeypatch):

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 from foretrace.hil.driver import Driver, Missing, Ready
+from foretrace.hil.drivers.recording_driver import RecordingDriver
 from foretrace.hil.measuring import conditions, measurement
 from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.measuring.spread import (
@@ -16,6 +17,7 @@ from foretrace.hil.measuring.spread import (
     start_medians,
 )
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
+from foretrace.hil.recording import FailedOp, Recording, read
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault, RecordingError
 
@@ -107,6 +109,36 @@ def test_what_was_measured_before_a_fault_is_kept_and_says_why():
     assert len(found.samples) == 4
     assert found.ended == "died: the agent ended"
     assert driver.closed == 1
+
+
+def test_an_op_at_which_the_device_fails_is_one_row_and_the_others_are_measured(tmp_path):
+    class Picky(Scripted):
+        def timing(self, requests):
+            if requests[0] == A and len(self.asked) > 5:
+                raise DriverFault("broken", "4 of 64 ops failed")
+            return super().timing(requests)
+
+    found = measurement.measure(work(), Picky)
+    assert found.failed == ((A.signature, "warm", "broken: 4 of 64 ops failed"),)
+    assert found.ended == ""
+    assert len(samples_by_key(found.samples)[B.key]) > 4
+    found.write(tmp_path / "kept.rec.gz")
+    assert read(tmp_path / "kept.rec.gz").failed == found.failed
+
+
+def test_a_recording_says_of_an_op_that_it_failed_then():
+    kept = Recording("scripted", "box0", "box", "2026-01-31T12:00:00Z", {}, (sample(1.0),),
+                     failed=(FailedOp(B.signature, "warm", "broken: no answer"),))  # fmt: skip
+    with pytest.raises(RecordingError, match=r"failed when it was recorded \(broken: no answer\)"):
+        RecordingDriver.of(kept).timing([B])
+
+
+def test_where_every_op_fails_the_first_fault_is_the_answer():
+    def rule(asked):
+        raise DriverFault("unsupported", f"question {asked}")
+
+    with pytest.raises(DriverFault, match=r"^unsupported: question 1$"):
+        measurement.measure(work(), lambda: Scripted(rule))
 
 
 def test_a_fault_before_anything_was_measured_is_an_error():

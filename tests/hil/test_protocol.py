@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from random import Random
 
 import numpy as np
 import pytest
@@ -96,6 +97,28 @@ def test_a_malformed_message_is_refused(text):
     frame = protocol.HEAD.pack(protocol.MAGIC, len(text), 0) + text
     with pytest.raises(DriverFault, match=r"^protocol"):
         read(frame)
+
+
+def test_ten_thousand_damaged_frames_are_refused_by_name_or_read():
+    """Bytes of valid frames changed, cut, doubled: a DriverFault or the end, nothing else."""
+    random = Random(7)
+    asked = protocol.encode_requests([Request("host:idle", 2)])
+    frames = [
+        protocol.pack_frame({"verb": "timing", "requests": asked, "x": 1e300}, [np.ones(5)]),
+        protocol.pack_frame({"verb": "open", "driver": "host", "spec": {"core": 1}}),
+    ]
+    refused = 0
+    for _ in range(10_000):
+        frame = bytearray(random.choice(frames))
+        for _ in range(random.randint(1, 4)):
+            at = random.randrange(len(frame))
+            end = at + random.randint(0, 3)
+            frame[at:end] = random.choice((random.randbytes(2), b"9", b"[", frame[:at]))
+        try:
+            read(bytes(frame))
+        except (DriverFault, EOFError):
+            refused += 1
+    assert refused > 5000
 
 
 def test_a_stream_that_ends_early_is_an_end():

@@ -67,7 +67,9 @@ def test_families_that_were_fitted_predict(copies, tmp_path):
 def test_what_cannot_be_fitted_is_said(copies):
     with pytest.raises(ScenarioError, match="bandwidth, latency of the memory is not known before"):
         run("memory", "--recording", copies)
-    with pytest.raises(ScenarioError, match="take one of memory, cxl, link, nic, ops"):
+    with pytest.raises(
+        ScenarioError, match="take one of memory, cxl, link, nic, switch, gpu, library, ops"
+    ):
         run("gpus", "--recording", copies)
     with pytest.raises(ScenarioError, match="take one of sizes, shapes"):
         run("ops", "--recording", copies, "--holdout", "colours")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from ....models.calibration.calibrate import Calibration
 from ....models.calibration.held_out_errors import HeldOutErrors
@@ -17,13 +18,12 @@ from ....models.compute.caches import Caches
 from ....models.compute.families import FORM
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
-from ....sim.units import quantity
 from ...config.catalog import installed
-from ...config.part_specs import entry_model
+from ...config.part_specs import KINDS, entry_model
 from ...config.problems import did_you_mean_text
 from ...config.reading.tree import NumberSource, TreeNode
-from ...config.settings import annotated_unit
 from ..accuracy.score import ErrorStatistic, accuracy_verdict
+from .bench import unit_of_setting
 from .families import FittedFamily, OpCorrections
 from .rows import MeasuredRows
 
@@ -34,11 +34,13 @@ class SettingsBeforeFit:
 
     Parameters
     ----------
-    values : SI
+    settings : of the kind of part, SI
+    texts : the same as written
     node : its catalog entry; None for none
     """
 
-    values: Mapping[str, float]
+    settings: Mapping[str, Any]
+    texts: Mapping[str, Any]
     node: TreeNode | None
 
 
@@ -57,40 +59,43 @@ def settings_before_fit(
     if start and node is None:
         hint = did_you_mean_text(start, catalog.names(kind))
         raise ScenarioError(f"--start: no {kind} named '{start}'{hint}; see: foretrace catalog")
-    texts = {k: str(n.value) for k, n in node.mapping.items()} if node else {}
+    texts: dict[str, Any] = {k: n.value for k, n in node.mapping.items()} if node else {}
     for one in given:
         key, equals, text = one.partition("=")
         if not equals:
             raise ScenarioError(f"--know '{one}': write it like bandwidth='10 GB/s'")
-        texts[key] = text
+        texts[key] = int(text) if text.isdigit() else text
     fields = entry_model(kind).model_fields
-    values = {}
-    for key, text in texts.items():
+    for key in texts:
         if key not in fields:
             raise ScenarioError(
                 f"--know: a {kind} has no '{key}'{did_you_mean_text(key, list(fields))}"
             )
-        unit = annotated_unit((fields[key].annotation, *fields[key].metadata)) or _unit_of_field(
-            fields[key]
-        )
-        if unit is not None:
-            values[key] = float(quantity(text, unit))
-    return SettingsBeforeFit(values, node)
+    try:
+        told = entry_model(kind).model_validate(texts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ScenarioError(
+            f"--know: {where} of the {kind}: {first['msg']}; write it like bandwidth='10 GB/s'"
+        ) from error
+    settings = {k: v for k, v in told if v is not None and k in texts}
+    return SettingsBeforeFit(settings, texts, node)
 
 
-def _unit_of_field(field: Any) -> Any:
-    found = (annotated_unit(m) for m in (*field.metadata, field.annotation))
-    return next((u for u in found if u), None)
+def _unit_of(name: str) -> str:
+    """Unit of a parameter of families, or of a part of any kind."""
+    if name in UNITS:
+        return UNITS[name]
+    return next((u for kind in KINDS if (u := unit_of_setting(kind, name))), "")
 
 
 UNITS = {
     "cache": "B",
-    "bandwidth": "B/s",
-    "latency": "s",
-    "overhead": "s",
-    "launch": "s",
     "piece": "s",
     "flop_rate": "flop/s",
+    "byte_rate": "B/s",
+    "rate_beyond": "B/s",
     "ragged_rate": "/s",
     "clash_rate": "/s",
 }
@@ -101,8 +106,12 @@ def _parameter_text(name: str, value: float) -> str:
 
     >>> _parameter_text("latency", 1.234e-6), _parameter_text("bandwidth", 9.87e9)
     ('1.234 us', '9.87 GB/s')
+    >>> _parameter_text("efficiency", 0.8164)
+    '0.8164'
     """
-    unit = UNITS.get(name, "B/s")
+    unit = _unit_of(name)
+    if not unit:
+        return f"{value:.4g}"
     for scale, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"),
                           (1e-6, "u"), (1e-9, "n")):  # fmt: skip
         if value >= scale:
@@ -170,11 +179,11 @@ def catalog_entry_text(
     """A catalog file with the new entry; what the data cannot tell keeps value and source."""
     lines = [f"# Fitted by foretrace fit {kind} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
     by = {p.name: p for p in found.parameters}
-    keys = list(dict.fromkeys([*(before.node.mapping if before.node else ()), *by]))
+    keys = list(dict.fromkeys([*before.texts, *by]))
     for key in keys:
         p = by.get(key)
         if p is None or p.kept:
-            lines.append(_kept_value_text(key, before, p is not None, data))
+            lines.append(_kept_value_text(key, before, p, data))
             continue
         low, high = p.interval or (p.value, p.value)
         where = (
@@ -187,12 +196,15 @@ def catalog_entry_text(
     return "\n".join(lines) + "\n"
 
 
-def _kept_value_text(key: str, before: SettingsBeforeFit, tried: bool, data: MeasuredRows) -> str:
+def _kept_value_text(
+    key: str, before: SettingsBeforeFit, p: FittedParameter | None, data: MeasuredRows
+) -> str:
     """As it was, and that a fit could not tell it."""
     node = before.node.mapping.get(key) if before.node else None
-    source = node.source if node else None
-    text = str(node.value) if node else _parameter_text(key, before.values[key])
-    why = f"kept: {data.where} cannot tell it; " if tried else ""
+    start = _parameter_text(key, p.before) if p else ""
+    text = str(before.texts.get(key, start))
+    source = node.source if node and str(node.value) == text else None
+    why = f"kept: {data.where} cannot tell it; " if p else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
     told = replace(source, where=where) if source else NumberSource("assumed", where)
     return _entry_line(key, text, told)
@@ -200,7 +212,8 @@ def _kept_value_text(key: str, before: SettingsBeforeFit, tried: bool, data: Mea
 
 def _entry_line(key: str, value: str, source: NumberSource) -> str:
     told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
-    return f"    {key}: {{value: {value}, source: {{{told}}}}}"
+    shown = f'"{value}"' if set(value) & set(",:{}[]#") else value
+    return f"    {key}: {{value: {shown}, source: {{{told}}}}}"
 
 
 def _yaml_text(key: str, text: str) -> str:

@@ -1,10 +1,11 @@
-"""From recordings to parameters: rows, what is held out with what, and the models to fit."""
+"""Rows of recordings to fit to, and what is held out with what."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,12 @@ from ....hil.bundled_recordings import recording_path
 from ....hil.measuring.spread import samples_by_key, start_medians
 from ....hil.recording import Recording, read
 from ....hil.sample import WARM
-from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.held_out_rows import CalibrationRows
-from ....models.calibration.identifiability import Model, Parameter
 from ....models.compute.demand import demand
 from ....sim.errors import ScenarioError
 from ....sim.ops import Ops
 from ....sim.signature import parse_signature
+from .bench import Bench, BenchOp
 
 NANOSECOND = 1e-9
 DEPTH = re.compile(r"\bqd=(\d+)\b")
@@ -37,6 +37,7 @@ class MeasuredRows:
     day : (n,) text
     where : one line: what was recorded, when
     clock : of all of them
+    ranks : (n,) of a collective; 0 for other ops, and where nobody says them
     """
 
     ops: Ops
@@ -45,6 +46,31 @@ class MeasuredRows:
     day: tuple[str, ...]
     where: str
     clock: str
+    ranks: tuple[int, ...]
+
+    @property
+    def bench_ops(self) -> tuple[BenchOp, ...]:
+        """(n,) what each row is of."""
+        return tuple(BenchOp(t, r) for t, r in zip(self.texts, self.ranks, strict=True))
+
+    def on(self, bench: Bench, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> MeasuredRows:
+        """The rows with the table of a bench.
+
+        Parameters
+        ----------
+        ops : the different ones, in any order
+        part : its settings before the fit, SI
+        """
+        number = {one: i for i, one in enumerate(ops)}
+        table = bench.placed_ops(ops, part)
+        return replace(self, ops=table.part([number[one] for one in self.bench_ops]))
+
+    def medians(self, ops: Sequence[BenchOp]) -> NDArray[np.float64]:
+        """(n,) s of each of these ops, the median of its starts."""
+        found: dict[BenchOp, list[float]] = {}
+        for one, spent in zip(self.bench_ops, self.seconds.tolist(), strict=True):
+            found.setdefault(one, []).append(spent)
+        return np.array([float(np.median(found[one])) for one in ops])
 
     @property
     def texts(self) -> list[str]:
@@ -73,7 +99,15 @@ class MeasuredRows:
         """Those rows."""
         at = np.flatnonzero(np.asarray(kept, bool))
         start, day = (tuple(x[i] for i in at.tolist()) for x in (self.start, self.day))
-        return MeasuredRows(self.ops.take(at), self.seconds[at], start, day, self.where, self.clock)
+        ranks = tuple(self.ranks[i] for i in at.tolist())
+        return replace(
+            self,
+            ops=self.ops.part(at),
+            seconds=self.seconds[at],
+            start=start,
+            day=day,
+            ranks=ranks,
+        )
 
 
 HOLDOUTS = ("sizes", "shapes", "depths", "starts", "days")
@@ -115,12 +149,13 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
     return MeasuredRows(
         ops, np.array([row[1] for row in rows]), tuple(row[2] for row in rows),
         tuple(row[3] for row in rows), where, kept[0].samples[0].clock,
+        tuple(row[4] for row in rows),
     )  # fmt: skip
 
 
 def _rows_of_recording(
     recording: Recording, number: int, only: str
-) -> list[tuple[str, float, str, str]]:
+) -> list[tuple[str, float, str, str, int]]:
     found = []
     strides = recording.spec.get("strides", {})
     for (signature, context), group in samples_by_key(recording.samples).items():
@@ -129,7 +164,8 @@ def _rows_of_recording(
         for start in sorted({s.start for s in group if s.good}):
             median = start_medians([s for s in group if s.start == start])[0] * NANOSECOND
             told = with_convolution_stride(signature, strides.get(signature, 1))
-            found.append((told, median, f"{number}:{start}", recording.date[:10]))
+            ranks = int(recording.spec.get("ranks", 2)) if told.startswith("collective:") else 0
+            found.append((told, median, f"{number}:{start}", recording.date[:10], ranks))
     return found
 
 
@@ -143,84 +179,3 @@ def with_convolution_stride(signature: str, stride: int) -> str:
     if stride == 1:
         return signature
     return str(replace(parts, name=f"{parts.name} stride={stride}"))
-
-
-# Models of catalog parts.
-
-
-@dataclass(frozen=True)
-class ModelForm:
-    """Model of a part to fit: its parameters, and the time that they predict of an op alone.
-
-    Parameters
-    ----------
-    names : of the parameters, with where the search starts if nobody stated a cost
-    model : s, given all settings of the part
-    """
-
-    names: Mapping[str, float]
-    model: Model
-
-
-def _memory_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
-    return np.asarray(p["latency"] + ops.bytes / (p["bandwidth"] * p.get("efficiency", 1.0)))
-
-
-def _nic_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
-    payload = p.get("mtu", 4096.0) / (p.get("mtu", 4096.0) + p.get("header", 82.0))
-    fixed = p["overhead"] + 2 * p["latency"]
-    return np.asarray(fixed + _wire_bytes(ops) / (p["bandwidth"] * payload))
-
-
-def _link_seconds(p: dict[str, float], ops: Ops) -> NDArray[np.float64]:
-    return np.asarray(p["latency"] + _wire_bytes(ops) / (p["bandwidth"] * p.get("efficiency", 1.0)))
-
-
-def _wire_bytes(ops: Ops) -> NDArray[np.float64]:
-    """(n,) B that cross: the operands, once."""
-    each = np.array(
-        [float(sum(o.bytes for o in parse_signature(s).operands)) for s in ops.signatures]
-    )
-    return np.asarray(each[ops.signature])
-
-
-FORMS = {
-    "memory": ModelForm({"latency": 1e-7, "bandwidth": 1e10}, _memory_seconds),
-    "cxl": ModelForm({"latency": 3e-7, "bandwidth": 1e10}, _memory_seconds),
-    "link": ModelForm({"latency": 1e-6, "bandwidth": 1e10}, _link_seconds),
-    "nic": ModelForm({"overhead": 1e-6, "latency": 1e-6, "bandwidth": 1e10}, _nic_seconds),
-}
-
-
-def fit_part(
-    kind: str, known: Mapping[str, float], rows: CalibrationRows, names: Sequence[str] = ()
-) -> Calibration:
-    """Calibration of the parameters of one kind of part (``link``, ``nic``) to measured rows.
-
-    Parameters
-    ----------
-    kind : of the part
-    known : its settings before the fit, SI
-    names : parameters that may change; all that its model has, if empty
-
-    Raises
-    ------
-    ScenarioError
-        A parameter that its model lacks, or a setting that is not in ``known``.
-    """
-    form = FORMS[kind]
-    chosen = names or tuple(form.names)
-    strange = sorted(set(chosen) - set(form.names))
-    if strange:
-        raise ScenarioError(
-            f"fit: {kind} has no parameter {', '.join(strange)}; it has {', '.join(form.names)}"
-        )
-    fixed = {k: v for k, v in known.items() if k not in chosen}
-    missing = sorted(set(form.names) - set(known))
-    if missing:
-        raise ScenarioError(
-            f"fit: {', '.join(missing)} of the {kind} is not known before; name a catalog entry "
-            "with --start, or give it with --know NAME=VALUE"
-        )
-    parameters = [Parameter(n, known[n], form.names[n]) for n in chosen]
-    return calibrate(lambda p, ops: form.model({**fixed, **p}, ops), parameters, rows)

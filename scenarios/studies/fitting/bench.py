@@ -1,0 +1,308 @@
+"""Bench of a fit: a machine with the part in it, on which the recorded ops run one by one.
+
+What an op costs is asked of the backends that a simulation asks, so that a fit and a run count
+alike.  Unless a machine is given, all parts beside take no time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.compute.demand import demand
+from ....models.compute.kernel_work import kernel_work
+from ....models.compute.op_shape import op_shape
+from ....sim.backend import Backend, uncontended_seconds
+from ....sim.binding import communication_endpoints
+from ....sim.errors import ScenarioError
+from ....sim.graph import Builder, Graph, Member
+from ....sim.ops import Kind, Ops
+from ....sim.place import component_asked_per_op, place
+from ....sim.signature import Signature, parse_signature
+from ....sim.simulation import Simulation
+from ....sim.system import System
+from ...config.loader import load, loads
+from ...config.part_specs import entry_model
+from ...config.scenario import Scenario
+from ...config.settings import annotated_unit
+from ..building.system import build_backends, build_system
+
+Floats = NDArray[np.float64]
+NO_TIME = {"bandwidth": "1 PB/s", "latency": "0 s"}
+MACHINE: dict[str, Any] = {
+    "foretrace": 1,
+    "name": "bench",
+    "workload": {"type": "transfers", "ops": [{"op": "copy:h2h", "bytes": "1 B"}]},
+    "cluster": {
+        "nodes": 2,
+        "node": {
+            "gpu": {"count": 2, "streams": 1, "copy_engines": 0, "bandwidth": "1 PB/s"},
+            "host": {"cores": 1},
+            "nic": {"count": 2, "header": "0 B", **NO_TIME},
+            "memory": NO_TIME,
+            "cxl": NO_TIME,
+            "links": [{"from": "gpu", "to": to, **NO_TIME} for to in ("gpu", "host")],
+        },
+        "fabric": {"switch": {"ports": 4, **NO_TIME}},
+    },
+}
+"""Every part of two machines; none takes time."""
+
+
+@dataclass(frozen=True)
+class BenchKind:
+    """Bench of one kind of part.
+
+    Parameters
+    ----------
+    path : of the part below ``cluster``, a key of a mapping or of each of the links
+    kinds : of ops that the part is asked about
+    backend : of the GPUs; "" for none but what a run names
+    across : sends go from one machine to another
+    """
+
+    path: tuple[str, ...]
+    kinds: tuple[str, ...]
+    backend: str = ""
+    across: bool = False
+
+
+BENCHES = {
+    "memory": BenchKind(("node", "memory"), ("copy",), "copy"),
+    "cxl": BenchKind(("node", "cxl"), ("copy",), "copy"),
+    "link": BenchKind(("node", "links"), ("copy", "send"), "copy"),
+    "nic": BenchKind(("node", "nic"), ("send",), across=True),
+    "switch": BenchKind(("fabric", "switch"), ("send",), across=True),
+    "gpu": BenchKind(("node", "gpu"), ("compute",), "roofline"),
+    "library": BenchKind(("fabric", "library"), ("collective", "send"), across=True),
+    "ops": BenchKind(("node", "gpu"), ("compute", "copy", "host")),
+}
+
+
+@dataclass(frozen=True)
+class BenchOp:
+    """An op of a recording.
+
+    Parameters
+    ----------
+    text : its signature
+    ranks : of a collective; 0 for other ops
+    """
+
+    text: str
+    ranks: int = 0
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Machine for the ops of one recording.
+
+    Parameters
+    ----------
+    kind : of the part
+    machine : a scenario whose cluster they were recorded on; None for one where nothing else takes
+        time
+    catalogs : directories
+    """
+
+    kind: str
+    machine: Path | None = None
+    catalogs: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind == "library" and self.machine is None:
+            raise ScenarioError(
+                "fit library: what a library takes is told from what its links take; name a "
+                "scenario with them: --machine FILE"
+            )
+        if self.machine is not None and self.kind in ("link", "ops"):
+            raise ScenarioError(f"fit {self.kind}: --machine names no part of it; leave it out")
+
+    def scenario(
+        self, part: Mapping[str, Any], binding: Mapping[str, str], catalogs: Iterable[Path] = ()
+    ) -> Scenario:
+        """The machine with a part, as a file writes it, in its place."""
+        told = BENCHES[self.kind]
+        bound = dict(binding) or ({"use": told.backend} if told.backend else {})
+        backends = {f"node*.{p}": bound for p in ("gpu*", "host") if p == "gpu*" or binding}
+        where = [*self.catalogs, *catalogs]
+        if self.machine is None:
+            whole = _with_part(self.kind, part) | {"backends": backends if bound else {}}
+            return loads(json.dumps(whole), file="the bench of the fit", catalogs=where)
+        path = ".".join(("cluster", *told.path))
+        texts = [f"{path}=null", f"{path}={json.dumps({**self._count(), **part})}"]
+        texts += [f"backends={json.dumps(backends)}"] if bound else []
+        return load(self.machine, set=texts, catalogs=where)
+
+    def _count(self) -> dict[str, int]:
+        """How many of the part each machine of the file has, where that is said."""
+        assert self.machine is not None  # noqa: S101
+        above, kind = BENCHES[self.kind].path
+        kinds = load(self.machine, catalogs=self.catalogs).cluster.machines()
+        if len(kinds) > 1:
+            raise ScenarioError(
+                f"{self.machine}: has several kinds of machines; give --machine one that says "
+                "cluster.nodes and cluster.node"
+            )
+        there = kinds[0].node.part(kind) if above == "node" else None
+        return {"count": there.count} if there is not None and there.count != 1 else {}
+
+    def built(self, part: Mapping[str, Any]) -> tuple[System, dict[str, Backend]]:
+        """System and backends with settings of the part, SI."""
+        scenario = self.scenario(settings_as_written(self.kind, part), {})
+        system = build_system(scenario)
+        return system, build_backends(scenario, system)
+
+    def graph(self, ops: Sequence[BenchOp], system: System) -> Graph:
+        """The ops one after another.
+
+        Raises
+        ------
+        ScenarioError
+            An op that such a part is not asked about, or more ranks than there are.
+        """
+        build = Builder("bench")
+        before: tuple[int, ...] = ()
+        peer = _peer(system, BENCHES[self.kind].across)
+        for one in ops:
+            before = (self._add(build, one, system, peer, before),)
+        return place(build.graph(), system)
+
+    def _add(
+        self, build: Builder, one: BenchOp, system: System, peer: int, before: tuple[int, ...]
+    ) -> int:
+        parts = parse_signature(one.text)
+        if parts.kind not in BENCHES[self.kind].kinds:
+            raise ScenarioError(
+                f"fit {self.kind}: '{one.text}' does not ask a {self.kind}; leave it out with "
+                f"--only '^({'|'.join(BENCHES[self.kind].kinds)}):'"
+            )
+        if parts.kind == "collective":
+            if not 2 <= one.ranks <= len(system.gpus):
+                raise ScenarioError(
+                    f"fit {self.kind}: '{one.text}' is of {one.ranks} ranks, the machine has "
+                    f"{len(system.gpus)}; name one that has them with --machine"
+                )
+            members = [Member(r, 1, before) for r in range(one.ranks)]
+            return build.collective(members, bytes=float(parts.bytes), signature=one.text)
+        flop, moved = self._demand(parts)
+        return build.op(
+            Kind[parts.kind.upper()],
+            peer=peer if parts.kind == "send" else -1,
+            flop=flop,
+            bytes=moved,
+            signature=one.text,
+            after=before,
+        )
+
+    def _demand(self, parts: Signature) -> tuple[float, float]:
+        """Flop and bytes of an op, as a workload has them."""
+        if self.kind != "gpu":
+            return demand(str(parts)).flop, float(parts.bytes)
+        shape = op_shape(str(parts))
+        if shape is None:
+            raise ScenarioError(
+                f"fit gpu: nothing tells the flop of '{parts}'; leave it out with --only"
+            )
+        work = kernel_work(shape)
+        return work.flop or work.blocks * work.depth * work.step, work.bytes
+
+    def placed_ops(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Ops:
+        """The table of these ops, as the backends of the machine are asked."""
+        system, _ = self.built(part)
+        return _asked(self.graph(ops, system))
+
+    def seconds(self, ops: Sequence[BenchOp], part: Mapping[str, Any]) -> Floats:
+        """(n,) s of each op alone, as the backends of the machine say."""
+        system, backends = self.built(part)
+        table = _asked(self.graph(ops, system))
+        found = np.empty(len(table))
+        assert table.at is not None  # noqa: S101  it was asked
+        for number in np.unique(table.at.component).tolist():
+            rows = np.flatnonzero(table.at.component == number)
+            answerer, some = backends[system.components[number].name], table.part(rows)
+            answerer.open(system)
+            found[rows] = uncontended_seconds(answerer.timing(some), some)
+        return found
+
+    def simulated_seconds(
+        self, ops: Sequence[BenchOp], part: Mapping[str, Any], catalogs: Iterable[Path] = (),
+        **binding: str,
+    ) -> Floats:  # fmt: skip
+        """(n,) s of each op in a run, the part being what a file says.
+
+        Parameters
+        ----------
+        part : keys as in a scenario, such as ``{"model": "mine"}``
+        catalogs : directories in which it is looked up
+        binding : of GPUs and hosts, in the place of the backend of such a bench
+        """
+        scenario = self.scenario(part, binding, catalogs)
+        system = build_system(scenario)
+        bound = build_backends(scenario, system)
+        run = Simulation(system, bound, engine="reference").run(self.graph(ops, system), keep="ops")
+        return np.asarray(run.columns.end - run.columns.start) * 1e-12
+
+
+def settings_as_written(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a part, SI, as a scenario writes them.
+
+    >>> settings_as_written("nic", {"bandwidth": 25e9, "overhead": 0.0})
+    {'bandwidth': '25000000000.0 B/s', 'overhead': '0.0 s'}
+    """
+    told = {}
+    for name, value in settings.items():
+        unit = unit_of_setting(kind, name)
+        told[name] = f"{value!r} {unit}" if unit else value
+    return told
+
+
+@cache
+def unit_of_setting(kind: str, name: str) -> str:
+    """SI unit of a setting of a kind of part; "" for a number, a text, or none of its settings.
+
+    >>> unit_of_setting("nic", "bandwidth"), unit_of_setting("gpu", "efficiency")
+    ('B/s', '')
+    """
+    field = entry_model(kind).model_fields.get(name)
+    every = () if field is None else (*field.metadata, field.annotation)
+    return next((u.text for one in every if (u := annotated_unit(one))), "")
+
+
+def _with_part(kind: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    """The bench with a part in the place of the one that takes no time."""
+    whole: dict[str, Any] = json.loads(json.dumps(MACHINE))
+    *above, last = BENCHES[kind].path
+    place = whole["cluster"]
+    for key in above:
+        place = place[key]
+    if kind == "link":
+        via = {"via": part["model"]} if "model" in part else dict(part)
+        place[last] = [{"from": e["from"], "to": e["to"], **via} for e in place[last]]
+    elif kind != "ops":
+        count = {"count": place[last]["count"]} if "count" in place.get(last, {}) else {}
+        place[last] = {**count, **part}
+    if kind == "gpu":
+        place[last].setdefault("streams", 1)
+    return whole
+
+
+def _peer(system: System, across: bool) -> int:
+    """Rank at the other end of a send of rank 0."""
+    nodes = [system.node_of(system.number(g)) for g in system.gpus]
+    others = [r for r in range(1, len(nodes)) if not across or nodes[r] != nodes[0]]
+    return others[0] if others else -1
+
+
+def _asked(graph: Graph) -> Ops:
+    assert graph.system is not None  # noqa: S101  it was placed
+    return graph.ops.asked(
+        graph.system, component_asked_per_op(graph), communication_endpoints(graph)
+    )

@@ -1,0 +1,184 @@
+"""Parameters of each kind of part, and the time that they predict, as its bench says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.calibration.calibrate import DRAWS, Calibration, calibrate
+from ....models.calibration.held_out_rows import CalibrationRows
+from ....models.calibration.identifiability import Model, Parameter
+from ....sim.backend import uncontended_seconds
+from ....sim.errors import ScenarioError
+from ....sim.ops import Ops
+from ...config.settings import backend_settings_model
+from .bench import Bench, BenchOp
+
+Floats = NDArray[np.float64]
+RATE = "bandwidth"
+SLOW, FAST = 1e6, 1e15  # B/s: at which nothing else, and everything else, is what bytes wait for
+FEW = 12  # refits where each prediction asks a backend
+
+PARAMETERS: dict[str, dict[str, float]] = {
+    "memory": {"latency": 1e-7, RATE: 1e10},
+    "cxl": {"latency": 3e-7, RATE: 1e10},
+    "link": {"latency": 1e-6, RATE: 1e10},
+    "switch": {"latency": 1e-6, RATE: 1e10},
+    "nic": {"overhead": 1e-6, "latency": 1e-6, RATE: 1e10},
+    "gpu": {"efficiency": 0.8, "memory_efficiency": 0.8, "launch": 2e-6},
+    "library": {"launch": 1e-5, "step": 1e-6, "efficiency": 0.8},
+}
+"""By kind, the parameters that are fitted unless others are named, with where a search starts whose
+parameter is unknown."""
+GLOO = {"message": 2e-6}
+LINEAR = ("memory", "cxl", "link", "switch", "nic")
+
+
+def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
+    """Parameters that a fit of such a part changes unless others are named.
+
+    >>> list(parameters_of("library", {"message": 2e-6}))
+    ['message']
+    """
+    return GLOO if kind == "library" and "message" in settings else PARAMETERS[kind]
+
+
+def part_model(
+    bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
+) -> Model:
+    """Seconds of ops by the parameters of a part, the rest of its settings fixed.
+
+    Parameters
+    ----------
+    ops : different ones; rows to be predicted are of these
+    settings : SI, with the parameters
+    """
+    if bench.kind in LINEAR:
+        return _path_model(bench, ops, settings, names)
+    return _backend_model(bench, ops, settings)
+
+
+def _path_model(
+    bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any], names: Sequence[str]
+) -> Model:
+    """Model of a part that is crossed: each time so often, and bytes at a rate.
+
+    How often an op pays each time, and how many bytes pass, is asked of the bench, once.
+
+    Raises
+    ------
+    ScenarioError
+        An op that does not cross the part.
+    """
+    times = [n for n in names if n != RATE]
+    still = {**settings, **dict.fromkeys(times, 0.0)}
+
+    def asked(**changed: float) -> Floats:
+        return bench.seconds(ops, {**still, **changed})
+
+    slow, half = asked(bandwidth=SLOW), asked(bandwidth=2 * SLOW)
+    passing = (slow - half) * 2 * SLOW
+    for one, moved in zip(ops, passing.tolist(), strict=True):
+        if not moved > 0:
+            raise ScenarioError(
+                f"fit {bench.kind}: '{one.text}' crosses no {bench.kind}; leave it out with --only"
+            )
+    start = slow - passing / SLOW
+    beside = asked(bandwidth=FAST) - start
+    counts = {n: (asked(bandwidth=SLOW, **{n: 1.0}) - slow) for n in times}
+    number = {one.text: i for i, one in enumerate(ops)}
+
+    def seconds(p: dict[str, float], rows: Ops) -> Floats:
+        at = np.array([number.get(t, -1) for t in rows.signatures])[rows.signature]
+        fixed = start[at] + sum((p[n] * counts[n][at] for n in times), np.zeros(len(at)))
+        rate = p.get(RATE, settings[RATE])
+        return np.asarray(fixed + np.maximum(passing[at] / rate, beside[at]))
+
+    return seconds
+
+
+def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, Any]) -> Model:
+    """Model of a part whose backend is asked for each prediction."""
+    system, backends = bench.built(settings)
+    placed = bench.placed_ops(ops, settings).at
+    assert placed is not None  # noqa: S101  it was placed
+    first = backends[system.components[int(placed.component[0])].name]
+    known = backend_settings_model(first.registered_name).model_fields
+    taken = {k: v for k, v in settings.items() if k in known}
+
+    def seconds(p: dict[str, float], rows: Ops) -> Floats:
+        answerer = type(first)(**{**taken, **p})
+        answerer.open(system)
+        return uncontended_seconds(answerer.timing(rows), rows)
+
+    return seconds
+
+
+@dataclass(frozen=True)
+class PartToFit:
+    """A part whose parameters are to be fitted.
+
+    Parameters
+    ----------
+    settings : SI, the parameters with where the search starts among them
+    names : of the parameters that may change
+    """
+
+    settings: Mapping[str, Any]
+    names: tuple[str, ...]
+
+
+def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = ()) -> PartToFit:
+    """A part with the parameters that may change.
+
+    Parameters
+    ----------
+    settings : known before the fit, SI
+    names : parameters that may change; all that such parts usually have, if empty
+
+    Raises
+    ------
+    ScenarioError
+        A parameter that it lacks, or one that nobody knows before.
+
+    Examples
+    --------
+    >>> part_to_fit("gpu", {"bandwidth": 1e12, "peak_fp16": 1e14}, ["launch"]).settings["launch"]
+    2e-06
+    """
+    usual = parameters_of(kind, settings)
+    chosen = tuple(names) or tuple(usual)
+    numbers = {n: v for n, v in settings.items() if isinstance(v, float)}
+    strange = sorted(set(chosen) - set(usual) - set(numbers))
+    if strange:
+        raise ScenarioError(
+            f"fit: {kind} has no parameter {', '.join(strange)}; it has {', '.join(usual)}"
+        )
+    missing = sorted(set(usual) - set(numbers))
+    if missing and kind in LINEAR:
+        raise ScenarioError(
+            f"fit: {', '.join(missing)} of the {kind} is not known before; name a catalog entry "
+            "with --start, or give it with --know NAME=VALUE"
+        )
+    start = {n: numbers.get(n) or usual[n] for n in chosen}
+    return PartToFit({**settings, **start}, chosen)
+
+
+def fit_part(
+    bench: Bench, part: PartToFit, ops: Sequence[BenchOp], rows: CalibrationRows
+) -> tuple[Calibration, Model]:
+    """Calibration of the parameters of a part to measured rows, and the model that was fitted.
+
+    Parameters
+    ----------
+    ops : the different ones of the rows
+    rows : with the table of the bench
+    """
+    model = part_model(bench, ops, part.settings, part.names)
+    parameters = [Parameter(n, part.settings[n]) for n in part.names]
+    draws = DRAWS if bench.kind in LINEAR else FEW
+    return calibrate(model, parameters, rows, draws=draws), model

@@ -1,0 +1,170 @@
+"""Round trip of a fit: its entry in a catalog, the recorded ops run with it, both compared.
+
+A run has to take what the fit says, since both count alike; it is compared with the recording too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.calibration.parameter_search import PredictionErrors
+from ....models.compute.demand import family
+from ....reports.numbers import three_digits
+from ....sim.errors import ScenarioError
+from ....sim.signature import parse_signature
+from .bench import Bench, BenchOp
+from .families import FittedFamily, family_model
+
+Floats = NDArray[np.float64]
+LEAST, SAME = 0.001, 0.01  # digits of an entry; the most that a run may differ from its fit
+BAND = 64.0  # from the least to the largest bytes of a line
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """Ops of a recording, as fitted, as simulated with the entry, as measured.
+
+    Parameters
+    ----------
+    texts : (n,) signatures
+    bytes : (n,) B
+    fitted, simulated, measured : (n,) s
+    own : error of the fit on what it had not seen
+    """
+
+    texts: tuple[str, ...]
+    bytes: Floats
+    fitted: Floats
+    simulated: Floats
+    measured: Floats
+    own: float
+
+    @property
+    def apart(self) -> float:
+        """How much a run differs from its fit at most, relative."""
+        return float(np.abs(self.simulated / self.fitted - 1).max())
+
+    @property
+    def bar(self) -> float:
+        """How much it may: the fit's own error, and never more than a percent."""
+        return min(max(self.own, LEAST), SAME)
+
+    def require_return(self) -> None:
+        """Refuse a fit whose entry does not simulate what was fitted.
+
+        Raises
+        ------
+        ScenarioError
+            It differs by more than its own error, or by a percent.
+
+        Examples
+        --------
+        >>> one = np.array([1e-6])
+        >>> RoundTrip(("copy:h2c uint8[64]",), np.array([64.0]), one, 2 * one, one, 0.001
+        ...     ).require_return()
+        Traceback (most recent call last):
+        foretrace.sim.errors.ScenarioError: fit: copy:h2c uint8[64] takes 2 us in a run with the ...
+        """
+        if self.apart <= self.bar:
+            return
+        worst = int(np.abs(self.simulated / self.fitted - 1).argmax())
+        run, said = (1e6 * x[worst] for x in (self.simulated, self.fitted))
+        raise ScenarioError(
+            f"fit: {self.texts[worst]} takes {run:.4g} us in a run with the new entry, and "
+            f"{said:.4g} us by the fit; what is fitted is not what is simulated, so nothing is "
+            "written: fit another kind of part, or give the machine with --machine"
+        )
+
+    def lines(self) -> list[str]:
+        """What a reader sees: the run against the fit, against the recording, and by size."""
+        errors = PredictionErrors.of(self.simulated, self.measured)
+        found = [
+            f"{len(self.texts)} ops run with the entry: {three_digits(100 * self.apart)} % from "
+            f"the fit at most; from the recording median {errors.median:.1%}, worst "
+            f"{errors.worst:.1%}, bias {errors.bias:+.1%}"
+        ]
+        band = np.floor(np.log(np.maximum(self.bytes, 1.0)) / np.log(BAND) + 1e-9)
+        for b in np.unique(band).tolist():
+            at = band == b
+            error = float(np.median(self.simulated[at] / self.measured[at] - 1))
+            least, most = self.bytes[at].min(), self.bytes[at].max()
+            found.append(f"{least:.4g} to {most:.4g} B: {error:+.1%} ({int(at.sum())} ops)")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The round trip as plain data."""
+        rows = zip(self.texts, self.fitted, self.simulated, self.measured, strict=True)
+        names = ("signature", "fitted", "simulated", "measured")
+        return {
+            "apart": self.apart,
+            "bar": self.bar,
+            "errors": str(PredictionErrors.of(self.simulated, self.measured)),
+            "lines": self.lines(),
+            "ops": [
+                dict(zip(names, (t, *map(float, rest)), strict=True)) for t, *rest in rows
+            ],
+        }  # fmt: skip
+
+
+def part_round_trip(
+    bench: Bench, ops: Sequence[BenchOp], entry: str, name: str, fitted: Floats, measured: Floats,
+    own: float,
+) -> RoundTrip:  # fmt: skip
+    """Round trip of a catalog entry.
+
+    Parameters
+    ----------
+    entry : text of a catalog file that has it
+    name : of the entry
+    fitted, measured : (n,) s of each op
+    own : error of the fit on what it had not seen
+    """
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "fitted.yaml").write_text(entry)
+        simulated = bench.simulated_seconds(ops, {"model": name}, [Path(folder)])
+    return RoundTrip(_texts(ops), _operand_bytes(ops), fitted, simulated, measured, own)
+
+
+def families_round_trip(
+    bench: Bench, ops: Sequence[BenchOp], file: str, parts: Mapping[str, FittedFamily | str],
+    measured: Floats,
+) -> RoundTrip | None:  # fmt: skip
+    """Round trip of a file of families, over the ops of those that were fitted; None for no op.
+
+    Parameters
+    ----------
+    file : text that the backend ``families`` reads
+    measured : (n,) s of each op
+    """
+    mine = {n: f for n, f in parts.items() if isinstance(f, FittedFamily)}
+    names = [family(o.text) for o in ops]
+    kept = [i for i, n in enumerate(names) if n in mine]
+    if not kept:
+        return None
+    some = [ops[i] for i in kept]
+    table = bench.placed_ops(some, {})
+    fitted = np.empty(len(some))
+    for name, found in mine.items():
+        rows = np.flatnonzero([names[i] == name for i in kept])
+        fitted[rows] = family_model(found.own)(found.calibration.values, table.part(rows))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ops.json"
+        path.write_text(file)
+        simulated = bench.simulated_seconds(some, {}, use="families", file=str(path))
+    own = float(np.median([f.calibration.held.median for f in mine.values()]))
+    return RoundTrip(_texts(some), _operand_bytes(some), fitted, simulated, measured[kept], own)
+
+
+def _texts(ops: Sequence[BenchOp]) -> tuple[str, ...]:
+    return tuple(o.text for o in ops)
+
+
+def _operand_bytes(ops: Sequence[BenchOp]) -> Floats:
+    return np.array([float(parse_signature(o.text).bytes) for o in ops])

@@ -1,0 +1,190 @@
+"""GID and port tables of real cards, as others published them, and what has to be chosen there.
+
+A row of a table is index, GID, type and network interface, as ``show_gids`` prints them.
+"""
+
+from dataclasses import dataclass
+
+V1, V2 = "IB/RoCE v1", "RoCE v2"
+ACTIVE, DOWN = "4: ACTIVE", "1: DOWN"
+
+
+def both(index, gid, interface):
+    """An address as most cards list it: once for RoCE v1, then once for v2."""
+    return (index, gid, V1, interface), (index + 1, gid, V2, interface)
+
+
+def mapped(address):
+    """GID of an IPv4 address.
+
+    >>> mapped("12.12.11.12")
+    '0000:0000:0000:0000:0000:ffff:0c0c:0b0c'
+    """
+    a, b, c, d = map(int, address.split("."))
+    return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One device: what its files say, the index that is right, and who published it."""
+
+    what: str
+    source: str
+    device: str
+    gids: tuple
+    right: int
+    port: int = 1
+    link_layer: str = "Ethernet"
+    lid: int = 0
+    state: str = ACTIVE
+    empty: tuple = ()
+
+
+TABLES = (
+    Table(
+        "ConnectX-5, RoCE",
+        "https://github.com/tensorflow/tensorflow/issues/22077 (2018-10-28)",
+        "mlx5_0",
+        (
+            *both(0, "fe80:0000:0000:0000:268a:07ff:fe8f:9bbc", "eth4"),
+            *both(2, mapped("12.12.11.12"), "eth4"),
+        ),
+        right=3,
+    ),
+    Table(
+        "ConnectX-3, RoCE v1 only, a VLAN beside it",
+        "https://github.com/tensorflow/tensorflow/issues/22077 (2018-10-28)",
+        "mlx4_0",
+        (
+            (0, "fe80:0000:0000:0000:0202:c9ff:feb3:8421", V1, "eth2"),
+            (1, mapped("12.12.12.12"), V1, "eth2"),
+            (2, mapped("10.10.10.2"), V1, "eth2.10"),
+        ),
+        right=1,
+    ),
+    Table(
+        "ConnectX-6, two link-local addresses before the IPv4 one",
+        "https://github.com/IBM/SpectrumScale_NETWORK_READINESS/pull/4 (2021-03-24)",
+        "mlx5_0",
+        (
+            *both(0, "fe80:0000:0000:0000:0e42:a1ff:fe5d:4db8", "ens1f0"),
+            *both(2, "fe80:0000:0000:0000:1186:a6b1:3f0b:c441", "ens1f0"),
+            *both(4, mapped("172.19.0.60"), "ens1f0"),
+        ),
+        right=5,
+    ),
+    Table(
+        "ConnectX-6 of an A100 machine, bonded",
+        "https://github.com/NVIDIA/nccl/issues/769 (2023-01-06); its bond is called bond0 here",
+        "mlx5_bond_0",
+        (
+            *both(0, "fe80:0000:0000:0000:0ac0:ebff:feda:1cfb", "bond0"),
+            *both(2, mapped("200.0.209.6"), "bond0"),
+        ),
+        right=3,
+    ),
+    Table(
+        "bonded, an overlay with the same address before the bond's own",
+        "https://github.com/openucx/ucx/pull/9484 (2023-11-13)",
+        "mlx5_bond_0",
+        (
+            *both(0, "fe80:0000:0000:0000:0ac0:ebff:fe79:391a", "bond1"),
+            *both(2, mapped("30.153.10.175"), "b3.vxlan.30100"),
+            *both(4, mapped("30.153.10.175"), "bond1"),
+        ),
+        right=5,
+    ),
+    Table(
+        "in a container behind macvlan: the first entries belong to others and read as zero",
+        "https://github.com/NVIDIA/nccl/issues/1573 (2025-01-10)",
+        "mlx5_1",
+        (
+            *both(4, "fe80:0000:0000:0000:9459:9bff:fe54:7704", "net2"),
+            *both(6, mapped("10.152.4.12"), "net2"),
+        ),
+        right=7,
+        empty=(0, 1, 2, 3),
+    ),
+    Table(
+        "RoCE v2 only, IPv6 only: the global address, not the link-local one",
+        "https://github.com/kvcache-ai/Mooncake/issues/1617 (rocep105s0)",
+        "rocep105s0",
+        (
+            (0, "fe80:0000:0000:0000:0690:81ff:fe39:e3e8", V2, "enp105s0"),
+            (1, "fd93:16d3:59b6:010d:0690:81ff:fe39:e3e8", V2, "enp105s0"),
+        ),
+        right=1,
+    ),
+    Table(
+        "one of two bonds",
+        "https://github.com/openucx/ucx/issues/10420 (show_gids of the client)",
+        "mlx5_bond_0",
+        (
+            *both(0, "fe80:0000:0000:0000:a288:c2ff:feb4:87d6", "bond0"),
+            *both(2, mapped("10.16.29.13"), "bond0"),
+        ),
+        right=3,
+    ),
+    Table(
+        "ConnectX-7, RoCE",
+        "port: https://github.com/deepseek-ai/DeepEP/issues/38 (mlx5_2: part 4129, Ethernet, LID "
+        "0); order of types: https://github.com/ofiwg/libfabric/issues/12673 (mlx5 in RoCE mode); "
+        "addresses of RFC 5737",
+        "mlx5_2",
+        (
+            *both(0, "fe80:0000:0000:0000:a288:c2ff:fe7e:1dba", "ens2np0"),
+            *both(2, mapped("192.0.2.10"), "ens2np0"),
+        ),
+        right=3,
+    ),
+    Table(
+        "InfiniBand, 200 Gb/s",
+        "LID: https://github.com/leptonai/gpud/pull/752 (mlx5_7); "
+        "GIDs: https://github.com/ofiwg/libfabric/issues/12673 (mlx5 in IB mode: one, of v1)",
+        "mlx5_7",
+        ((0, "fe80:0000:0000:0000:58a2:e103:002a:09b8", V1, ""),),
+        right=0,
+        link_layer="InfiniBand",
+        lid=13305,
+    ),
+    Table(
+        "ConnectX-3 virtual function, InfiniBand",
+        "https://github.com/hustcat/k8s-rdma-device-plugin/issues/8 (mlx4_2: port_lid 1, sm_lid 2)",
+        "mlx4_2",
+        ((0, "fe80:0000:0000:0000:0014:0500:8cc6:cd0a", V1, ""),),
+        right=0,
+        link_layer="InfiniBand",
+        lid=1,
+    ),
+)
+DOWN_PORT = Table(
+    "ConnectX-7, InfiniBand, no cable",
+    "https://github.com/deepseek-ai/DeepEP/issues/38 (2025-03-10; mlx5_0: port_lid 65535)",
+    "mlx5_0",
+    ((0, "fe80:0000:0000:0000:58a2:e103:002a:09b8", V1, ""),),
+    right=0,
+    link_layer="InfiniBand",
+    lid=65535,
+    state=DOWN,
+)
+
+
+def write_table(root, table, device=""):
+    """Files of a device as the kernel has them, below ``root``; an unset type cannot be read."""
+    folder = root / (device or table.device) / "ports" / str(table.port)
+    for name in ("gids", "gid_attrs/types", "gid_attrs/ndevs"):
+        (folder / name).mkdir(parents=True)
+    for name, text in (
+        ("link_layer", table.link_layer),
+        ("lid", hex(table.lid)),
+        ("state", table.state),
+    ):
+        (folder / name).write_text(text + "\n")
+    (folder.parent.parent / "node_type").write_text("1: CA\n")
+    for index in table.empty:
+        (folder / "gids" / str(index)).write_text(":".join(["0000"] * 8) + "\n")
+    for index, gid, kind, interface in table.gids:
+        (folder / "gids" / str(index)).write_text(gid + "\n")
+        (folder / "gid_attrs/types" / str(index)).write_text(kind + "\n")
+        if interface:
+            (folder / "gid_attrs/ndevs" / str(index)).write_text(interface + "\n")

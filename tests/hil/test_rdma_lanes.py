@@ -1,0 +1,196 @@
+"""Several queue pairs: what is outstanding on each, whatever completes first, late or failed."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from foretrace.hil.driver_registry import make_driver
+from foretrace.hil.drivers import rdma_ports
+from foretrace.hil.drivers.rdma_ops import stream_messages
+from foretrace.hil.sample import Request
+from foretrace.models.network.nic import Nic
+from foretrace.models.network.switch import Switch
+from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.sim.errors import DriverFault
+
+sys.path.insert(0, str(Path(__file__).parent))
+from pyverbs_stand_in import Network, install  # beside this file
+from rdma_tables import TABLES, write_table
+
+WRITE = "send:rdma-write depth={} qps={} uint8[64]"
+
+
+@pytest.fixture
+def network(monkeypatch, tmp_path):
+    """A stand-in of two RoCE devices, of which a test says how they complete."""
+
+    def made(seed=0, table=TABLES[0], **how):
+        network = Network(seed, **how)
+        for name in network.names:
+            write_table(tmp_path / str(seed), table, name)
+        monkeypatch.setattr(rdma_ports, "DEVICES", tmp_path / str(seed))
+        return install(monkeypatch, network)
+
+    return made
+
+
+def verbs(**spec):
+    driver = make_driver("verbs")
+    driver.open({"metric": "message_rate", **spec})
+    return driver
+
+
+def test_ten_thousand_schedules_overrun_no_queue_pair_and_lose_no_completion(network):
+    """Completions in random order, late and with errors, on 1 to 8 queue pairs of depth 1 to 9."""
+    nic = network()
+    from foretrace.hil.drivers.rdma_end import EndpointSettings, RdmaEndpoint
+
+    ports = [rdma_ports.active_port(name) for name in nic.names]
+    gids = rdma_ports.gid_pair(*ports)
+    failures = 0
+    for schedule in range(10_000):
+        nic.random.seed(schedule)
+        nic.late = nic.random.choice((0.0, 0.3, 0.9))
+        nic.failing = nic.random.choice((0.0, 0.0, 0.05))
+        qps, depth = nic.random.randint(1, 8), nic.random.randint(1, 9)
+        count = nic.random.randint(1, 3 * qps * depth)
+        made = EndpointSettings("rc", 64, qps, depth)
+        one, other = (RdmaEndpoint(*end, made) for end in zip(ports, gids, strict=True))
+        one.connect(other.connection_info())
+        nic.posted = nic.completed = 0
+        nic.most.clear()
+        fault = fault_of_stream(one, other, depth, count)
+        failures += bool(fault)
+        if fault:
+            assert f"of {nic.posted} ops failed" in fault
+        else:
+            assert nic.posted == count
+        assert nic.completed == nic.posted
+        assert max(nic.most.values()) <= depth
+    assert failures > 1000
+
+
+def fault_of_stream(one, other, depth, count):
+    """What a stream of writes was refused with; "" where it went well."""
+    try:
+        stream_messages((one, other), "rdma-write", 64, depth, count)
+    except DriverFault as fault:
+        return str(fault)
+    return ""
+
+
+@pytest.mark.parametrize("qps", [1, 2, 4])
+@pytest.mark.parametrize("depth", [1, 4, 16])
+def test_a_rate_over_several_queue_pairs_is_one_sample(network, qps, depth):
+    network(seed=qps * 100 + depth)
+    driver = verbs()
+    (sample,) = driver.timing([Request(WRITE.format(depth, qps), 3)])
+    assert len(sample.ns) == 3
+    driver.close()
+
+
+def test_after_a_failed_op_the_next_one_has_queue_pairs_of_its_own(network):
+    nic = network(failing=1.0)
+    driver = verbs()
+    with pytest.raises(DriverFault, match=r"^broken: 1 of 1 ops failed, the first with completion"):
+        driver.timing([Request(WRITE.format(4, 2), 1)])
+    nic.failing = 0.0
+    (sample,) = driver.timing([Request(WRITE.format(4, 2), 1)])
+    assert sample.median > 0
+    driver.close()
+
+
+def test_reads_are_as_many_at_once_as_both_devices_allow(network):
+    nic = network()
+    nic.limits.update(max_qp_rd_atom=8, max_qp_init_rd_atom=32)
+    driver = verbs()
+    driver.timing([Request("send:rdma-read depth=4 uint8[64]", 1)])
+    driver.close()
+    told = {(a.max_rd_atomic, a.max_dest_rd_atomic) for a in nic.attributes}
+    assert told == {(8, 8)}
+
+
+def test_a_peer_in_the_same_subnet_of_infiniband_is_reached_by_its_lid(network):
+    nic = network(table=next(t for t in TABLES if t.lid == 13305))
+    driver = verbs()
+    assert driver.describe()["way"] == "LID 13305"
+    driver.timing([Request("send:rdma-write uint8[64]", 1)])
+    driver.close()
+    ways = [a.ah_attr.named for a in nic.attributes]
+    assert {(w["dlid"], w["is_global"], "gr" in w) for w in ways} == {(13305, 0, False)}
+
+
+def test_a_peer_on_ethernet_is_reached_by_the_gid_of_its_type(network):
+    nic = network()
+    driver = verbs()
+    assert driver.describe()["way"] == "GID 3 RoCE v2 eth4"
+    driver.timing([Request("send:rdma-write uint8[64]", 1)])
+    driver.close()
+    assert {a.ah_attr.named["gr"].named["sgid_index"] for a in nic.attributes} == {3}
+
+
+def test_data_travel_inside_of_the_request_up_to_the_size_that_is_set(network):
+    nic = network()
+    driver = verbs(inline=64)
+    driver.timing([Request(f"send:rdma-write uint8[{n}]", 1) for n in (64, 65)])
+    driver.timing([Request("send:rdma-read uint8[64]", 1)])
+    driver.close()
+    flags = {(r.named["opcode"], r.named["sg"][0].given[1]): r.named["send_flags"] & 8
+             for r in nic.requests}  # fmt: skip
+    assert flags == {(0, 64): 8, (0, 65): 0, (4, 64): 0}
+
+
+def test_more_outstanding_than_the_device_allows_is_refused_with_the_number(network):
+    nic = network()
+    nic.limits["max_qp_wr"] = 100
+    with pytest.raises(DriverFault, match=r"128 ops outstanding on a queue pair; rxe1 allows 100"):
+        verbs().timing([Request("send:rdma-write depth=128 uint8[64]", 1)])
+
+
+def test_one_device_is_no_pair_unless_it_is_said_and_then_covers_only_the_nic(network):
+    network(names=("mlx5_0",))
+    with pytest.raises(
+        DriverFault, match=r"^missing: mlx5_0 is the only RDMA device here, and has"
+    ):
+        verbs()
+    alone = {"device": "mlx5_0", "peer": "mlx5_0"}
+    driver = verbs(**alone)
+    assert driver.describe()["inside"] == "that NIC alone, its own peer"
+    machine = cluster(2, NodeSpec(nics=1, nic=Nic(bandwidth=1e9, latency=1e-6)),
+                      FabricSpec(Switch(bandwidth=1e9, latency=0.0, ports=2)))  # fmt: skip
+    for name in ("verbs", "perftest"):
+        covers = make_driver(name).covers
+        assert covers(alone, machine) == ()
+        assert "leaf0.node0.nic0" in covers({"device": "mlx5_0"}, machine)
+    driver.close()
+
+
+@pytest.mark.parametrize("name", ["verbs", "perftest"])
+def test_two_runs_never_measure_one_device(network, name):
+    network()
+    first = verbs()
+    second = make_driver(name)
+    with pytest.raises(DriverFault, match=r"^busy: rdma-rxe1: measured by process \d+"):
+        second.open({"device": "rxe2", "peer": "rxe1"})
+    if name == "verbs":
+        assert second.probe().kind == "busy"
+    first.close()
+    second.open({"device": "rxe2", "peer": "rxe1"})
+    second.close()
+
+
+@pytest.mark.parametrize("name", ["verbs", "perftest"])
+def test_a_card_s_timers_run_on_so_that_it_is_for_replay_only(network, name):
+    network()
+    driver = make_driver(name)
+    driver.open({})
+    assert driver.realtime
+    driver.close()
+
+
+def test_what_our_own_code_adds_to_a_polled_op_is_stated(network):
+    network()
+    driver = verbs(metric="completion", completions="poll")
+    (sample,) = driver.timing([Request("send:rdma-write uint8[64]", 1)])
+    assert sample.facts["own_ns"] > 0
+    driver.close()
