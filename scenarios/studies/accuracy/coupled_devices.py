@@ -52,7 +52,7 @@ def replace_components_by_devices(
     writers, swaps = {}, []
     for device in devices:
         _may_drive_simulation(device)
-        asked: OpTimer = LiveDriver(device.driver, device.source)
+        asked: OpTimer = LiveDriver(device.driver, device.source, device.place)
         if kept is not None:
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, asked)

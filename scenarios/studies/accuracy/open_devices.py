@@ -50,6 +50,11 @@ class OpenDevice:
         return self.swap.component
 
     @property
+    def place(self) -> str:
+        """Where it is in the scenario, as faults begin."""
+        return f"hil.swap {self.name}: {self.swap.driver}"
+
+    @property
     def kept(self) -> Recording:
         """Recording that it answers from."""
         if self.recording is None:
