@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....models.compute.carried import Carried, GpuModel
+from ....models.compute.carried import JUDGED_BEST, Carried, GpuModel, Way
 from ....models.compute.chain import Chain
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
@@ -66,13 +66,14 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
             f"backends.{part.name}: nobody says what {device} can do, so nothing can be carried "
             f"from it; add it to a catalog, or take '{CARRIED}' out"
         )
-    return carry_recorded_times(here, _gpu_of_machine(scenario, part))
+    way = binding.settings.get("way", JUDGED_BEST)
+    return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(here: Part, there: Part) -> Carried:
+def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> Carried:
     """Recorded times of one kind of GPU, on another."""
     a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
-    return Carried(here=a, there=b)
+    return Carried(here=a, there=b, way=way)
 
 
 def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
