@@ -30,7 +30,14 @@ from unseen_gpu import asked as work_of
 
 NAMES = {"a100_sxm": "a100-sxm4-80g", "h100_sxm": "h100-sxm5-80g", "h200_sxm": "h200-sxm-141g"}
 SHEET = ("bandwidth", "processors", "clock", "shared_cache", "streams", "copy_engines")
-FITTED = ("efficiency", "memory_efficiency", "exposed", "efficiency_fp8", "tile_processors", "kernels")
+FITTED = (
+    "efficiency",
+    "memory_efficiency",
+    "exposed",
+    "efficiency_fp8",
+    "tile_processors",
+    "kernels",
+)
 CYCLES = ("launch", "join", "launch_fp8")
 WAYS = {
     "copied": "[{use: carried, way: unchanged}, recorded]",
@@ -95,11 +102,15 @@ def op_shape_of(family: str, row: np.ndarray) -> OpShape:
     if family == "moe":
         tokens, hidden, inner, top, experts, tensor, parallel = row.tolist()
         here = experts / parallel
-        return OpShape("experts", "bf16", (hidden, inner / tensor, top, here, experts, 1.0), (tokens,))
+        return OpShape(
+            "experts", "bf16", (hidden, inner / tensor, top, here, experts, 1.0), (tokens,)
+        )
     batch, length, heads, shared, width = row.tolist()
     group = heads / shared if shared else 1.0
     if family == "context attention":
-        return OpShape("attention", "bf16", (group, width, 1.0, 0.0), (batch, heads, length, length))
+        return OpShape(
+            "attention", "bf16", (group, width, 1.0, 0.0), (batch, heads, length, length)
+        )
     return OpShape("decode attention", "bf16", (group, width, 0.0, 0.0), (batch, heads, length + 1))
 
 
@@ -177,7 +188,9 @@ def main() -> None:
         print(f"| {source} to {target} | rows | " + " | ".join(columns) + " | bars |")
         for line in lines(target):
             errors = " | ".join(f"{line.errors[c]:.1%}" for c in columns)
-            holds = "; ".join("pass" if h else "**fail**" for h in (line.blind_holds, line.calibrated_holds))
+            holds = "; ".join(
+                "pass" if h else "**fail**" for h in (line.blind_holds, line.calibrated_holds)
+            )
             print(f"| {line.family}, {line.regime} | {line.rows:,} | {errors} | {holds} |")
         sys.stdout.flush()
 
