@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -198,7 +197,7 @@ def asked(
         words += ["--catalog", "catalog"] if entries else []
         found = _run(words, folder)
         table = folder / found["folder"] / "ops.base.parquet"
-        return _read(table, found["points"]["base"], len(ops))
+        return _read(table, found, len(ops))
 
 
 def _sourced(value: Any) -> dict[str, Any]:
@@ -216,7 +215,7 @@ def _run(words: Sequence[str], folder: Path) -> dict[str, Any]:
     return found
 
 
-def _read(table: Path, point: Mapping[str, Any], count: int) -> Answered:
+def _read(table: Path, summary: Mapping[str, Any], count: int) -> Answered:
     import duckdb
 
     columns = duckdb.execute(
@@ -226,7 +225,8 @@ def _read(table: Path, point: Mapping[str, Any], count: int) -> Answered:
     took = (columns["end"] - columns["start"]) * TICK
     if len(took) != count:
         raise SystemExit(f"{len(took)} kernels are in the run, {count} were asked")
-    sums = point["metrics"]["makespan"]
+    point = summary["points"]["base"]
+    sums = point["metrics"][summary["answer"]["metric"]]
     interval = sums["interval"]
     chains = point.get("chains", {}).get("gpu", {"links": []})
     nothing = np.full(count, np.nan)
@@ -236,8 +236,3 @@ def _read(table: Path, point: Mapping[str, Any], count: int) -> Answered:
         tuple(interval) if interval else None,
         {one["link"]: one["share"] for one in chains["links"]},
     )  # fmt: skip
-
-
-def size(op: Operator) -> float:
-    """Numbers in all operands."""
-    return float(sum(prod(shape) for _, shape in op.operands))

@@ -25,7 +25,8 @@ ROOFLINE = Roofline.registered_name
 def backend_for_component(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """A backend; what the binding does not set, its part's settings do."""
     if binding.links:
-        return Chain(links=[backend_for_component(link, scenario, part) for link in binding.links])
+        links = [backend_for_component(link, scenario, part) for link in binding.links]
+        return Chain(links=[_of_another_gpu(link, scenario, part) for link in links])
     if binding.use == CARRIED:
         return _carried_backend(binding, scenario, part)
     try:
@@ -39,6 +40,15 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
         ) from error
     except ValueError as error:
         raise ScenarioError(f"backends.{part.name}: {error}") from error
+
+
+def _of_another_gpu(link: Backend, scenario: Scenario, part: Component) -> Backend:
+    """A link of a chain; where it copies what another GPU recorded, with the doubt of that."""
+    here = next((device for device in _recording_devices(scenario) if device), None)
+    own = _gpu_model_of_machine(scenario, part)
+    if part.kind == "gpu" and isinstance(link, Recorded) and here is not None and own != here:
+        link.doubt = Recorded.of_another_gpu().doubt
+    return link
 
 
 def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -> dict[str, Any]:
@@ -87,7 +97,7 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
     there : with all that a roofline needs
     here : that recorded the ops; None where no catalog knows it
     """
-    links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded()]
+    links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded.of_another_gpu()]
     return Chain(
         links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
     )
