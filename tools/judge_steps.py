@@ -24,6 +24,7 @@ from _kernels import DATA
 from fit_kernels import machine
 from foretrace.models.compute.carried import Carried
 from foretrace.models.compute.chain import Chain
+from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.system import System
 from scipy.stats import binomtest
 from score_traces import PAIRS, gpu, interval, kernels, periods
@@ -85,20 +86,15 @@ def step(here: str, there: str) -> Asked:
 
 
 def gpu_time(here: str, there: str) -> Asked:
-    """Sum of the kernels of a step; those that nobody answers are copied and have no doubt."""
+    """Sum of the kernels of a step; what nobody answers is copied, and doubted as assumed."""
     ops, truth = kernels(here), kernels(there)
     a, b = gpu(machine(here)), gpu(machine(there))
-    chain = Chain.of(Carried(here=a, there=b), b.model)
+    chain = Chain.of(Carried(here=a, there=b), b.model, Recorded.of_another_gpu())
     chain.open(System(()))
-    known = chain.knows(ops)
-    some = ops.part(np.flatnonzero(known))
-    copied = ops.duration[~known].sum()
-    timing = chain.timing(some)
-    if timing.doubt is None:
-        ends = np.array([timing.fixed.sum()] * 2)
-    else:
-        ends = interval(timing.fixed, [timing.doubt[i] for i in range(len(some))])
-    seconds = np.array([timing.fixed.sum(), *ends]) + copied
+    timing = chain.timing(ops)
+    assert timing.doubt is not None
+    ends = interval(timing.fixed, [timing.doubt[i] for i in range(len(ops))])
+    seconds = np.array([timing.fixed.sum(), *ends])
     return Asked(*(seconds / periods(ops)).tolist(), truth.duration.sum() / periods(truth))
 
 
