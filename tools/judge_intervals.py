@@ -33,6 +33,7 @@ from fit_kernels import (
     seconds,
 )
 from fit_kernels import fitted as fit
+from foretrace.models.compute.kernels import KernelFamily
 from scipy.stats import binomtest, spearmanr
 
 FEWEST = 40  # cases below which a share says nothing
@@ -69,8 +70,11 @@ def judged(g: Group, told: dict, found: tuple[np.ndarray, np.ndarray], took: np.
     )  # fmt: skip
 
 
-def kernels(seen: list[Group]) -> Iterator[Judged]:
-    """Groups of families that have constants of their own."""
+Doubts = dict[str, tuple[float, ...]]  # quantiles by regime
+
+
+def unseen_families(seen: list[Group]) -> Iterator[tuple[Group, KernelFamily, Doubts]]:
+    """Each group of families with constants of their own; constants and doubts of the others."""
     for name in CONSTANTS:
         of = [g for g in seen if g.family == name]
         alone = len({library(g) for g in of}) == 1
@@ -86,15 +90,25 @@ def kernels(seen: list[Group]) -> Iterator[Judged]:
             for g in (g for g in of if g.source == source):
                 same = [o for o in others if o.gpu == g.gpu] or others
                 if same and "" in told:
-                    family = fit(name, same)
-                    yield judged(g, told, errors(family, g), seconds(family, g))
+                    yield g, fit(name, same), told
+
+
+def kernels(seen: list[Group]) -> Iterator[Judged]:
+    """Groups of families that have constants of their own."""
+    for g, family, told in unseen_families(seen):
+        yield judged(g, told, errors(family, g), seconds(family, g))
+
+
+def unseen_products(seen: list[Group]) -> Iterator[tuple[Group, Doubts]]:
+    """Products of sources that no roofline was fitted to, each with the doubts of the others."""
+    of = [g for g in seen if g.family == "product" and g.source != FITTED_ON[g.gpu]]
+    for g in of:
+        yield g, quantiles([roofline_errors(o.gpu, o) for o in of if o.source != g.source])
 
 
 def products(seen: list[Group]) -> Iterator[Judged]:
-    """Products: sources that the roofline of their GPU was not fitted to."""
-    of = [g for g in seen if g.family == "product" and g.source != FITTED_ON[g.gpu]]
-    for g in of:
-        told = quantiles([roofline_errors(o.gpu, o) for o in of if o.source != g.source])
+    """Products, by the roofline of their GPU."""
+    for g, told in unseen_products(seen):
         found = roofline_errors(g.gpu, g)
         yield judged(g, told, found, g.seconds / np.exp(found[0]))
 

@@ -24,6 +24,7 @@ from _kernels import DATA, traces
 from fit_kernels import LEVELLED, machine
 from foretrace.models.compute.carried import Carried, GpuModel, family_of, peak_rate_time_ratio
 from foretrace.models.compute.chain import Chain
+from foretrace.models.value_doubts import unjudged_doubt
 from foretrace.scenarios.config.settings import backend_settings_model
 from foretrace.scenarios.studies.trace_answers import catalog_gpu
 from foretrace.sim.backend import Backend
@@ -100,7 +101,7 @@ def interval(seconds: np.ndarray, doubts: list[Doubt | None]) -> np.ndarray:
     drawn = np.zeros(DRAWS)
     for cell in cells:
         at = [i for i, d in enumerate(doubts) if d is not None and (d.family, d.regime) == cell]
-        told = doubts[at[0]].quantiles  # type: ignore[union-attr]
+        told = doubts[at[0]].quantiles or unjudged_doubt().quantiles  # type: ignore[union-attr]
         where = (np.arange(len(told)) + 0.5) / len(told)
         drawn += seconds[at].sum() * np.exp(np.interp(level[cell[0]], where, told))
     return np.quantile(drawn, [0.05, 0.95])

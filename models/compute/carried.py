@@ -2,7 +2,8 @@
 
 No way is best everywhere: products go by what the models of both GPUs say, attention from H100 to
 H200 does not reach the memory, so that it takes as long on both.  ``carried.json`` holds how each
-way did, by pair of GPUs, family and regime (``tools/judge_carried.py``); nothing else is carried.
+way did, by pair of GPUs, family and regime (``tools/judge_carried.py``); nothing else is carried
+unless a scenario names the way itself, as for a GPU that nobody has measured.
 Families and regimes are those of kernels (``op_shape``, ``kernels``).
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,8 @@ class Judgement(NamedTuple):
 
 Cell = tuple[str, str]  # family, regime
 Key = tuple[str, str, str, str]  # here, there, family, regime
+Way = Literal["judged", "by roofline", "by peaks", "unchanged"]
+JUDGED_BEST: Way = "judged"
 
 
 @backend("carried")
@@ -111,6 +114,9 @@ class Carried(Backend):
         The GPU that is asked about.
     recorded_on : str
         In a scenario: catalog name of the GPU that recorded them; the workload's unless said.
+    way : Way
+        In which way all ops are carried that both models know; unless said, in the one that was
+        judged best.  An op that nobody has judged in this way is as unsure as an assumed time.
 
     Examples
     --------
@@ -126,8 +132,15 @@ class Carried(Backend):
 
     uniform = True
 
-    def __init__(self, *, here: GpuModel, there: GpuModel, recorded_on: str = ""):
-        self.here, self.there = here, there
+    def __init__(
+        self,
+        *,
+        here: GpuModel,
+        there: GpuModel,
+        recorded_on: str = "",
+        way: Way = JUDGED_BEST,
+    ):
+        self.here, self.there, self.way = here, there, way
         self.source = f"carried: from {here.name or recorded_on} to {there.name}"
         self._judged: Mapping[Key, Judgement] | None = None
 
@@ -148,6 +161,8 @@ class Carried(Backend):
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether it was recorded, and its family was judged between these GPUs."""
         known = (ops.duration >= 0) & self.here.model.knows(ops) & self.there.model.knows(ops)
+        if self.way != JUDGED_BEST:
+            return known
         rows = np.flatnonzero(known)
         judged = [cell in self._judgements_here for cell in self._cells_of_ops(ops.part(rows))]
         known[rows] = np.array(judged, np.bool_)
@@ -156,17 +171,25 @@ class Carried(Backend):
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded seconds, carried; the source says in which way."""
         cells = self._cells_of_ops(ops)
-        ways = np.array([self._judgements_here[cell].way for cell in cells], object)
+        judged = {cell: self._judgement(cell) for cell in set(cells)}
+        ways = np.array([judged[cell].way for cell in cells], object)
         ratio = np.ones(len(ops))
         for way in set(ways.tolist()):
             rows = np.flatnonzero(ways == way)
             ratio[rows] = WAYS[way](self.here, self.there, ops.part(rows))
-        doubts = {c: Doubt(*c, self._judgements_here[c].quantiles) for c in set(cells)}
+        doubts = {cell: Doubt(*cell, one.quantiles) for cell, one in judged.items()}
         return Timing.of(
             ops.duration * ratio,
             source=Coded.of([f"{self.source}, {way}" for way in ways.tolist()]),
             doubt=Coded.of([doubts[cell] for cell in cells]),
         )
+
+    def _judgement(self, cell: Cell) -> Judgement:
+        """How ops of a family and regime are carried; without quantiles if nobody judged it so."""
+        found = self._judgements_here.get(cell)
+        if self.way == JUDGED_BEST or (found is not None and found.way == self.way):
+            return self._judgements_here[cell]
+        return Judgement(self.way, np.nan, ())
 
     @property
     def _judgements_here(self) -> Mapping[Cell, Judgement]:

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Spread, Timing, Usage, backend
+from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.system import CORE, System
 from ...sim.units import Chunk, Ratio
 from .jitter import jitter_spread
+
+ELSEWHERE = "recorded on another GPU"  # family of the doubt of what is copied to a GPU
 
 
 @backend("recorded")
@@ -39,6 +42,7 @@ class Recorded(Backend):
     def __init__(self, *, scale: Ratio = 1.0, shared: bool = False, cache: Chunk = 0.0):
         self.scale, self.shared, self.cache = scale, shared, cache
         self.spread: Spread | None = None
+        self.doubt: Doubt | None = None
         label = "recorded: trace" if scale == 1 else f"recorded: trace x {scale:g}"
         self.source = f"{label}, memory shared" if shared else label
         self._memory: dict[int, int] = {}
@@ -61,6 +65,17 @@ class Recorded(Backend):
         made.spread = jitter_spread(ops)
         return made
 
+    @classmethod
+    def of_another_gpu(cls, *, scale: Ratio = 1.0) -> Recorded:
+        """Backend of a GPU that recorded none of it: how wrong it is nobody has judged.
+
+        >>> Recorded.of_another_gpu().timing(Ops.of(duration=[1.0])).doubt[0].interval()
+        (0.0, inf)
+        """
+        made = cls(scale=scale)
+        made.doubt = Doubt(ELSEWHERE)
+        return made
+
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether a duration was recorded."""
         return ~np.isnan(ops.duration)
@@ -75,7 +90,7 @@ class Recorded(Backend):
         memory = self._memory_of_each(ops, moves)
         work = np.where(core >= 0, seconds * CORE, np.where(moves, ops.bytes, 0.0))
         if not work.any():
-            return Timing.of(seconds, spread=self.spread)
+            return Timing.of(seconds, spread=self.spread, doubt=self.doubt)
         flows = work > 0
         each = np.divide(work, seconds, out=np.full(len(ops), np.inf), where=flows)
         moved = np.divide(ops.bytes, work, out=np.ones(len(ops)), where=flows)
@@ -83,7 +98,8 @@ class Recorded(Backend):
             {c: w for c, w in ((core[i], 1.0), (memory[i], moved[i])) if c >= 0}
             for i in range(len(ops))
         ]
-        return Timing.of(np.where(flows, 0.0, seconds), work, Usage.of(used), each, self.spread)
+        fixed = np.where(flows, 0.0, seconds)
+        return Timing.of(fixed, work, Usage.of(used), each, self.spread, doubt=self.doubt)
 
     def _memory_of_each(self, ops: Ops, moves: NDArray[np.bool_]) -> NDArray[np.int32]:
         """(n,) memory component of each op that uses it, -1 for others."""

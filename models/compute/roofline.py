@@ -128,7 +128,8 @@ class Roofline(Backend):
         if peak_tf32 is None:  # where no tensor core has it, libraries take fp32
             stated["tf32"] = peak_fp32
         own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
-        self.peaks = {t: p * own.get(t, efficiency) for t, p in stated.items() if p is not None}
+        self._stated_peaks = {t: p for t, p in stated.items() if p is not None}
+        self.peaks = {t: p * own.get(t, efficiency) for t, p in self._stated_peaks.items()}
         self.sustained = bandwidth * memory_efficiency
         if (cache is None) != (cache_bandwidth is None):
             raise BackendError("roofline: a cache has a size and a rate; give both or neither")
@@ -257,8 +258,12 @@ class Roofline(Backend):
         return flop, np.where(np.isnan(ops.bytes), table[:, 1], ops.bytes)
 
     def _peaks_of(self, ops: Ops) -> Floats:
-        """(n,) flop/s of the element types of ops whose families know steps; 1 where unknown."""
-        table = np.array([_peak_of(self.peaks, text) or 1.0 for text in ops.signatures])
+        """(n,) flop/s of the element types of ops whose families know steps; 1 where unknown.
+
+        They are those of the datasheet: what products reach of them says nothing of other kernels,
+        whose constants hold their own share.
+        """
+        table = np.array([_peak_of(self._stated_peaks, text) or 1.0 for text in ops.signatures])
         return np.asarray(table[ops.signature])
 
     def _levels(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> Floats:

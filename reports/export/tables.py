@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.engine_api import State
 from ...sim.ops import KIND_NAMES
@@ -12,18 +14,23 @@ from ...sim.result import Result
 from .op_labels import op_labels
 
 
-def write_ops(path: Path, result: Result) -> None:
+def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = None) -> None:
     """Write one row per op: what it was, where and when it ran.  Times are exact ticks.
 
     Columns: ``op, graph, row, kind, rank, stream, period, component, name, ready, start, end,
     state, attempts``; -1 for a time that did not come, null for a name that there is not.  There is
-    no ``period`` where no op is in one, and a ``job`` where there are several.
+    no ``period`` where no op is in one, and a ``job`` where there are several.  ``low`` and
+    ``high`` are there where answers know how wrong they may be: see ``factors``.
+
+    Parameters
+    ----------
+    factors : (2, n) on the time of each op, between which it lies with 90 %; NaN where unknown
     """
     import duckdb
 
     ops, columns = result.ops, result.columns
     texts, label = op_labels(result)
-    table = {
+    table: dict[str, Any] = {
         "op": np.arange(len(ops)),
         "graph": np.concatenate(
             [np.full(len(r.graph), i, np.int32) for i, r in enumerate(result.runs)]
@@ -41,6 +48,7 @@ def write_ops(path: Path, result: Result) -> None:
         "end": columns.end,
         "state": columns.state,
         "attempts": columns.attempts,
+        **({} if factors is None else {"low": factors[0], "high": factors[1]}),
     }
     words = {
         "kind": KIND_NAMES.tolist(),

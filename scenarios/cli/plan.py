@@ -48,6 +48,7 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     from ...reports.chain_shares import link_sentences
     from ...reports.numbers import format_quantity
     from ...reports.run.changed_ops import rule_in_words
+    from ...reports.untraced_steps import untraced_sentence
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]
@@ -60,6 +61,9 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
             yield "ops", f"{name}: {rule_in_words(rule)}"
     if made.period:
         yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
+    for name, told in made.untraced.items():
+        whose = f" ({name})" * (len(made.untraced) > 1)
+        yield f"untraced{whose}", untraced_sentence(told)
     count = len(made.ops)
     runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
     yield "runs", f"{runs}: as described or drawn, with parts faster or wrong"

@@ -55,8 +55,12 @@ def import_(
 ) -> None:
     """Keep Kineto traces in the native form (parquet)."""
     from ...traces.formats import native
+    from ...traces.step_times import tables_beside
+    from ..workloads.trace_files import paths
 
     found = _open_trace(files)
+    beside = tables_beside([path for name in files for path in paths(name)])
+    tables = {table.name: table.read_bytes() for table in beside}
     if execution_trace:
         from ...traces.formats.execution_trace import add_execution_traces
 
@@ -66,6 +70,8 @@ def import_(
 
         found = hide(found)
     native.write(found, out)
+    for name, content in tables.items():
+        (out / name).write_bytes(content)
     typer.echo(f"wrote {out}  {len(found):,} events, ranks {', '.join(map(str, found.ranks))}")
 
 
@@ -84,8 +90,10 @@ def info(
     from dataclasses import asdict
 
     from ...reports.chain_shares import link_sentences
+    from ...reports.untraced_steps import untraced_sentence
+    from ...traces.step_times import untraced_steps_told
     from ..studies.trace_answers import link_shares_by_gpu
-    from ..workloads.trace_files import trace_format_of
+    from ..workloads.trace_files import paths, trace_format_of
 
     if trace_format_of(files[0]) == "chakra":
         from ...traces.formats import chakra
@@ -95,11 +103,14 @@ def info(
         told = graph_info(graph)
     else:
         told, graph = _open_trace(files).described()
+    untraced = untraced_steps_told([path for name in files for path in paths(name)], graph)
     chains = link_shares_by_gpu(graph, on, recorded_on) if graph is not None else {}
     if json:
-        print_json({**asdict(told), "chains": chains})
+        print_json({**asdict(told), "chains": chains, "untraced": untraced})
         return
     typer.echo(str(told))
+    if untraced:
+        typer.echo(f"{'untraced':<10} {untraced_sentence(untraced)}")
     for gpu, shares in chains.items():
         for sentence in link_sentences({"gpu": shares}):
             typer.echo(f"{'on ' + gpu:<10} {sentence}")

@@ -16,6 +16,7 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
 from ..config.scenario import BASE, Scenario
+from ..workloads.trace_files import process_starts_of
 from .building.answerers import may_use_chain
 from .building.jobs import graphs_of, workloads_of
 from .building.op_rules import changed_ops_by_rule
@@ -50,6 +51,8 @@ class Plan:
     op_runs : ops times simulations, in all
     seconds : about, of wall time; of the sweep where there is one
     memory : about, bytes of each process
+    untraced : of each job whose recording has steps without a profiler, what is known of them:
+        see ``untraced_steps_told``
     rules : what those of ``ops`` change, by variant that has any
     devices : components that are bound to hardware
     assumed : values that nobody measured, by path
@@ -67,6 +70,7 @@ class Plan:
     op_runs: float | None
     seconds: Seconds | None
     memory: Bytes | None
+    untraced: dict[str, dict[str, object]] = field(default_factory=dict)
     rules: dict[str, list[dict[str, object]]] = field(default_factory=dict)
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
@@ -101,6 +105,7 @@ def plan(scenario: Scenario) -> Plan:
         op_runs=None,
         seconds=None,
         memory=None,
+        untraced=dict(_untraced_steps(scenario)),
         rules={
             v.variant: changed_ops_by_rule(graphs_of(v))
             for v in scenario.variants()
@@ -125,6 +130,14 @@ def _variants_that_ask_models(scenario: Scenario, held: Bytes | None) -> list[Va
     if held is not None and allowed is not None and held > allowed:
         return []
     return build_variants(scenario) if any(map(_asks_models, scenario.variants())) else []
+
+
+def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]]]:
+    """Files, starts and typical step of each job whose recording has untraced steps."""
+    for name, job in scenario.jobs.items():
+        if times := process_starts_of(job.workload):
+            files, starts = list(times.files), len(times.steps)
+            yield name, {"files": files, "process_starts": starts, "typical": times.typical}
 
 
 def _asks_models(scenario: Scenario) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...models.compute.recorded import Recorded
 from ...sim.analysis.activity import activity, activity_by_window
 from ...sim.analysis.periods import counted_edges
 from ...sim.analysis.sensitivity import SpeedupEffect, faster
@@ -223,7 +224,7 @@ def _summarise_variant(
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
                      for box, t in activity_seconds_per_period(of).items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
-        "sources": of.result.sources,
+        "sources": _sources_of_op_times(of),
         **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
         **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
         "facts": {
@@ -244,6 +245,18 @@ def _size_text(one: Variant) -> str:
         return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
     ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
     return f"{len(one.graph):,} ops on {ranks}"
+
+
+def _sources_of_op_times(of: VariantResults) -> dict[str, float]:
+    """Seconds of ops by source; of recorded ones it says that they are those of untraced steps."""
+    facts = _workload_facts(of.point)
+    if "untraced_steps" not in facts:
+        return of.result.sources
+    more = f", times {facts['times_multiplied_by']}: untraced steps of {facts['untraced_steps']}"
+    return {
+        name + more if name.startswith(Recorded().source) else name: seconds
+        for name, seconds in of.result.sources.items()
+    }
 
 
 def _workload_facts(point: Variant) -> Mapping[str, object]:

@@ -33,6 +33,7 @@ from .output_folder import (
     write_json,
     write_scenario,
 )
+from .uncertainty import op_interval_factors
 
 if TYPE_CHECKING:
     from .run import Study
@@ -104,11 +105,13 @@ def _write_journals(folder: Path, study: Study) -> None:
 def _write_tables(folder: Path, study: Study) -> list[str]:
     """Write ``ops.parquet`` of every variant; returns which were too large."""
     left_out = []
-    for variant, result in study.results.items():
+    for measured in study.measured:
+        variant, result = measured.name, measured.result
         if result.keep != "ops":
             left_out.append(f"ops of {variant}: {result.count} rows; --keep ops writes them")
             continue
-        write_ops(folder / f"ops.{variant}.parquet", result)
+        factors = op_interval_factors(measured.point, result)
+        write_ops(folder / f"ops.{variant}.parquet", result, factors)
     return left_out
 
 

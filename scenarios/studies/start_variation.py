@@ -6,7 +6,7 @@ from typing import Any
 
 from ...models.compute.jitter import BAR, interval_coverage, prediction_interval
 from ..config.scenario import Scenario
-from ..workloads.trace_files import open_process_starts
+from ..workloads.trace_files import process_starts_of
 from .summary import FEWEST
 
 UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below is not believed
@@ -22,7 +22,7 @@ def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
     """
     if scenario.run.replicas < FEWEST:
         return {"state": "not drawn", "fewest": FEWEST}
-    starts = open_process_starts(getattr(scenario.workload, "starts", None))
+    starts = process_starts_of(scenario.workload)
     found = interval_coverage(starts.steps) if starts else None
     if starts and len(starts.steps) > 1:
         low, _ = prediction_interval(starts.steps)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...models.compute.carried import Carried
 from ...models.compute.chain import Chain
@@ -21,10 +22,11 @@ from ...models.compute.recorded import Recorded
 from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
 from ...models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
-from ...sim.analysis.erring import doubted_seconds, simulation_with_doubts
+from ...sim.analysis.erring import doubted_seconds, interval_factors, simulation_with_doubts
 from ...sim.analysis.sensitivity import AlteredBackend, altered
 from ...sim.backend import Backend
 from ...sim.binding import bind
+from ...sim.result import Result
 from ...sim.simulation import Simulation
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import Scenario
@@ -102,6 +104,19 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     names = sorted(whole, key=lambda name: (-whole[name], name))
     rest = tuple(names[ALONE:])
     return (*((name,) for name in names[:ALONE]), *((rest,) if rest else ()))
+
+
+def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] | None:
+    """(2, n) factors on the time of each op of a result between which it lies with 90 %.
+
+    NaN for ops whose backend does not say; None where none does.
+    """
+    simulation = point.simulation
+    if devices_drive_run(point.scenario) or all(map(_never_tells_doubts, simulation.answerers)):
+        return None
+    each = [interval_factors(run.graph, simulation.bound, unjudged_doubt()) for run in result.runs]
+    found = np.concatenate(each, axis=1) if each else np.empty((2, 0))
+    return None if np.isnan(found).all() else found
 
 
 def _never_tells_doubts(backend: Backend) -> bool:

@@ -29,7 +29,7 @@ from ...sim.system import System
 from ...sim.units import MoneyRate
 from ...sim.workload import Workload
 from ..config.scenario import Scenario
-from ..workloads.trace_files import open_process_starts
+from ..workloads.trace_files import process_starts_of
 from .answers import StudyAnswer
 from .building.jobs import graphs_of, pools_of, workloads_of
 from .building.op_rules import SubmissionRules
@@ -60,8 +60,8 @@ class StepVariation:
 
     @classmethod
     def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
-        """Variation of a workload's graph and the process starts that it names."""
-        starts = open_process_starts(getattr(section, "starts", None))
+        """Variation of a workload's graph and the process starts of its recording."""
+        starts = process_starts_of(section)
         return cls(graph.ops, tuple(starts.steps) if starts else ())
 
     def varied(self, graph: Graph) -> Graph:

@@ -17,7 +17,13 @@ from ..config.given import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
 from .parallel import RecordedOn, ScaledParallelism
-from .trace_files import bundled_trace_folder, open_process_starts, open_trace, trace_format_of
+from .trace_files import (
+    bundled_trace_folder,
+    files_read,
+    open_process_starts,
+    open_trace,
+    trace_format_of,
+)
 
 if TYPE_CHECKING:
     from ...sim.job import Job
@@ -46,8 +52,10 @@ class TraceWorkload(Periodic):
     recorded_on : Recorded or None
         Where it was recorded.
     starts : str or None
-        Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``.
-        Times become those of a typical untraced step, and replicas differ as the starts do.
+        Recordings of several process starts of the same: a glob of folders, or ``foretrace:NAME``;
+        unless said, the step times that lie beside the trace, where there are any (``steps.csv``,
+        or ``rank0.steps.csv`` of ``rank0.json.gz``).  Times become those of a typical untraced
+        step, and replicas differ as the starts do.
     scale_to : ScaledParallelism or None
         What it is resized to; as recorded unless said.
     iterations : Iterations
@@ -92,7 +100,7 @@ class TraceWorkload(Periodic):
     @property
     def needs(self) -> Needs:
         """GPUs, and the recorded files."""
-        return Needs(files=tuple(name for name in (self.trace, self.starts) if name))
+        return Needs(files=files_read(self.trace, self.starts))
 
     def size(self) -> Size:
         """As recorded, times how many more ranks there would be."""
@@ -112,10 +120,16 @@ class TraceWorkload(Periodic):
         """
         key = _graph_cache_key(self)
         trace, graph = _ahead.pop(key) if key in _ahead else _open_trace(self)
-        starts, by = open_process_starts(self.starts), 1.0
+        starts, by = open_process_starts(self.starts, self.trace), 1.0
         if starts is not None:
-            from ...traces.step_times import stretch_factor, with_untraced_times
+            from ...traces.step_times import (
+                require_same_recording,
+                stretch_factor,
+                with_untraced_times,
+            )
 
+            if self.starts is None:
+                require_same_recording(graph, starts)
             by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
         return (
             graph if self.scale_to is None else _resize_graph(trace, graph, self, self.scale_to, by)

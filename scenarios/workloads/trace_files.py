@@ -13,6 +13,7 @@ from ..config.problems import did_you_mean_text
 if TYPE_CHECKING:
     from ...traces.step_times import StepTimes
     from ...traces.trace import Trace
+    from ..config.sections.workload import WorkloadSection
 
 
 def open_trace(name: str, form: str | None = None) -> Trace:
@@ -61,36 +62,58 @@ def _recognise_format(file: Path) -> str:
     return "chakra" if ".et" in file.suffixes else "kineto"
 
 
-def open_process_starts(name: str | None) -> StepTimes | None:
-    """Step times of the process starts that are named; None where none are.
+def open_process_starts(starts: str | None, trace: str | None = None) -> StepTimes | None:
+    """Step times of the process starts that are named, else those beside the trace; None without.
 
     Raises
     ------
     ScenarioError
         Nothing there.
     TraceError
-        No step times there.
+        No step times there, or a table of them that cannot be read.
     """
-    if name is None:
-        return None
-    from ...traces.step_times import read
+    from ...traces.step_times import read, read_beside
 
-    folders = paths(name)
+    if starts is None:
+        return None if trace is None else read_beside(paths(trace))
+    folders = paths(starts)
     if not folders:
         raise ScenarioError(
-            f"workload.starts: no folder fits '{name}'; name what 'trace capture' wrote, or take "
+            f"workload.starts: no folder fits '{starts}'; name what 'trace capture' wrote, or take "
             f"{', '.join(bundled_traces())}"
         )
     return read(folders)
 
 
+def process_starts_of(section: WorkloadSection) -> StepTimes | None:
+    """Step times of the process starts of a workload that is a trace; None of any other.
+
+    Raises
+    ------
+    ScenarioError, TraceError
+        They cannot be read.
+    """
+    of_trace = section.type == "trace"
+    starts, trace = (getattr(section, key, None) for key in ("starts", "trace"))
+    return open_process_starts(starts, trace if of_trace else None)
+
+
+def files_read(trace: str, starts: str | None) -> tuple[str, ...]:
+    """Names of what is read: the trace, the process starts, else the step times beside it."""
+    from ...traces.step_times import tables_beside
+
+    if starts is not None:
+        return trace, starts
+    return trace, *(str(t) for t in tables_beside(paths(trace)) if not _is_bundled(trace))
+
+
+def _is_bundled(name: str) -> bool:
+    return name.startswith("foretrace:")
+
+
 def paths(name: str) -> list[Path]:
     """Paths that a name or glob in a scenario means: a bundled trace, or files and folders."""
-    return (
-        [bundled_trace_folder(name)]
-        if name.startswith("foretrace:")
-        else sorted(map(Path, glob(name)))
-    )
+    return [bundled_trace_folder(name)] if _is_bundled(name) else sorted(map(Path, glob(name)))
 
 
 DATA = Path(__file__).parents[2] / "traces" / "data"

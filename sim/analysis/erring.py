@@ -101,6 +101,29 @@ def simulation_with_doubts(
     return replace(simulation, backends={name: made[id(b)] for name, b in backends.items()})
 
 
+def interval_factors(
+    graph: Graph, bound: Sequence[Backend | None], unjudged: Doubt
+) -> NDArray[np.float64]:
+    """(2, n) factors on the time of each op between which it lies with 90 %; NaN without a doubt.
+
+    Parameters
+    ----------
+    graph : placed; of a template all is NaN
+    bound : opened backend of each component; those that are asked only when ops start are left out
+    unjudged : of families that nobody has judged
+    """
+    found = np.full((2, len(graph)), np.nan)
+    if graph.template is not None:
+        return found
+    for who, rows, ops in questions_by_backend(graph, bound):
+        said = None if who.online else who.timing(ops)
+        if said is None or said.doubt is None:
+            continue
+        known = [(d if d.quantiles else unjudged).interval() for d in said.doubt.values]
+        found[:, rows] = np.array([*known, (np.nan, np.nan)])[said.doubt.codes].T
+    return found
+
+
 def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, float]:
     """Seconds of ops by the family of their doubt, if nothing else runs; others are left out.
 

@@ -43,7 +43,7 @@ def test_the_words_stay_that_jitter_is_left_out(plain):
 
 def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkeypatch):
     starts = StepTimes(tuple(np.array([t, 1.02 * t]) for t in (0.21, 0.2, 0.22, 0.6)))
-    monkeypatch.setattr(start_variation, "open_process_starts", lambda name: starts)
+    monkeypatch.setattr(start_variation, "process_starts_of", lambda section: starts)
     text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 10}\n"
     found = start_variation.check_jitter_interval(loads(text))
     assert found["state"] == "unresolved"
@@ -55,6 +55,6 @@ def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkey
 def test_one_that_begins_near_it_is(monkeypatch):
     steps = (np.array([t, 1.01 * t]) for t in (0.225, 0.23, 0.228, 0.24))
     starts = StepTimes(tuple(itertools.islice(steps, 4)))
-    monkeypatch.setattr(start_variation, "open_process_starts", lambda name: starts)
+    monkeypatch.setattr(start_variation, "process_starts_of", lambda section: starts)
     text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 10}\n"
     assert "low" not in start_variation.check_jitter_interval(loads(text))

@@ -150,10 +150,23 @@ def file_digests_by_setting(told: Plain) -> dict[str, str]:
 
     What is bundled goes with the version; what cannot be read is "".
     """
-    found = {dotted_path_text(path): content_digest(name) for path, name in named_files(told)}
+    named = {dotted_path_text(path): name for path, name in named_files(told)}
+    found = {setting: content_digest(name) for setting, name in named.items()}
+    found |= {
+        f"beside {setting}": "".join(content_digest(str(table)) for table in tables)
+        for setting, name in named.items()
+        if setting.endswith(".trace") and (tables := _step_times_beside(name))
+    }
     return {k: v for k, v in found.items() if v is not None and k not in WRITTEN} | _code_digests(
         told
     )
+
+
+def _step_times_beside(name: str) -> list[File]:
+    """Tables of step times beside the files of a trace, which a run reads too."""
+    from ....traces.step_times import tables_beside
+
+    return [] if name.startswith(BUNDLED) else tables_beside(sorted(map(File, glob(name))))
 
 
 def content_digest(name: str) -> str:

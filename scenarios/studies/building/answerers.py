@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....models.compute.carried import Carried, GpuModel
+from ....models.compute.carried import JUDGED_BEST, Carried, GpuModel, Way
 from ....models.compute.chain import Chain
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
@@ -25,7 +25,8 @@ ROOFLINE = Roofline.registered_name
 def backend_for_component(binding: Binding, scenario: Scenario, part: Component) -> Backend:
     """A backend; what the binding does not set, its part's settings do."""
     if binding.links:
-        return Chain(links=[backend_for_component(link, scenario, part) for link in binding.links])
+        links = [backend_for_component(link, scenario, part) for link in binding.links]
+        return Chain(links=[_of_another_gpu(link, scenario, part) for link in links])
     if binding.use == CARRIED:
         return _carried_backend(binding, scenario, part)
     try:
@@ -39,6 +40,15 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
         ) from error
     except ValueError as error:
         raise ScenarioError(f"backends.{part.name}: {error}") from error
+
+
+def _of_another_gpu(link: Backend, scenario: Scenario, part: Component) -> Backend:
+    """A link of a chain; where it copies what another GPU recorded, with the doubt of that."""
+    here = next((device for device in _recording_devices(scenario) if device), None)
+    own = _gpu_model_of_machine(scenario, part)
+    if part.kind == "gpu" and isinstance(link, Recorded) and here is not None and own != here:
+        link.doubt = Recorded.of_another_gpu().doubt
+    return link
 
 
 def _settings_from_part(binding: Binding, scenario: Scenario, part: Component) -> dict[str, Any]:
@@ -66,13 +76,14 @@ def _carried_backend(binding: Binding, scenario: Scenario, part: Component) -> B
             f"backends.{part.name}: nobody says what {device} can do, so nothing can be carried "
             f"from it; add it to a catalog, or take '{CARRIED}' out"
         )
-    return carry_recorded_times(here, _gpu_of_machine(scenario, part))
+    way = binding.settings.get("way", JUDGED_BEST)
+    return carry_recorded_times(here, _gpu_of_machine(scenario, part), way)
 
 
-def carry_recorded_times(here: Part, there: Part) -> Carried:
+def carry_recorded_times(here: Part, there: Part, way: Way = JUDGED_BEST) -> Carried:
     """Recorded times of one kind of GPU, on another."""
     a, b = (GpuModel.of(gpu.model, gpu.of(ROOFLINE)) for gpu in (here, there))
-    return Carried(here=a, there=b)
+    return Carried(here=a, there=b, way=way)
 
 
 def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
@@ -86,7 +97,7 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
     there : with all that a roofline needs
     here : that recorded the ops; None where no catalog knows it
     """
-    links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded()]
+    links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded.of_another_gpu()]
     return Chain(
         links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
     )
