@@ -16,8 +16,8 @@ from ..headline import (
     value_sentence,
 )
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
+from ..waiting import last_arriver_sentence
 from .changed_ops import changed_ops
-from .last_arriver import last_arriver_sentence
 from .robustness import robustness_sentences
 from .work_ratio import work_ratio
 

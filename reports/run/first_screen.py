@@ -10,6 +10,7 @@ from ..figures import schedule
 from ..headline import Answer, metric_header, metric_value, timed_span
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from ..section import section
+from ..waiting import last_arriver_sentence
 from .advice import next_steps
 from .answer import (
     BLIND,
@@ -36,7 +37,7 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         lead=lead_sentences(study.summary)[:LEAD],
         table=_variants_table(study.points, study.answer),
         findings=[
-            ("what limits it", [(limit_sentence(study.summary), "")]),
+            ("what limits it", [(text, "") for text in _limits(study)]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),
             ("how sure", [(text, "") for text in doubt_sentences(study.summary)]),
@@ -44,6 +45,13 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         trust=_trust_facts(study.summary),
         figure=schedule.time_breakdown_bars(study.points, timed_span(study.answer)),
     )
+
+
+def _limits(study: StudyShown) -> Iterable[str]:
+    """What limits the base scenario, and the rank that the others wait for, where it is one."""
+    yield limit_sentence(study.summary)
+    if late := last_arriver_sentence(study.base):
+        yield late
 
 
 def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:

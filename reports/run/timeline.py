@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,8 @@ TWO_STEPS = 2
 @section("timeline", title="Timeline", order=50)
 def timeline(study: StudyShown) -> Iterable[Block]:
     """Figure of two ranks of the base scenario, and where the full timeline is."""
-    chart, note = _timeline(study.base_result, study.base.get("window"))
+    base = study.base
+    chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
         f"{note} All variants are in ",
         Code("timeline.pftrace"),
@@ -36,23 +38,46 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     yield chart
 
 
-def _timeline(result: Result, window: Mapping[str, float] | None) -> tuple[BarChart, str]:
-    """Bars of the slowest and the median rank over the first two steps, or over a window."""
+def timeline_chart(
+    result: Result, window: Mapping[str, float] | None = None, late: Mapping[str, Any] | None = None
+) -> tuple[BarChart, str]:
+    """Bars of two ranks over the first two steps, or over a window; and what they are, in words.
+
+    They are the rank that others wait for and the one that waits longest, where one rank is the
+    cause; else the slowest and the median.
+
+    Parameters
+    ----------
+    window : ``first`` and ``last``, s
+    late : see ``last_arriver_sentence``
+    """
     result = result.detail  # a timeline needs one row per op
     span, text = _span(result, window)
+    ranks, which = _ranks_shown(result, late)
+    chart, least = schedule.timeline_bars(result, ranks, span)
+    return (
+        chart,
+        f"{text} of {which}; bars less than {format_quantity(least, 's')} apart are drawn as one.",
+    )
+
+
+def _ranks_shown(result: Result, late: Mapping[str, Any] | None) -> tuple[list[int], str]:
+    """Ranks to draw, and which they are."""
+    if late is not None and late["cause"] is not None:
+        cause = int(late["cause"])
+        waits = max(late["ranks"], key=lambda one: float(one["waiting"]))["rank"]
+        return sorted({cause, waits}), (
+            f"rank {cause}, which others wait for, and rank {waits}, which waits longest"
+        )
     ended = result.columns.end >= 0
     rank = np.concatenate([result.rank(run)[: len(run.lowered)] for run in result.runs])
     last = np.zeros(int(rank.max(initial=0)) + 1, np.int64)
     np.maximum.at(last, rank[ended], result.columns.end[ended])
     order = np.argsort(last, kind="stable")
-    ranks = sorted({int(order[-1]), int(order[len(order) // 2])})
-    chart, least = schedule.timeline_bars(result, ranks, span)
-    listed = " and ".join(map(str, ranks))
-    which = f"rank {listed}" if len(ranks) == 1 else f"ranks {listed} (the slowest and the median)"
-    return (
-        chart,
-        f"{text} of {which}; bars less than {format_quantity(least, 's')} apart are drawn as one.",
-    )
+    slowest, median = int(order[-1]), int(order[len(order) // 2])
+    if slowest == median:
+        return [slowest], f"rank {slowest}"
+    return sorted({slowest, median}), f"rank {slowest} (ends last) and rank {median} (the median)"
 
 
 def _span(result: Result, window: Mapping[str, float] | None) -> tuple[tuple[int, int], str]:

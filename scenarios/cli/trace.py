@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...sim.errors import ScenarioError, TraceError
 from .app import app
 from .common import Json, print_json
+
+if TYPE_CHECKING:
+    from ...sim.graph import Graph
+    from ...traces.infer.trace_info import Info
 
 trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)
 app.add_typer(trace)
@@ -93,16 +100,9 @@ def info(
     from ...reports.untraced_steps import untraced_sentence
     from ...traces.step_times import untraced_steps_told
     from ..studies.trace_answers import link_shares_by_gpu
-    from ..workloads.trace_files import paths, trace_format_of
+    from ..workloads.trace_files import paths
 
-    if trace_format_of(files[0]) == "chakra":
-        from ...traces.formats import chakra
-        from ...traces.infer.graph_info import graph_info
-
-        graph = chakra.read(files[0] if len(files) == 1 else files)
-        told = graph_info(graph)
-    else:
-        told, graph = _open_trace(files).described()
+    told, graph = _described(files)
     untraced = untraced_steps_told([path for name in files for path in paths(name)], graph)
     chains = link_shares_by_gpu(graph, on, recorded_on) if graph is not None else {}
     if json:
@@ -114,6 +114,33 @@ def info(
     for gpu, shares in chains.items():
         for sentence in link_sentences({"gpu": shares}):
             typer.echo(f"{'on ' + gpu:<10} {sentence}")
+
+
+@trace.command()
+def report(
+    files: Files,
+    output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")] = Path(
+        "trace.html"
+    ),
+    json: Json = False,
+) -> None:
+    """Say where the time of recorded files goes, and which rank it is; takes no scenario."""
+    from ...reports.recorded.recorded_page import write_recorded
+    from ..studies.recorded_run import recorded_run, recorded_summary
+    from .show_recorded import print_recorded
+
+    world, graph = _graph_as_recorded(files)
+    result = recorded_run(graph)
+    summary = {**recorded_summary(graph, result), "world": world, "files": files}
+    try:
+        write_recorded(output, summary, result, shlex.join(["foretrace", *sys.argv[1:]]))
+    except OSError as error:
+        raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
+    if json:
+        print_json({**summary, "page": str(output)})
+        return
+    print_recorded(summary)
+    typer.echo(f"\nwrote {output}")
 
 
 class ExportFormat(StrEnum):
@@ -135,6 +162,34 @@ def export(
     write = export_chakra if form is ExportFormat.chakra else export_chrome
     for path in write(source, out):
         typer.echo(f"wrote {path}")
+
+
+def _described(files: list[str]) -> tuple[Info, Graph | None]:
+    """Description of recorded files, and their graph; None where there is none."""
+    from ..workloads.trace_files import trace_format_of
+
+    if trace_format_of(files[0]) != "chakra":
+        described: tuple[Info, Graph | None] = _open_trace(files).described()
+        return described
+    from ...traces.formats import chakra
+    from ...traces.infer.graph_info import graph_info
+
+    graph = chakra.read(files[0] if len(files) == 1 else files)
+    return graph_info(graph), graph
+
+
+def _graph_as_recorded(files: list[str]) -> tuple[int, Graph]:
+    """Ranks of the job, and the graph of recorded files.
+
+    Raises
+    ------
+    TraceError
+        They have none, and why.
+    """
+    told, graph = _described(files)
+    if graph is None:
+        raise TraceError(f"{files[0]}: {told.use_named('replay').why}")
+    return told.world, graph
 
 
 def _open_trace(files: list[str]):  # type: ignore[no-untyped-def]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..engine_api import NEVER
 from ..run_record import RunRecord
+from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
 
 
@@ -67,12 +69,42 @@ def lateness(result: RunRecord) -> Lateness:
     """
     late = np.zeros(result.ranks)
     last = np.zeros(result.ranks, np.int64)
-    met, columns = 0, result.columns
+    met = 0
+    for waits in collective_waits(result):
+        op, of = np.unique(waits.op, return_inverse=True)
+        arrives_last = waits.wait == 0
+        tied = np.bincount(of, arrives_last, len(op))
+        shared = np.bincount(of, waits.wait, len(op)) / tied
+        np.add.at(late, waits.rank[arrives_last], shared[of[arrives_last]])
+        np.add.at(last, waits.rank[arrives_last], 1)
+        met += len(op)
+    return Lateness(late, last, met)
+
+
+class CollectiveWaits(NamedTuple):
+    """Waits of members of the collectives of one graph for which any waited, one row per member.
+
+    Parameters
+    ----------
+    run : the graph, as submitted
+    op : (m,) row of the collective in it
+    rank : (m,) of the member
+    wait : (m,) s from its arrival to that of the last member; 0 for that one
+    """
+
+    run: SubmittedRun
+    op: NDArray[np.int64]
+    rank: NDArray[np.int32]
+    wait: NDArray[np.float64]
+
+
+def collective_waits(result: RunRecord) -> Iterator[CollectiveWaits]:
+    """Waits at the collectives of each graph of a run with one row per op."""
+    columns = result.columns
     base = len(columns.end)  # of further places in the column of arrivals
     for run in result.runs:
         block, n, first = run.graph.explicit, len(run.graph), run.first
         further = len(block.places)
-        rank = result.rank(run)
         arrived = np.concatenate(
             [columns.arrived[first : first + n], columns.arrived[base : base + further]]
         )
@@ -82,15 +114,13 @@ def lateness(result: RunRecord) -> Lateness:
         chosen = np.zeros(n, bool)
         chosen[wide[columns.end[first + wide] != NEVER]] = True
         place = np.flatnonzero(chosen[op] & (arrived != NEVER))
-        if not len(place):
-            continue
         at = np.full(n, NEVER, np.int64)
         np.maximum.at(at, op[place], arrived[place])
-        wait = np.zeros(n)
-        np.add.at(wait, op[place], seconds(at[op[place]] - arrived[place], result.tick))
-        tied = np.bincount(op[place], arrived[place] == at[op[place]], n)
-        slow = place[(arrived[place] == at[op[place]]) & (wait[op[place]] > 0)]
-        np.add.at(late, rank[slow], wait[op[slow]] / tied[op[slow]])
-        np.add.at(last, rank[slow], 1)
-        met += int(np.count_nonzero(wait > 0))
-    return Lateness(late, last, met)
+        wait = at[op[place]] - arrived[place]
+        waited = np.zeros(n, bool)
+        waited[op[place[wait > 0]]] = True
+        kept = waited[op[place]]
+        place = place[kept]
+        yield CollectiveWaits(
+            run, op[place], result.rank(run)[place], seconds(wait[kept], result.tick)
+        )

@@ -1,7 +1,7 @@
 """Who arrives last, and how long the others wait for it."""
 
 import pytest
-from foretrace.reports.run.last_arriver import last_arriver_sentence
+from foretrace.reports.waiting import last_arriver_sentence
 from foretrace.scenarios.studies.late_ranks import waiting_by_rank
 from foretrace.sim.analysis.arrivals import lateness
 from foretrace.sim.backend import Backend, Timing
@@ -60,6 +60,22 @@ def test_the_answer_names_the_rank_that_is_the_cause():
     row = told["ranks"][3]
     assert (row["own"], row["waiting"], row["last"]) == (7.0, 0.5, 2)
     assert told["ranks"][0]["waiting"] == 3.5
+
+
+def test_each_collective_names_its_last_arriver_and_the_waiting_of_every_rank():
+    first, second, third = waiting_by_rank(run(*SLOW))["met"]
+    assert (first["last"], first["tied"], first["waits"]) == (3, 1, [2.0, 2.0, 2.0, 0.0])
+    assert (second["last"], second["waited"]) == (3, 3.0)
+    assert third["waits"] == pytest.approx([0.5, 0.0, 0.5, 0.5])
+
+
+def test_a_rank_that_begins_late_is_said_to():
+    build = Builder("late")
+    own = [build.op(Kind.COMPUTE, rank=r, duration=1.0, release=2.0 * (r == 2)) for r in range(4)]
+    build.collective([Member(r, 0, (op,)) for r, op in enumerate(own)], duration=0.5)
+    told = waiting_by_rank(Simulation(SYSTEM, {"*": Recorded()}).run(build.graph()))
+    assert [one["begins"] for one in told["ranks"]] == [0.0, 0.0, 2.0, 0.0]
+    assert last_arriver_sentence({"late": told}).endswith("It begins 2 s after the first rank.")
 
 
 def test_where_nobody_waits_nothing_is_said():

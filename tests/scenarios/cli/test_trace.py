@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 
 def test_a_trace_says_what_it_is_usable_for(cli):
     code, out, _ = cli("trace", "info", "foretrace:gpt")
@@ -63,3 +65,65 @@ def test_validate_misses_a_trace_that_is_not_there(cli):
 
 def test_validate_says_ok(cli):
     assert cli("validate", "tiny.yaml") == (0, "ok    tiny.yaml\n", "")
+
+
+def late_rank(folder):
+    """Two ranks whose first all-reduce waits for the second one, whose kernel takes longer."""
+    for rank, took in enumerate((100.0, 400.0)):
+        events = [step_mark(0, 1000.0, 900.0)]
+        work = (
+            ("gemm", 1010.0, took, {}),
+            ("ncclDevKernel_AllReduce_Sum_f32", 1020.0 + took, 430.0 - took, {
+                "Collective name": "allreduce", "In msg nelems": 100, "Out msg nelems": 100,
+                "Group size": 2, "dtype": "Float", "Process Group Name": "0",
+                "Process Group Ranks": "[0, 1]",
+            }),
+        )  # fmt: skip
+        for correlation, (name, at, lasts, args) in enumerate(work, 1):
+            linked = {"correlation": correlation}
+            events.append(
+                timed("cuda_runtime", "cudaLaunchKernel", 1001.0 + correlation, 1.0, **linked)
+            )
+            on = {"stream": 7, "device": rank, **linked, **args}
+            events.append(timed("kernel", name, at, lasts, pid=rank, tid=7, **on))
+        info = {"rank": rank, "world_size": 2, "backend": "nccl"}
+        document = {"schemaVersion": 1, "distributedInfo": info, "traceEvents": events}
+        (folder / f"late{rank}.json").write_text(json.dumps(document))
+
+
+def step_mark(number, at, took):
+    return timed("user_annotation", f"ProfilerStep#{number}", at, took)
+
+
+def timed(kind, name, at, took, pid=1, tid=1, **args):
+    return {"ph": "X", "cat": kind, "name": name, "pid": pid, "tid": tid, "ts": at, "dur": took,
+            "args": args}  # fmt: skip
+
+
+def test_recorded_files_say_where_their_time_goes_and_which_rank_it_is(cli, folder):
+    late_rank(folder)
+    code, out, err = cli("trace", "report", "late*.json", "-o", "late.html")
+    assert (code, err) == (0, "")
+    assert "Rank 1 arrives last in 1 of 1 collectives; the others wait 300 µs for it in all." in out
+    page = (folder / "late.html").read_text()
+    assert "Rank 1 arrives last in 1 of 1 collectives" in page
+    assert "rank 0 waits 300 µs at collective 1" in page
+    assert page.count("<svg") == 3
+    told = json.loads(cli("trace", "report", "late*.json", "-o", "late.html", "--json")[1])
+    assert [round(1e6 * t) for t in told["boxes"]["waiting"]] == [300, 0]
+    assert sum(one["seconds"] for one in told["path"]) == pytest.approx(told["seconds"])
+    assert told["late"]["met"][0]["last"] == 1
+
+
+def test_one_rank_of_several_says_that_the_others_are_lacking(cli, folder):
+    late_rank(folder)
+    code, out, _ = cli("trace", "report", "late1.json", "-o", "late.html")
+    assert code == 0
+    assert out.startswith("Rank 1 of 2, ")
+    assert "takes the files of the other ranks" in out
+
+
+def test_a_recording_that_is_not_there_is_named(cli):
+    code, _, err = cli("trace", "report", "gone*.json")
+    assert code == 2
+    assert "gone*.json" in err

@@ -1,0 +1,143 @@
+"""The answer of a recording as it is, in sentences: where time goes, and which rank it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..numbers import format_quantity, format_share
+from ..waiting import last_arriver_sentence
+
+LEAST = 0.005  # share that is told
+SAID = {"waiting": "waiting for other ranks", "host": "host alone", "memory": "copies alone"}
+Recorded = Mapping[str, Any]
+
+
+def recorded_sentences(summary: Recorded) -> list[str]:
+    """Sentences of the answer.
+
+    Parameters
+    ----------
+    summary : ``ranks`` (recorded, by number), ``world`` (of the job; 0 where unknown), ``seconds``,
+        ``boxes`` (s of each rank by box), ``steps`` (s, by rank), ``path`` (what the critical path
+        is charged to), ``late`` (who is waited for), ``facts``
+    """
+    return [
+        _size_sentence(summary),
+        f"{_whose(summary)}: {mean_rank_text(summary)}.",
+        cause_sentence(summary),
+        f"The critical path: {critical_path_text(summary)}.",
+        certainty_sentence(summary),
+    ]
+
+
+def _whose(summary: Recorded) -> str:
+    return "Its time" if len(summary["ranks"]) == 1 else "Time of the mean rank"
+
+
+def _size_sentence(summary: Recorded) -> str:
+    steps = [t for of_rank in summary["steps"] for t in of_rank]
+    text = f"{_ranks_text(summary)}, {format_quantity(summary['seconds'], 's')} recorded"
+    if not steps:
+        return f"{text}."
+    least, most = (format_quantity(t, "s") for t in (min(steps), max(steps)))
+    return f"{text}; a step takes {least}{f' to {most}' * (least != most)}."
+
+
+def _ranks_text(summary: Recorded) -> str:
+    """How many ranks, and which, where they are not all of a job.
+
+    >>> _ranks_text({"ranks": [0, 1], "world": 2}), _ranks_text({"ranks": [3], "world": 8})
+    ('2 ranks', 'Rank 3 of 8')
+    >>> _ranks_text({"ranks": [2, 5], "world": 8})
+    'Ranks 2, 5 of 8 (here 0 to 1)'
+    """
+    ranks, world = summary["ranks"], summary["world"]
+    count = len(ranks)
+    if world <= count or world == 1:
+        return f"{count} rank{'s' * (count != 1)}"
+    if count == 1:
+        return f"Rank {ranks[0]} of {world}"
+    renumbered = "" if ranks == list(range(count)) else f" (here 0 to {count - 1})"
+    return f"Ranks {', '.join(map(str, ranks))} of {world}{renumbered}"
+
+
+def mean_rank_text(summary: Recorded) -> str:
+    """Shares of the time of the mean rank, largest first.
+
+    >>> mean_rank_text({"boxes": {"compute": [1.0, 3.0], "waiting": [2.0, 0.0]}})
+    'compute 67 %, waiting for other ranks 33 %'
+    """
+    means = {box: sum(times) / len(times) for box, times in summary["boxes"].items()}
+    whole = sum(means.values()) or 1.0
+    return ", ".join(
+        f"{SAID.get(box, box.replace('_', ' '))} {format_share(t / whole, 0)}"
+        for box, t in sorted(means.items(), key=lambda item: -item[1])
+        if t / whole >= LEAST
+    )
+
+
+def cause_sentence(summary: Recorded) -> str:
+    """Which rank the others wait for, or that it is none or no single one.
+
+    >>> cause_sentence({"ranks": [0, 1], "world": 2})
+    'No rank waits for another at a collective.'
+    """
+    late = summary.get("late")
+    if late is None and len(summary["ranks"]) < summary["world"]:
+        return (
+            "Whom it waits for takes the files of the other ranks, too; until then waiting is part "
+            "of communication."
+        )
+    if late is None:
+        return "No rank waits for another at a collective."
+    if told := last_arriver_sentence(summary):
+        return told
+    most = max(late["ranks"], key=lambda one: float(one["late"]))
+    whole = format_quantity(late["waited"], "s")
+    return (
+        f"No single rank is the cause: of {whole} that ranks wait for others, rank {most['rank']} "
+        f"is waited for longest ({format_quantity(most['late'], 's')}, last in {most['last']:,} of "
+        f"{late['collectives']:,} collectives)."
+    )
+
+
+def critical_path_text(summary: Recorded) -> str:
+    """What the critical path is charged to, with its rank.
+
+    >>> path = [{"what": "host", "rank": 4, "seconds": 3.0},
+    ...         {"what": "network", "rank": None, "seconds": 1.0}]
+    >>> critical_path_text({"path": path, "ranks": range(8)})
+    'host of rank 4 75 %, network 25 %'
+    """
+    whole = sum(one["seconds"] for one in summary["path"]) or 1.0
+    return ", ".join(
+        f"{name} {format_share(t / whole, 0)}"
+        for name, t in critical_path_rows(summary)
+        if t / whole >= LEAST
+    )
+
+
+def critical_path_rows(summary: Recorded) -> Iterator[tuple[str, float]]:
+    """What the critical path is charged to, with its rank, and for how long, s."""
+    for one in summary["path"]:
+        of = "" if one["rank"] is None or len(summary["ranks"]) == 1 else f" of rank {one['rank']}"
+        yield f"{one['what']}{of}", one["seconds"]
+
+
+def certainty_sentence(summary: Recorded) -> str:
+    """How far what waits for what was recorded, and how far inferred."""
+    facts = summary["facts"]
+    shares = [
+        f"{format_share(facts[key], 0)} {what}"
+        for key, what in (
+            ("inferred_share", "of the dependencies are inferred"),
+            ("gap_share", "of the time is unexplained gaps"),
+        )
+        if key in facts
+    ]
+    return f"This is a replay: times as recorded, nothing is predicted{_listed(shares)}."
+
+
+def _listed(shares: list[str]) -> str:
+    return f"; {', '.join(shares)}" if shares else ""

@@ -1,0 +1,157 @@
+"""The page of a recording as it is: one self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...sim.result import Result
+from ..blocks import BarChart, Bars, Block, Column, FirstScreen, Paragraph, Table
+from ..figures import schedule
+from ..html import page_html
+from ..numbers import format_quantity, format_share
+from ..run.timeline import timeline_chart
+from ..section import ShownSection
+from ..waiting import rank_table, waiting_blocks
+from .recorded_answer import (
+    certainty_sentence,
+    critical_path_rows,
+    critical_path_text,
+    recorded_sentences,
+)
+
+FEW = 16  # ranks that the first screen draws
+ON_FIRST = 8  # rows of its table
+Recorded = Mapping[str, Any]
+
+
+def write_recorded(path: Path, summary: Recorded, result: Result, command: str) -> None:
+    """Write the page of a recording.
+
+    Parameters
+    ----------
+    summary : see ``recorded_sentences``; and ``files``, their names
+    result : its run as recorded
+    command : that makes the page
+    """
+    path.write_text(recorded_page(summary, result, command), encoding="utf-8")
+
+
+def recorded_page(summary: Recorded, result: Result, command: str) -> str:
+    """HTML of the page."""
+    parts = (
+        ("answer", "", [_first_screen(summary, command)]),
+        ("boxes", "Where the time of each rank goes", list(_boxes(summary))),
+        ("stragglers", "Who waits for whom", list(_waiting(summary))),
+        ("blame", "Critical path", list(_critical_path(summary))),
+        ("timeline", "Timeline", list(_timeline(summary, result))),
+    )
+    sections = [ShownSection(name, title, blocks) for name, title, blocks in parts if blocks]
+    question = "Where does the time go, and which rank is it?"
+    return page_html(sections, summary, title=_title(summary["files"]), question=question)
+
+
+def _title(files: Sequence[str]) -> str:
+    """The first file with its folder, and how many more.
+
+    >>> _title(["/data/dlrm/rank*.json.gz"])
+    'dlrm/rank*.json.gz'
+    """
+    first = "/".join(Path(files[0]).parts[-2:])
+    return first if len(files) == 1 else f"{first} and {len(files) - 1} more"
+
+
+def _first_screen(summary: Recorded, command: str) -> FirstScreen:
+    lead = recorded_sentences(summary)
+    late = summary.get("late")
+    facts = summary["facts"]
+    return FirstScreen(
+        lead=lead[:3],
+        table=rank_table(late, _most_waited_for(late)) if late else _time_table(summary),
+        findings=[
+            ("critical path", [(f"{critical_path_text(summary)}.", "")]),
+            ("again", [("This page is made by", command)]),
+        ],
+        trust=[
+            ("what it is", certainty_sentence(summary)),
+            ("clocks", str(facts.get("clock", ""))),
+            ("ops", f"{summary['ops']:,}"),
+        ],
+        figure=_box_bars(summary, FEW),
+    )
+
+
+def _most_waited_for(late: Recorded) -> list[Recorded]:
+    """Rows of the first screen: the ranks that others wait for longest, in order of rank."""
+    most = sorted(late["ranks"], key=lambda one: -float(one["late"]))[:ON_FIRST]
+    return sorted(most, key=lambda one: int(one["rank"]))
+
+
+def _time_table(summary: Recorded) -> Table:
+    """Seconds of each rank by box."""
+    columns = [Column("rank", header=True)]
+    columns += [Column(box.replace("_", " "), number=True) for box in summary["boxes"]]
+    rows = [
+        [f"{rank}", *(format_quantity(times[rank], "s") for times in summary["boxes"].values())]
+        for rank in range(len(summary["ranks"]))
+    ]
+    return Table(columns, rows)
+
+
+def _box_bars(summary: Recorded, most: int) -> BarChart:
+    """A bar for each rank, stacked by what it does; of many ranks those at even distances."""
+    count = len(summary["ranks"])
+    ranks = range(0, count, -(-count // most))
+    scale, unit = schedule.seconds_scale(summary["seconds"])
+    bars, legend = [], {}
+    left = dict.fromkeys(ranks, 0.0)
+    for box, colour in schedule.COLOURS.items():
+        for row, rank in enumerate(ranks):
+            took = summary["boxes"][box][rank]
+            if took <= 0:
+                continue
+            legend[box.replace("_", " ")] = colour
+            title = f"rank {rank}: {box.replace('_', ' ')} {format_quantity(took, 's')}"
+            bars.append(
+                Bars(row + 0.1, left[rank] / scale, took / scale, colour, title, height=0.8)
+            )
+            left[rank] += took
+    names = [f"rank {rank}" for rank in ranks]
+    every = "" if len(ranks) == count else f", every {ranks.step} ranks"
+    span = (summary["seconds"] or 1.0) / scale
+    return BarChart(names, bars, span, f"time of each rank{every}, {unit}", 20, legend)
+
+
+def _boxes(summary: Recorded) -> Iterator[Block]:
+    yield Paragraph(
+        "Every instant of a rank is in exactly one box; a row adds up to the recording."
+    )
+    if len(summary["ranks"]) > FEW:
+        yield _box_bars(summary, len(summary["ranks"]))
+    yield _time_table(summary)
+
+
+def _waiting(summary: Recorded) -> Iterator[Block]:
+    if (late := summary.get("late")) is not None:
+        yield from waiting_blocks(late)
+
+
+def _critical_path(summary: Recorded) -> Iterator[Block]:
+    yield Paragraph(
+        "Every tick is charged to what bounded it then, and to its rank; the rows add up to the "
+        "recording. A late start is the time before a rank's first op that others waited for."
+    )
+    whole = sum(one["seconds"] for one in summary["path"]) or 1.0
+    columns = [Column("charged", header=True), Column("time", number=True), Column("", number=True)]
+    rows = [
+        [name, format_quantity(t, "s"), format_share(t / whole)]
+        for name, t in critical_path_rows(summary)
+    ]
+    yield Table(columns, rows)
+
+
+def _timeline(summary: Recorded, result: Result) -> Iterator[Block]:
+    chart, text = timeline_chart(result, late=summary.get("late"))
+    yield Paragraph(text)
+    yield chart
