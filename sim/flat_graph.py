@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .csr import Csr
+from .errors import GraphError
 from .ops import Ops
 
 
@@ -59,6 +60,11 @@ class FlatGraph:
         The other end of a send or recv; -1 otherwise.
     slot : (n + e,) component, or None
         Whose slots each place queues for, -1 for none; None in a graph without a machine.
+
+    Raises
+    ------
+    GraphError
+        Further places are not in the order of their ops, by which they are found.
     """
 
     ops: Ops
@@ -67,6 +73,15 @@ class FlatGraph:
     release: NDArray[np.float64]
     peer: NDArray[np.int32]
     slot: NDArray[np.int32] | None = None
+
+    def __post_init__(self) -> None:
+        op, n = self.places.op, len(self.ops)
+        if len(op) and (op[0] < 0 or op[-1] >= n or np.any(op[1:] < op[:-1])):
+            raise GraphError(
+                "place order",
+                f"further places of collectives belong to ops 0 to {n - 1}, ascending; "
+                "sort them by op",
+            )
 
     def __len__(self) -> int:
         return len(self.ops)

@@ -430,6 +430,15 @@ def test_x12_what_was_an_error_of_python_has_a_name_and_a_place(engine):
     assert np.isnan(run(engine, on_wire(1e9), graph(1), cancels).end).tolist() == [True]
 
 
+@pytest.mark.parametrize("op", [(1, 0), (0, 2), (-1, 1)])
+def test_x12_further_places_out_of_order_are_refused(op):
+    """The core finds them by their order, and never came back."""
+    ops = Ops.of(kind=Kind.COLLECTIVE, rank=[0, 0], duration=1.0)
+    places = Participants(np.array(op, np.int32), np.zeros(2, np.int32), np.zeros(2, np.int32))
+    with pytest.raises(GraphError, match="place order: .* 0 to 1, ascending; sort them by op"):
+        FlatGraph(ops, Csr.empty(2), places, np.zeros(2), np.full(2, -1, np.int32))
+
+
 def test_x12_a_builder_refuses_what_no_graph_holds():
     build = Builder("g")
     with pytest.raises(GraphError, match=r"op 0: period .*; they are counted from 0 to"):
