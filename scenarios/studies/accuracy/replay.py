@@ -24,7 +24,14 @@ from ...config.sections.hil import HilSection, SwapSection
 from ..partial_answers import PartialAnswers
 from ..variant import Variant
 from .coupled_devices import replace_components_by_devices
-from .open_devices import RECORDED, OpenDevice, driver_class, driver_options, recording_as_device
+from .open_devices import (
+    RECORDED,
+    OpenDevice,
+    driver_options,
+    recording_as_device,
+    stand_in_device,
+)
+from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +153,7 @@ def _replay_device(
         except HardwareUnavailable as error:
             if swap.if_missing == "fail" or partial.measured[swap.component]("").samples:
                 raise
-            device = device_answering_from(swap, recording_as_device(hil, swap).kept)
+            device = device_answering_from(swap, stand_in_device(hil, swap).kept)
             tell(f"{swap.component}: {error}; {device.source}")
     return ReplayedDevice(device, tuple(asked), older)
 
