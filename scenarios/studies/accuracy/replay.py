@@ -169,16 +169,17 @@ def _recording_path(folder: str, component: str) -> Path:
     return Path(folder) / f"{component}{SUFFIX}"
 
 
-def _measure_device(
-    hil: HilSection,
-    swap: SwapSection,
-    asked: Sequence[ReplayOp],
-    bar: float,
-    tell: Tell,
-    partial: PartialAnswers,
-) -> OpenDevice:
+def work_list_of_swap(
+    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float = FINE
+) -> WorkList:
+    """Different ops that a run would ask of a device, as its swap says how they are measured.
+
+    Parameters
+    ----------
+    bar : relative error that the data shall resolve
+    """
     texts = dict.fromkeys(q.signature for q in asked if q.supported)
-    work = WorkList(
+    return WorkList(
         swap.driver,
         tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
         driver_options(swap),
@@ -189,7 +190,18 @@ def _measure_device(
         seconds=hil.time_limit,
         busy=hil.busy,
     )
-    tell(f"{swap.component}: {len(texts)} different ops on {swap.driver}")
+
+
+def _measure_device(
+    hil: HilSection,
+    swap: SwapSection,
+    asked: Sequence[ReplayOp],
+    bar: float,
+    tell: Tell,
+    partial: PartialAnswers,
+) -> OpenDevice:
+    work = work_list_of_swap(hil, swap, asked, bar)
+    tell(f"{swap.component}: {len(work.requests)} different ops on {swap.driver}")
     under_way = Measurement(
         work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
     )
