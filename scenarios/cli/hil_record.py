@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import DriverFault, RecordingError, SimulationError
-from .common import Json, print_json, progress_printer
+from .common import Json, print_error, print_json, progress_printer
 from .hil import hil
 
 if TYPE_CHECKING:
@@ -47,18 +47,25 @@ def record(
 
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
-    """Do a work list; the recording is kept also when it is partial."""
+    """Do a work list; the recording is kept also when it is partial or interrupted."""
     from dataclasses import replace
 
     from ...hil.connection import connect_driver
-    from ...hil.measuring.measurement import measure
+    from ...hil.measuring.measurement import Measurement
     from ...hil.measuring.work_list import WorkList
 
     asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
-    return measure(
+    under_way = Measurement(
         asked, lambda: connect_driver(asked.driver, agent), progress_printer(quiet=False)
-    ).keep(out)
+    )
+    try:
+        return under_way.run().keep(out)
+    except KeyboardInterrupt:
+        if under_way.samples:
+            kept = under_way.recording("interrupted").keep(out)
+            print_error(f"what was measured before is in {kept}")
+        raise
 
 
 def _shortfall_error(

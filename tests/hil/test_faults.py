@@ -16,8 +16,9 @@ from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.coupling.journal import read_journal
 from foretrace.hil.driver import DRIVERS
 from foretrace.hil.measuring.device_lock import lock_device
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import Recording, read
-from foretrace.hil.sample import Sample
+from foretrace.hil.sample import Request, Sample
 
 ODD = Path(__file__).with_name("odd_driver.py")
 PAGE = Path(foretrace.__file__).parent / "docs/hil.md"
@@ -201,16 +202,33 @@ def test_an_interrupt_ends_a_device_that_hangs(words, cli, machine):
     text = SCENARIO.replace("SWAP", line).replace("LIMIT", "600 s").replace("count: 3", "count: 99")
     text = text if words[0] == "run" else text.replace("mode: coupled", "mode: replay")
     (machine / "s.yaml").write_text(text)
+    code, error = interrupted_when_marked([*words, "s.yaml"], machine, mark)
+    assert code == 130, error
+    assert "what was measured before is in runs/faulty/partial-" in error
+    assert list(machine.glob("runs/faulty/partial-*/*"))
+
+
+def test_an_interrupted_work_list_keeps_what_was_measured(cli, machine):
+    mark = machine / "hangs"
+    spec = {"fault": "hung", "after": 5, "mark": str(mark)}
+    work = WorkList("odd", (Request(COPY, 5),), spec, busy=1000.0)
+    (machine / "work.json").write_text(work.text())
+    words = ["hil", "record", "work.json", "--agent", "odd"]
+    code, error = interrupted_when_marked(words, machine, mark)
+    assert code == 130, error
+    (kept,) = map(read, machine.glob("odd-*.rec.gz"))
+    assert (kept.samples[0].ns[0], kept.ended) == (100.0, "interrupted")
+
+
+def interrupted_when_marked(words, folder, mark):
+    """Exit code and stderr of a command that is interrupted once its device hangs."""
     os.mkfifo(mark)
-    command = [sys.executable, "-m", "foretrace", *words, "s.yaml"]
     process = subprocess.Popen(
-        command, cwd=machine, env={**os.environ, "XDG_CONFIG_HOME": str(machine)},
-        stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "foretrace", *words], cwd=folder, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "XDG_CONFIG_HOME": str(folder)},
     )  # fmt: skip
     Thread(target=end_waiting, args=(process, mark), daemon=True).start()
     mark.read_text()  # it hangs from here on
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=15)  # of the twenty that closing was given
-    assert process.returncode == 130, error
-    assert "what was measured before is in runs/faulty/partial-" in error
-    assert list(machine.glob("runs/faulty/partial-*/*"))
+    return process.returncode, error

@@ -17,7 +17,8 @@ from ....sim.errors import ScenarioError
 from ....sim.system import System
 from ...config.sections.hil import SwapSection
 from ..coupled_machine import CoupledDevices
-from .open_devices import OpenDevice, driver_class, driver_options
+from .open_devices import OpenDevice, driver_options
+from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 

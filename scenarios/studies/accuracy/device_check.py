@@ -20,7 +20,6 @@ from ..provenance import calibration_of_models
 from ..variants import build_variants
 from .break_even import break_even_errors
 from .component_errors import component_errors
-from .open_devices import CLASSES
 from .replay import (
     FINE,
     ReplayedDevice,
@@ -28,6 +27,7 @@ from .replay import (
     measured_or_remembered,
     ops_asked_of_devices,
 )
+from .stand_in import CLASSES
 from .verdicts import condition_outcomes
 from .whole_run import whole_run_answers
 

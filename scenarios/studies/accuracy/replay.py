@@ -22,7 +22,14 @@ from ...config.sections.hil import HilSection, SwapSection
 from ..partial_answers import PartialAnswers
 from ..variant import Variant
 from .coupled_devices import replace_components_by_devices
-from .open_devices import RECORDED, OpenDevice, driver_class, driver_options, recording_as_device
+from .open_devices import (
+    RECORDED,
+    OpenDevice,
+    driver_options,
+    recording_as_device,
+    stand_in_device,
+)
+from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +151,7 @@ def _replay_device(
         except HardwareUnavailable as error:
             if swap.if_missing == "fail" or partial.measured[swap.component]("").samples:
                 raise
-            device = device_answering_from(swap, recording_as_device(hil, swap).kept)
+            device = device_answering_from(swap, stand_in_device(hil, swap).kept)
             tell(f"{swap.component}: {error}; {device.source}")
     return ReplayedDevice(device, tuple(asked), older)
 
@@ -160,16 +167,17 @@ def _recording_path(folder: str, component: str) -> Path:
     return Path(folder) / f"{component}{SUFFIX}"
 
 
-def _measure_device(
-    hil: HilSection,
-    swap: SwapSection,
-    asked: Sequence[ReplayOp],
-    bar: float,
-    tell: Tell,
-    partial: PartialAnswers,
-) -> OpenDevice:
+def work_list_of_swap(
+    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float = FINE
+) -> WorkList:
+    """Different ops that a run would ask of a device, as its swap says how they are measured.
+
+    Parameters
+    ----------
+    bar : relative error that the data shall resolve
+    """
     texts = dict.fromkeys(q.signature for q in asked if q.supported)
-    work = WorkList(
+    return WorkList(
         swap.driver,
         tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
         driver_options(swap),
@@ -180,7 +188,18 @@ def _measure_device(
         seconds=hil.time_limit,
         busy=hil.busy,
     )
-    tell(f"{swap.component}: {len(texts)} different ops on {swap.driver}")
+
+
+def _measure_device(
+    hil: HilSection,
+    swap: SwapSection,
+    asked: Sequence[ReplayOp],
+    bar: float,
+    tell: Tell,
+    partial: PartialAnswers,
+) -> OpenDevice:
+    work = work_list_of_swap(hil, swap, asked, bar)
+    tell(f"{swap.component}: {len(work.requests)} different ops on {swap.driver}")
     under_way = Measurement(
         work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
     )
