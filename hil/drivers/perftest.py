@@ -109,6 +109,7 @@ class PerftestDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose and lock devices; programs are started per op."""
+        rdma_ports.refuse_far_peer(spec.get("peer"))
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "

@@ -107,6 +107,7 @@ class VerbsDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose and lock devices; queue pairs are created when an op needs them."""
+        rdma_ports.refuse_far_peer(spec.get("peer"))
         settings = checked(spec, SETTINGS)
         names = rdma_device_names()
         settings["device"], settings["peer"] = rdma_ports.device_and_peer(
