@@ -1,16 +1,17 @@
 """Inventory of this machine: GPUs and NICs with PCIe links and NUMA nodes, and NVLinks.
 
-Read from sysfs, and from NVML where it is installed.  A device whose PCI id the catalog knows gets
-the catalog's name; any other is reported with its PCI id.
+Read from sysfs, from NVML where it is installed, and from the system's list of PCI ids.  A device
+whose id or name the catalog knows gets the catalog's name; any other is reported with what it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .pci_ids import LISTS, part_of_name, read_pci_names
 from .sysfs import stripped_text
 
 SYSFS = Path("/sys")
@@ -37,6 +38,8 @@ class PciDevice:
     numa : NUMA node; -1 for unknown
     link : negotiated PCIe link, ``pcie5-x16``; "" for unknown
     name : network interface of a NIC
+    model : name in the system's list of PCI ids; "" for none
+    part : name in the catalog; "" where the catalog lacks it
     """
 
     address: str
@@ -45,11 +48,13 @@ class PciDevice:
     numa: int
     link: str
     name: str = ""
+    model: str = ""
+    part: str = ""
 
     @property
-    def part(self) -> str:
-        """Name of the device in the catalog; "" where the catalog lacks it."""
-        return CATALOG.get(self.ids, "")
+    def described(self) -> str:
+        """Its ids, with the name that the system's list has."""
+        return f"{self.ids} ({self.model})" if self.model else self.ids
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,8 @@ class MachineFacts:
     def yaml(self) -> str:
         """YAML for ``cluster:`` of a scenario; facts without a place in it become comments.
 
-        >>> gpu = PciDevice("0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16")
+        >>> gpu = PciDevice(
+        ...     "0000:17:00.0", "gpu", "0x10de:0x2335", 0, "pcie5-x16", part="h200-sxm-141g")
         >>> print(MachineFacts("box", (gpu,), {0: ("0-7", 2**34)}).yaml())
         # discovered on box
         # numa node 0: processors 0-7, 17.2 GB
@@ -105,7 +111,7 @@ class MachineFacts:
             elif found and names[0]:
                 yield f"    {kind}: {{model: {names[0]}, count: {len(found)}}}"
             elif found:
-                yield f"    # {kind}: {len(found)} of {found[0].ids}, which no catalog names"
+                yield f"    # {kind}: {len(found)} of {found[0].described}, which no catalog names"
         if not self.of("gpu"):
             yield "    gpu:  # none found; name the part that plays the accelerator"
 
@@ -120,13 +126,20 @@ class MachineFacts:
         return lines if self.of("nic") else []
 
 
-def discover(host: str, root: Path = SYSFS) -> MachineFacts:
+def discover(
+    host: str,
+    root: Path = SYSFS,
+    parts: Iterable[str] = (),
+    lists: Iterable[Path] = LISTS,
+) -> MachineFacts:
     """Inventory of this machine, read from sysfs and NVML.
 
     Parameters
     ----------
     host : name of this machine
     root : where sysfs is mounted
+    parts : names in the catalog, which may be told by a device's name
+    lists : of PCI ids, the first that is there
 
     Examples
     --------
@@ -134,7 +147,12 @@ def discover(host: str, root: Path = SYSFS) -> MachineFacts:
     ()
     """
     folders = sorted((root / "bus/pci/devices").glob("*"))
-    devices = [found for found in map(_read_device, folders) if found]
+    names, known = read_pci_names(lists), tuple(parts)
+    devices = [
+        _with_model(found, names.get(found.ids, ""), known)
+        for found in map(_read_device, folders)
+        if found
+    ]
     return MachineFacts(host, tuple(devices), _numa_nodes(root), nvlinks())
 
 
@@ -155,6 +173,12 @@ def _read_device(folder: Path) -> PciDevice | None:
     return PciDevice(
         folder.name, kind, f"{vendor}:{model}", numa, _pcie_link(folder), names[0] if names else ""
     )
+
+
+def _with_model(device: PciDevice, model: str, parts: Sequence[str]) -> PciDevice:
+    """A device with its name, and the part of the catalog that its id or name tells."""
+    part = CATALOG.get(device.ids) or part_of_name(model, parts)
+    return replace(device, model=model, part=part)
 
 
 def _pcie_link(folder: Path) -> str:
@@ -200,4 +224,4 @@ def nvlinks() -> dict[tuple[str, str], int]:
 def _device_comment(device: PciDevice) -> str:
     lines = [f"numa {device.numa}" if device.numa >= 0 else "", device.link, device.name]
     rest = ", ".join(t for t in lines if t)
-    return f"# {device.kind} {device.address} {device.ids} {rest}".rstrip()
+    return f"# {device.kind} {device.address} {device.described} {rest}".rstrip()

@@ -7,6 +7,7 @@ must need NumPy only: what else it needs is imported in ``probe`` and ``open``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -81,6 +82,8 @@ class Driver:
         contention is modelled), ``concurrent`` (``together`` measures a set in flight).
     realtime : bool
         Its own timers run on a wall clock, so a simulation cannot hold it still: replay only.
+    limit : float
+        Seconds that one call may take; kept where the driver is in a process of its own.
     """
 
     name: str = ""
@@ -89,6 +92,7 @@ class Driver:
     metric: str = "completion"
     sharing: Sharing = "exclusive"
     realtime: bool = False
+    limit: float = math.inf
 
     def probe(self) -> Ready | Missing:
         """Find out by doing one real op whether this driver works here; must not raise."""

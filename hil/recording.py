@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..sim.errors import RecordingError
+from ..sim.errors import DriverFault, RecordingError
 from .sample import CLOCKS, METRICS, Sample
 
 SCHEMA = 1
@@ -79,6 +79,16 @@ class Recording:
             f"recording:{self.driver} {self.device} on {self.host}, {self.date[:10]}, "
             f"{clocks} clock{part}"
         )
+
+    @property
+    def fault(self) -> DriverFault | None:
+        """Fault that ended it; None for a complete one, and for a time limit.
+
+        >>> Recording("odd", "", "", "", {}, (), ended="died: the agent ended (code 7)").fault.kind
+        'died'
+        """
+        kind, _, rest = self.ended.partition(": ")
+        return DriverFault(kind, rest) if rest and " " not in kind else None
 
     def write(self, path: Path) -> None:
         """Write the file atomically: it is replaced by rename once complete."""

@@ -79,6 +79,14 @@ class Address:
                 f"agent {self.name}: 'socket' and 'token_file' go together, without 'ssh'"
             )
 
+        beside = ("ssh", "python", "agent", "socket", "token_file", "load", "environment")
+        ignored = [key for key in beside if self.lab and getattr(self, key)]
+        if ignored:
+            raise ScenarioError(
+                f"agent {self.name}: 'lab' boots a machine with drivers of its own, which hears "
+                f"nothing of {', '.join(ignored)}; take that out, or 'lab'"
+            )
+
     def command(self) -> list[str]:
         """Command line that starts the agent; for ssh, the remote command is shell-quoted."""
         loads = [word for file in self.load for word in ("--load", os.path.expanduser(file))]
@@ -117,9 +125,21 @@ def agents_file_path() -> Path:
 
 
 def listed_agents() -> AgentAddresses:
-    """All agents of the user's list; empty where the file does not exist."""
+    """All agents of the user's list; empty where the file does not exist.
+
+    Raises
+    ------
+    ScenarioError
+        It is no such list, or others may write it: it says which programs are started.
+    """
     if not agents_file_path().exists():
         return AgentAddresses()
+    status = agents_file_path().stat()
+    if status.st_mode & 0o022 or status.st_uid not in (os.getuid(), 0):
+        raise ScenarioError(
+            f"{agents_file_path()}: says which programs are started, and others may write it; "
+            "chmod go-w it, and own it"
+        )
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

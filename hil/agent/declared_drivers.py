@@ -83,16 +83,24 @@ def import_agent_driver(driver: str, agent: str) -> None:
     DriverFault
         No file here registers it, or this Python cannot import the file.
     """
-    address = listed_agents().get(agent) or Address()
-    for file in _driver_files(address):
-        if driver in registered_driver_names(_read_text(address, file)):
-            _load_file(file)
-            return
+    for file in files_with_driver(driver, agent):
+        _load_file(file)
+        return
     raise DriverFault(
         "missing",
         f"no driver '{driver}' on this side, which must know what its samples cover; "
         f"{unknown_driver_cure(agent)}, or install the package that brings it",
     )
+
+
+def files_with_driver(driver: str, agent: str) -> list[Path]:
+    """Files that an agent loads and that register a driver; none for one of ours."""
+    address = listed_agents().get(agent) or Address()
+    return [
+        file
+        for file in _driver_files(address)
+        if driver in registered_driver_names(_read_text(address, file))
+    ]
 
 
 def unknown_driver_cure(agent: str) -> str:

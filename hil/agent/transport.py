@@ -49,7 +49,7 @@ class Channel:
         Raises
         ------
         DriverFault
-            ``hung`` or ``died``; the agent is killed.
+            ``hung`` or ``died``; the agent is killed, as it is where the wait is interrupted.
         """
         if self.broken:
             raise DriverFault("died", "this agent is gone; open the driver again")
@@ -86,8 +86,8 @@ class Channel:
             ) from error  # fmt: skip
         except (EOFError, BrokenPipeError, ConnectionError) as error:
             raise DriverFault("died", f"the agent ended{self._exit_message()}") from error
-        except DriverFault:
-            self._kill()  # after a frame that cannot be read nothing is where it should be
+        except BaseException:
+            self._kill()  # after half a frame, or one that cannot be read, nothing fits any more
             raise
 
     def _read(self, n: int, end: float) -> bytes:

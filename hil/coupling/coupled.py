@@ -214,13 +214,18 @@ def residual_path(op: OpPath, port: DeviceAdapter) -> ResidualPath:
     )
 
 
+def unseen_op_error(component: str, text: str) -> RecordingError:
+    """Error for an op that a component's recording has not seen, where ``others`` is ``fail``."""
+    return RecordingError(
+        f"hil.swap {component}: its recording has not seen {text!r}; record it, or set others: "
+        "model to let the model answer for what it has not seen"
+    )
+
+
 def _unsupported_error(port: DeviceAdapter, text: str) -> DriverFault | RecordingError:
     """Error for an op that the device cannot execute where ``others`` is ``fail``."""
     if port.swap.recorded:
-        return RecordingError(
-            f"hil.swap {port.name}: its recording has not seen {text!r}; record it, or set others: "
-            "model to let the model answer for what it has not seen"
-        )
+        return unseen_op_error(port.name, text)
     return DriverFault(
         "unsupported",
         f"{port.name}: the device cannot do {text!r}; set others: model to let the model "

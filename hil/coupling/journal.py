@@ -6,6 +6,7 @@ back bit by bit.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ from typing import Protocol
 from ...sim.errors import RecordingError
 from ..sample import Request
 
-SCHEMA = 1
+SCHEMA = 2  # of the first there was no checksum; it is still read
 
 
 class OpTimer(Protocol):
@@ -129,10 +130,10 @@ class JournalReader:
 
 
 def write_journal(path: Path, entries: Iterable[JournalEntry]) -> None:
-    """Write a journal: a header line, then one line per entry."""
-    head = {"foretrace": "journal", "schema": SCHEMA}
-    lines = [json.dumps(head), *(json.dumps(asdict(e)) for e in entries)]
-    path.write_text("\n".join(lines) + "\n")
+    """Write a journal: a header line with the checksum of the rest, then one line per entry."""
+    body = "".join(json.dumps(asdict(e)) + "\n" for e in entries)
+    head = {"foretrace": "journal", "schema": SCHEMA, "sha256": _checksum(body)}
+    path.write_text(json.dumps(head) + "\n" + body)
 
 
 def read_journal(path: Path) -> list[JournalEntry]:
@@ -141,17 +142,25 @@ def read_journal(path: Path) -> list[JournalEntry]:
     Raises
     ------
     RecordingError
-        No such file, not a journal, of another version, or cut off.
+        No such file, not a journal, of another version, cut off or changed.
     """
     try:
-        head, *lines = [json.loads(line) for line in path.read_text().splitlines()]
-        if head != {"foretrace": "journal", "schema": SCHEMA}:
+        first, _, body = path.read_text().partition("\n")
+        head = json.loads(first)
+        known = ({"foretrace": "journal", "schema": s} for s in (1, SCHEMA))
+        if {k: v for k, v in head.items() if k != "sha256"} not in list(known):
             raise ValueError(f"it begins with {head}")
-        return [_parse_entry(line) for line in lines]
+        if head["schema"] == SCHEMA and head.get("sha256") != _checksum(body):
+            raise RecordingError(f"{path}: its checksum does not fit its lines; copy it again")
+        return [_parse_entry(json.loads(line)) for line in body.splitlines()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordingError(
             f"{path}: is no journal of this version ({error}); give one that a coupled run wrote"
         ) from error
+
+
+def _checksum(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()
 
 
 def _parse_entry(line: dict[str, object]) -> JournalEntry:

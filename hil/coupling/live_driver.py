@@ -5,15 +5,36 @@ Equal ops are executed again each time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
+from ...sim.errors import DriverFault
 from ..driver import Driver
 from ..sample import Request, Sample
 from ..sample_checks import check_samples
 
 ROUNDS = 3  # of a set in flight; the median counts
+
+
+@contextmanager
+def faults_named(where: str) -> Iterator[None]:
+    """Context in which faults of a driver begin with where it is in a scenario.
+
+    >>> with faults_named("hil.swap node0.gpu0: odd"):
+    ...     raise DriverFault("negative", "odd: copy:h2h took -1 ns")
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: negative: hil.swap node0.gpu0: odd: copy:h2h took -1 ns
+    """
+    try:
+        yield
+    except DriverFault as fault:
+        if not where or fault.message.startswith(where):
+            raise
+        driver = where.rpartition(": ")[2]
+        told = fault.message.removeprefix(f"{driver}: ")
+        raise DriverFault(fault.kind, f"{where}: {told}") from fault
 
 
 class LiveDriver:
@@ -23,6 +44,7 @@ class LiveDriver:
     ----------
     driver : Driver
     source : label for results
+    named : what faults begin with: the component and its driver
 
     Examples
     --------
@@ -34,18 +56,20 @@ class LiveDriver:
     7.0
     """
 
-    def __init__(self, driver: Driver, source: str):
-        self.driver, self.source, self.clock = driver, source, driver.clock
+    def __init__(self, driver: Driver, source: str, named: str = ""):
+        self.driver, self.source, self.clock, self.named = driver, source, driver.clock, named
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op, done once."""
-        samples = self.driver.timing([request])
-        check_samples([request], samples, self.source, self.clock)
+        with faults_named(self.named):
+            samples = self.driver.timing([request])
+            check_samples([request], samples, self.source, self.clock)
         return float(samples[0].ns[-1])
 
     def together(self, requests: Sequence[Request]) -> list[float]:
         """Nanoseconds of each op while all of them are in flight: the median of three rounds."""
         repeated = [Request(r.signature, ROUNDS, r.context, r.preceding) for r in requests]
-        samples: list[Sample] = self.driver.together(repeated)
-        check_samples(repeated, samples, self.source, self.clock)
+        with faults_named(self.named):
+            samples: list[Sample] = self.driver.together(repeated)
+            check_samples(repeated, samples, self.source, self.clock)
         return [float(np.median(s.ns)) for s in samples]

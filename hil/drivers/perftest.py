@@ -83,6 +83,8 @@ class PerftestDriver(Driver):
     ops = tuple(f"send:{name}" for name in RATE)
     sharing = "solo"
 
+    metric = "half_rtt"  # unless opened with another
+
     def __init__(self) -> None:
         self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)

@@ -8,6 +8,7 @@ that drift affects all ops alike.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,8 @@ from .work_list import WorkList, touched_bytes
 log = logging.getLogger(__name__)
 WARM_UP = 10  # batches at most
 OF_ONE_OP = ("broken", "unsupported", "not-a-number", "negative", "absurd")  # the agent goes on
+SLOWER = 4.0  # times the longest answer so far: what the last one may take beyond the time limit
+GRACE = 5.0  # s that it may take in any case, where the limit is longer
 Opener = Callable[[], Driver]
 Tell = Callable[[str], None]
 
@@ -51,12 +54,20 @@ class Measurement:
     failed: dict[tuple[str, str], DriverFault] = field(default_factory=dict)
     ended: str = ""
     moved_bytes: int = 0
+    longest: float = 0.0
 
     def run(self) -> Recording:
         """Recording of all samples; partial after a fault or time-out, the reason in ``ended``.
 
         An op at which the device fails is a row of ``failed``, and is not asked again.
+
+        Raises
+        ------
+        DriverFault
+            A batch would touch more bytes than are allowed, or the device is missing, busy or
+            fails before anything was measured.
         """
+        self._require_small_batches()
         self.begin = self.now()
         order = random.Random(self.work.seed)
         start = 0
@@ -72,7 +83,17 @@ class Measurement:
             self.ended = f"time limit of {self.work.seconds:g} s"
         if self.failed and not self.samples:
             raise next(iter(self.failed.values()))
-        return self._make_recording()
+        return self.recording()
+
+    def _require_small_batches(self) -> None:
+        for request in self.work.requests:
+            touched, allowed = touched_bytes(request), self.work.bytes
+            if touched > allowed:
+                raise DriverFault(
+                    "unsupported",
+                    f"{request.signature}: a batch of {request.n} touches {touched:.3g} B, "
+                    f"{allowed:.3g} B are allowed; ask for fewer repeats",
+                )
 
     def _needs_start(self, start: int) -> bool:
         """Whether to start once more: below the minimum, or an op's interval is too wide."""
@@ -140,19 +161,33 @@ class Measurement:
         return len(medians) >= 3 and half_width(medians) <= self.work.bar / 4
 
     def _measure_batch(self, driver: Driver, request: Request) -> Sample:
-        if self.now() - self.begin > self.work.seconds:
+        since = self.now()
+        left = self.work.seconds - (since - self.begin)
+        if left < 0:
             raise TimeoutError
+        driver.limit = math.ceil(self._patience(left))
         (sample,) = driver.timing([request])
+        self.longest = max(self.longest, self.now() - since)
         self.moved_bytes += touched_bytes(request) * int(sample.facts.get("inner", 1))
         self._wait_for_rate()
         return sample
+
+    def _patience(self, left: float) -> float:
+        """Seconds that an answer may take: what is left, or what was usual where that is more."""
+        return max(left, SLOWER * self.longest, min(self.work.seconds, GRACE))
 
     def _wait_for_rate(self) -> None:
         """Sleep until the bytes moved so far are within the allowed average rate."""
         if self.work.rate:
             time.sleep(max(0.0, self.moved_bytes / self.work.rate - (self.now() - self.begin)))
 
-    def _make_recording(self) -> Recording:
+    def recording(self, ended: str = "") -> Recording:
+        """Recording of what was measured until now.
+
+        Parameters
+        ----------
+        ended : why it goes no further, where that is not known here
+        """
         facts = dict(self.facts)
         return Recording(
             driver=self.work.driver,
@@ -161,7 +196,7 @@ class Measurement:
             date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             versions=facts,
             samples=tuple(self.samples),
-            ended=self.ended,
+            ended=self.ended or ended,
             note=self.work.note,
             spec=self.work.spec,
             failed=tuple(FailedOp(*key, str(fault)) for key, fault in self.failed.items()),
@@ -185,14 +220,6 @@ def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
     >>> sorted({s.start for s in kept.samples})
     [0, 1]
     """
-    for request in work.requests:
-        if touched_bytes(request) > work.bytes:
-            raise DriverFault(
-                "unsupported",
-                f"{request.signature}: a batch of {request.n} touches "
-                f"{touched_bytes(request):.3g} B, {work.bytes:.3g} B are allowed; "
-                "ask for fewer repeats",
-            )
     return Measurement(work, opener, tell).run()
 
 

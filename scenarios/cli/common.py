@@ -37,6 +37,11 @@ def print_json(value: Any) -> None:
     typer.echo(json.dumps(with_null_for_nonfinite(value), indent=1))
 
 
+def print_error(text: str) -> None:
+    """Print a line on stderr."""
+    typer.echo(text, err=True)
+
+
 def print_sentences(sentences: Iterable[str]) -> Console:
     """Print the answer, one sentence per line; returns the console for the tables."""
     from rich.console import Console

@@ -18,6 +18,7 @@ from .common import (
     Quiet,
     Set,
     Swap,
+    print_error,
     print_json,
     print_sentences,
     progress_printer,
@@ -49,13 +50,15 @@ def check(
     from ..config.loader import load
     from ..studies.accuracy.check_folder import save_check
     from ..studies.accuracy.device_check import check_devices as checked
+    from ..studies.partial_answers import partial_answers_kept
 
     settings = [*set, *parse_swap_options(swap)]
     settings += [f'hil.keep_recording="{record.absolute()}"'] if record else []
     settings += [f"hil.busy={busy}"] if busy is not None else []
     scenario = load(file, set=settings, catalogs=catalog)
     other = load(file, set=settings, catalogs=[*catalog, beside]) if beside else None
-    found = checked(scenario, progress_printer(quiet or json), other)
+    with partial_answers_kept(scenario, out, print_error) as partial:
+        found = checked(scenario, progress_printer(quiet or json), other, partial)
     folder = save_check(scenario, found, out, shlex.join(["foretrace", *sys.argv[1:]]))
     if json:
         print_json({**found.told, "folder": str(folder), "outcome": found.outcome})

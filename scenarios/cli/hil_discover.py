@@ -19,12 +19,15 @@ def discover(
 ) -> None:
     """Describe this machine as YAML: GPUs, NICs, CXL memory.  Links and NUMA nodes too."""
     from ...hil.discovery import discover as look
+    from ..config.catalog import installed
 
-    machine = look(platform.node())
+    known = installed(())
+    parts = [name for kind in ("gpu", "nic", "cxl") for name in known.names(kind)]
+    machine = look(platform.node(), parts=parts)
     if json:
         print_json({
             "host": machine.host,
-            "devices": [{**vars(d), "part": d.part} for d in machine.devices],
+            "devices": [vars(d) for d in machine.devices],
             "nodes": {str(n): {"processors": c, "bytes": b} for n, (c, b) in machine.nodes.items()},
             "nvlinks": [{"between": list(k), "count": n} for k, n in machine.nvlinks.items()],
         })  # fmt: skip

@@ -39,7 +39,7 @@ def record(
     else:
         _print_recording_facts(told)
     if recording.ended:
-        raise _shortfall_error(str(path), recording.ended, new=work is not None)
+        raise _shortfall_error(str(path), recording, new=work is not None)
     if recording.failed and work is not None:
         count, ops = len(recording.failed), told["ops"]
         raise DriverFault("broken", f"{count} ops failed, {ops} were measured, in {path}; look at "
@@ -62,16 +62,15 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
 
 
 def _shortfall_error(
-    path: str, ended: str, new: bool
+    path: str, recording: Recording, new: bool
 ) -> RecordingError | DriverFault | SimulationError:
     """The exit code of a partial recording: 2 of an old one; of a new one whose fault."""
-    why = f"{ended}; what was measured before is in {path}"
+    kept = f"; what was measured before is in {path}"
     if not new:
-        return RecordingError(f"{path}: is partial: {ended}; record the rest again")
-    kind, _, rest = why.partition(": ")
-    if rest and " " not in kind:
-        return DriverFault(kind, rest)
-    return SimulationError("unfinished", why)
+        return RecordingError(f"{path}: is partial: {recording.ended}; record the rest again")
+    if (fault := recording.fault) is not None:
+        return DriverFault(fault.kind, fault.message + kept)
+    return SimulationError("unfinished", recording.ended + kept)
 
 
 def _recording_facts(path: str, recording: Recording) -> dict[str, Any]:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .app import MISSED, UNFINISHED, app
-from .common import Catalogs, File, Json, Out, Quiet, Set, Swap, print_json, progress_printer
+from .common import (
+    Catalogs,
+    File,
+    Json,
+    Out,
+    Quiet,
+    Set,
+    Swap,
+    print_error,
+    print_json,
+    progress_printer,
+)
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
@@ -90,6 +101,7 @@ def _simulate_and_save(
     scenario: Scenario, out: Path, started: float, progress: Callable[[str], None]
 ) -> Path:
     """Folder of a new run; a run that is found needs nothing of what simulates one."""
+    from ..config.hil_settings import live_devices_drive_run
     from ..studies.executor import load_engine_in_background
     from ..studies.output_folder import require_writable
     from ..studies.run import study
@@ -99,7 +111,13 @@ def _simulate_and_save(
     require_writable(out, scenario)
     with load_engine_in_background(scenario.run.engine):
         _print_warnings(require_valid(scenario))
-        done = study(scenario, progress)
+        if live_devices_drive_run(scenario):
+            from ..studies.partial_answers import partial_answers_kept
+
+            with partial_answers_kept(scenario, out, print_error) as partial:
+                done = study(scenario, progress, partial=partial)
+        else:
+            done = study(scenario, progress)
     return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
 
 

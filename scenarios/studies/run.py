@@ -47,6 +47,7 @@ from .window import blame_window
 
 if TYPE_CHECKING:
     from ...hil.coupling.journal import JournalEntry
+    from .partial_answers import PartialAnswers
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ def study(
     scenario: Scenario | str | os.PathLike[str],
     progress: Progress = lambda _: None,
     threads: int | None = None,
+    partial: PartialAnswers | None = None,
 ) -> Study:
     """Run every variant of a scenario and summarize them.
 
@@ -112,6 +114,7 @@ def study(
     scenario : as ``load`` gave it, or what ``load`` takes
     progress : told what is being done, a line each
     threads : runs under way at once; as many as there are cores unless said
+    partial : keeps what devices answer, also where a run does not end
     """
     if not isinstance(scenario, Scenario):
         from ..config.loader import load
@@ -125,6 +128,8 @@ def study(
                 points = build_variants(scenario)
                 errors = error_sources(scenario.variants(), points)
                 for one in map(drive, points):
+                    if partial is not None and one.coupled is not None:
+                        partial.driven[one.name] = one.coupled
                     under_way.run_and_explain(one, errors, given(one), progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
                 from .robustness import values_with_effects

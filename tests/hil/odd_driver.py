@@ -2,6 +2,7 @@
 
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 from foretrace.hil.driver import Driver, Missing, Ready, checked, driver
@@ -27,7 +28,7 @@ class Odd(Driver):
         return Missing(fault, "no such device", "plug one in") if fault else Ready(("odd0",))
 
     def open(self, spec):
-        self.fault = checked(spec, {"fault": "", "after": 0})
+        self.fault = checked(spec, {"fault": "", "after": 0, "mark": ""})
         self.asked = 0
         if os.environ.get("ODD_OPEN"):
             raise DriverFault(os.environ["ODD_OPEN"], "no such device; plug one in")
@@ -44,6 +45,8 @@ class Odd(Driver):
         if fault == "died":
             os._exit(7)
         if fault == "hung":
+            if self.fault["mark"]:
+                Path(self.fault["mark"]).write_text("from here on")
             signal.pause()
         if fault == "raise":
             raise RuntimeError("the library is unhappy")

@@ -74,6 +74,21 @@ def test_a_list_that_is_wrong_says_where(listed, text, said):
         listed_agents()
 
 
+@pytest.mark.parametrize("mode", [0o666, 0o664])
+def test_a_list_that_others_may_write_is_refused(listed, tmp_path, mode):
+    listed("agents: {torch: {python: ~/bin/python}}")
+    (tmp_path / "foretrace" / "agents.yaml").chmod(mode)
+    with pytest.raises(ScenarioError, match="others may write it; chmod go-w it"):
+        listed_agents()
+
+
+@pytest.mark.parametrize("key", ["load: [mine.py]", "python: /bin/python", "environment: {A: b}"])
+def test_what_a_machine_of_the_lab_does_not_hear_is_refused(listed, key):
+    listed(f"agents: {{virtual: {{lab: uml, {key}}}}}")
+    with pytest.raises(ScenarioError, match=f"hears nothing of {key.partition(':')[0]}; take"):
+        listed_agents()
+
+
 def test_what_ssh_hands_to_a_shell_is_quoted():
     far = Address("far", ssh="me@box", agent="a b; reboot", environment={"X": "$(id)"})
     assert far.command()[:5] == ["ssh", "-T", "-o", "BatchMode=yes", "--"]

@@ -117,3 +117,57 @@ def test_this_machine_is_discovered(cli, tmp_path):
     }
     assert cli("hil", "discover", "-o", "box.yaml")[0] == 0
     assert (tmp_path / "box.yaml").read_text() == out
+
+
+SWAPPED = """\
+foretrace: 1
+name: planned
+workload:
+  type: transfers
+  iterations: {measure: 1}
+  ops: [{op: "copy:h2h", bytes: 1 MB, from: [0]}, {op: "copy:h2h", bytes: 2 MB, from: [0, 1]}]
+cluster:
+  nodes: 2
+  node:
+    gpu: {count: 1, streams: 1}
+    host: {cores: 1}
+    nic: {count: 1, bandwidth: 100 Gb/s, latency: 1 us}
+    memory: {bandwidth: 4 GB/s, latency: 0 s}
+backends: {"node*.gpu0": {use: copy}}
+hil:
+  repeat: 2
+  time_limit: 9 s
+  swap: [SWAP]
+"""
+
+
+def test_a_plan_is_of_what_the_scenario_swaps(cli, tmp_path):
+    """Driver, its file, options, context, starts and limit; the ops of that component alone."""
+    swap = "{component: node1.gpu0, driver: odd, agent: odd, options: {after: 7}, context: cold}"
+    (tmp_path / "s.yaml").write_text(SWAPPED.replace("SWAP", swap))
+    code, out, error = cli("hil", "plan", "s.yaml", "--repeats", 4)
+    assert code == 0, error
+    work = WorkList.read(tmp_path / "work/work.json")
+    assert (work.driver, work.spec, work.starts, work.seconds) == ("odd", {"after": 7}, 2, 9.0)
+    assert work.requests == (Request("copy:h2h uint8[2000000]", 4, "cold"),)
+    assert "python3 foretrace-agent.pyz --load odd_driver.py --record work.json" in out
+    assert (tmp_path / "work/odd_driver.py").read_text() == ODD.read_text()
+
+
+def test_each_device_of_a_scenario_has_a_work_list(cli, tmp_path):
+    two = "{component: node0.gpu0, driver: host}, {component: node1.gpu0, driver: host}"
+    (tmp_path / "s.yaml").write_text(SWAPPED.replace("SWAP", two))
+    assert cli("hil", "plan", "s.yaml")[0] == 0
+    sizes = {n: len(WorkList.read(tmp_path / f"work/{n}.json").requests)
+             for n in ("node0.gpu0", "node1.gpu0")}  # fmt: skip
+    assert sizes == {"node0.gpu0": 2, "node1.gpu0": 1}
+
+
+def test_a_driver_of_ones_own_and_its_options_are_planned(cli, tmp_path):
+    words = ("--driver", "odd", "--agent", "odd", "--option", "after=3", "--option", "mark=here")
+    code, _, error = cli("hil", "plan", *words, "--op", "copy:h2h uint8[64]")
+    assert code == 0, error
+    work = WorkList.read(tmp_path / "work/work.json")
+    assert (work.driver, work.spec) == ("odd", {"after": 3, "mark": "here"})
+    code, _, error = cli("hil", "plan", "--option", "core", "--op", "copy:h2h uint8[64]")
+    assert (code, "--option 'core': write it like core=1" in error) == (2, True)

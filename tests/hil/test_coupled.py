@@ -202,6 +202,19 @@ def test_a_journal_of_another_run_is_refused(tmp_path):
         read_journal(tmp_path / "cut")
 
 
+def test_a_journal_that_was_edited_is_refused_and_one_without_a_checksum_is_read(tmp_path):
+    live = JournalWriter("node0.nic0", LiveDriver(Wire(), "a wire"))
+    coupled(Wire(), transfers([MB]), asked=live)
+    path = tmp_path / "journal.jsonl"
+    write_journal(path, live.entries)
+    first, _, body = path.read_text().partition("\n")
+    path.write_text(first + "\n" + body.replace("1000000.0", "1000.0"))
+    with pytest.raises(RecordingError, match="its checksum does not fit its lines"):
+        read_journal(path)
+    path.write_text('{"foretrace": "journal", "schema": 1}\n' + body)
+    assert read_journal(path) == live.entries
+
+
 def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
     from foretrace.models.memory.memory import Memory
 

@@ -31,7 +31,7 @@ def sysfs(tmp_path):
 def test_a_machine_is_told_as_the_cluster_of_a_scenario(sysfs):
     root = sysfs(**{"0000_17_00.0": GPU, "0000_18_00.0": GPU, "0000_19_00.0": NIC})
     (root / "bus/pci/devices/0000:19:00.0/net/ib0").mkdir(parents=True)
-    told = discover("box", root).yaml()
+    told = discover("box", root, lists=()).yaml()
     assert told.splitlines() == [
         "# discovered on box",
         "# numa node 1: processors 8-15, 1.0 GB",
@@ -51,7 +51,7 @@ def test_a_machine_is_told_as_the_cluster_of_a_scenario(sysfs):
 def test_what_the_catalog_does_not_know_is_told_not_guessed(sysfs):
     root = sysfs(**{"0000_17_00.0": {**GPU, "device": "0x9999", "numa_node": "-1"},
                     "0000_18_00.0": {**NIC, "current_link_speed": "Unknown"}})  # fmt: skip
-    told = discover("box", root).yaml()
+    told = discover("box", root, lists=()).yaml()
     assert "# gpu: 1 of 0x10de:0x9999, which no catalog names" in told
     assert "# gpu 0000:17:00.0 is nearest to no nic that tells" in told
     assert "# nic 0000:18:00.0 0x15b3:0x1021 numa 1\n" in told
@@ -59,14 +59,40 @@ def test_what_the_catalog_does_not_know_is_told_not_guessed(sysfs):
 
 def test_machines_of_several_models_are_not_made_one(sysfs):
     root = sysfs(**{"0000_17_00.0": GPU, "0000_18_00.0": {**GPU, "device": "0x2330"}})
-    assert "# gpu: several models ['h100-sxm5-80g', 'h200-sxm-141g']" in discover("b", root).yaml()
+    assert (
+        "# gpu: several models ['h100-sxm5-80g', 'h200-sxm-141g']"
+        in discover("b", root, lists=()).yaml()
+    )
 
 
 def test_a_machine_with_nothing_says_so(sysfs):
-    told = discover("box", sysfs(**{"0000_01_00.0": {**GPU, "class": "0x010000"}})).yaml()
+    told = discover("box", sysfs(**{"0000_01_00.0": {**GPU, "class": "0x010000"}}), lists=()).yaml()
     assert told.endswith(
         "  node:\n    gpu:  # none found; name the part that plays the accelerator\n"
     )
+
+
+IDS = """\
+10de  NVIDIA Corporation
+\t2204  GA102 [GeForce RTX 3090]
+\t2684  AD102 [GeForce RTX 4090]
+15b3  Mellanox Technologies
+\t101d  MT2892 Family [ConnectX-6 Dx]
+C 03  Display controller
+"""
+
+
+def test_names_are_of_the_systems_own_list_of_ids(sysfs, tmp_path):
+    """What the catalog has under that name is that part; the others are told by name."""
+    root = sysfs(**{"0000_17_00.0": {**GPU, "device": "0x2684"},
+                    "0000_18_00.0": {**NIC, "device": "0x101d"}})  # fmt: skip
+    (tmp_path / "pci.ids").write_text(IDS)
+    lists = (tmp_path / "nothing", tmp_path / "pci.ids")
+    told = discover("box", root, ["rtx-4090", "connectx-7"], lists).yaml()
+    assert "    gpu: {model: rtx-4090, count: 1}\n" in told
+    assert "# nic: 1 of 0x15b3:0x101d (MT2892 Family [ConnectX-6 Dx]), which no catalog" in told
+    without = discover("box", root, ["rtx-4090"], ()).yaml()
+    assert "# gpu: 1 of 0x10de:0x2684, which no catalog names" in without
 
 
 def test_parts_are_those_of_the_catalog():

@@ -2,17 +2,21 @@
 
 import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import foretrace
 import numpy as np
 import pytest
 from foretrace.hil.agent import protocol
 from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.coupling.journal import read_journal
 from foretrace.hil.driver import DRIVERS
 from foretrace.hil.measuring.device_lock import lock_device
-from foretrace.hil.recording import Recording
+from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 
 ODD = Path(__file__).with_name("odd_driver.py")
@@ -37,6 +41,8 @@ backends: {"node*.gpu0": {use: copy}}
 hil:
   mode: coupled
   time_limit: LIMIT
+  repeat: 1
+  busy: 1000
   warm_up: 0 s
   swap: [SWAP]
 """
@@ -120,8 +126,9 @@ SWAPS = {
 }
 
 
+@pytest.mark.parametrize("words", [("run", "--quiet"), ("hil", "check", "--quiet")])
 @pytest.mark.parametrize("what", FAULTS)
-def test_a_fault_ends_the_run_and_is_named(what, cli, machine, monkeypatch):
+def test_a_fault_ends_the_run_or_the_check_and_is_named(what, words, cli, machine, monkeypatch):
     code, said = FAULTS[what]
     if what == "the agent says nothing":
         monkeypatch.setattr(RemoteDriver, "patience", 2.0)  # in the place of a minute
@@ -131,12 +138,13 @@ def test_a_fault_ends_the_run_and_is_named(what, cli, machine, monkeypatch):
         for verb in ("open", "describe"):  # however slow this machine is, it hangs only later
             monkeypatch.setattr(RemoteDriver, verb, patiently(getattr(RemoteDriver, verb)))
     text = SCENARIO.replace("SWAP", swap(what, machine)).replace("LIMIT", limit)
+    text = text if words[0] == "run" else text.replace("mode: coupled", "mode: replay")
     (machine / "s.yaml").write_text(text)
 
     with lock_device(f"core{max(os.sched_getaffinity(0))}"):
-        got, _, error = cli("run", "s.yaml", "--quiet")
+        got, _, error = cli(*words, "s.yaml")
     assert (got, said in error) == (code, True), error
-    assert error.count("\n") <= 2
+    assert error.count("\n") <= 3
     assert not list(machine.glob("runs/**/report.html"))
 
 
@@ -156,3 +164,53 @@ def patiently(ask):
 def test_every_fault_is_on_the_page():
     assert set(SWAPS) < set(FAULTS)
     assert len(FAULTS) == len(SWAPS) + 4
+
+
+@pytest.mark.parametrize("words", [("run",), ("hil", "check")])
+def test_what_was_measured_before_a_fault_is_kept_and_told(words, cli, machine):
+    """Five answers are good, which is a batch or more of a check and some ops of a run."""
+    line = on("odd", agent="odd", options="{fault: died, after: 5}")
+    text = SCENARIO.replace("SWAP", line).replace("LIMIT", "600 s").replace("count: 3", "count: 99")
+    text = text if words[0] == "run" else text.replace("mode: coupled", "mode: replay")
+    (machine / "s.yaml").write_text(text)
+    code, _, error = cli(*words, "s.yaml")
+    assert code == 4, error
+    (folder,) = machine.glob("runs/faulty/partial-*")
+    assert f"what was measured before is in runs/faulty/{folder.name}" in error
+    if words[0] == "run":
+        entries = read_journal(folder / "journal.base.jsonl")
+        assert {ns for e in entries for ns in e.ns} == {100.0}
+    else:
+        kept = read(folder / "node0.gpu0.rec.gz")
+        assert kept.samples[0].ns[0] == 100.0
+        assert kept.ended.startswith("died: the agent ended (code 7)")
+
+
+def end_waiting(process, mark):
+    """Who reads the mark goes on where the process ends before it writes one."""
+    process.wait()
+    descriptor = os.open(mark, os.O_RDWR | os.O_NONBLOCK)
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("words", [("run",), ("hil", "check")])
+def test_an_interrupt_ends_a_device_that_hangs(words, cli, machine):
+    """Ctrl-C ends it at once, and not after what closing it would take."""
+    mark = machine / "hangs"
+    line = on("odd", agent="odd", options=f"{{fault: hung, after: 5, mark: {mark}}}")
+    text = SCENARIO.replace("SWAP", line).replace("LIMIT", "600 s").replace("count: 3", "count: 99")
+    text = text if words[0] == "run" else text.replace("mode: coupled", "mode: replay")
+    (machine / "s.yaml").write_text(text)
+    os.mkfifo(mark)
+    command = [sys.executable, "-m", "foretrace", *words, "s.yaml"]
+    process = subprocess.Popen(
+        command, cwd=machine, env={**os.environ, "XDG_CONFIG_HOME": str(machine)},
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    Thread(target=end_waiting, args=(process, mark), daemon=True).start()
+    mark.read_text()  # it hangs from here on
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=15)  # of the twenty that closing was given
+    assert process.returncode == 130, error
+    assert "what was measured before is in runs/faulty/partial-" in error
+    assert list(machine.glob("runs/faulty/partial-*/*"))

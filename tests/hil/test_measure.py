@@ -150,12 +150,19 @@ def test_a_fault_before_anything_was_measured_is_an_error():
 
 
 def test_the_time_limit_ends_a_measurement_and_keeps_it():
-    clock = itertools.count()
     driver = Scripted()
-    made = measurement.Measurement(work(seconds=9), lambda: driver, now=lambda: next(clock))
+    made = measurement.Measurement(work(seconds=8), lambda: driver, now=lambda: len(driver.asked))
     found = made.run()
-    assert found.ended == "time limit of 9 s"
+    assert found.ended == "time limit of 8 s"
     assert len(found.samples) == 3  # of nine batches six were warm-up
+
+
+def test_the_time_limit_bounds_the_last_answer_too():
+    """What is left, or four times the longest answer so far; never the ten minutes of an agent."""
+    driver, limits = Scripted(), []
+    driver.rule = lambda asked: limits.append(driver.limit) or 100.0
+    measurement.Measurement(work(seconds=9), lambda: driver, now=lambda: len(driver.asked)).run()
+    assert limits == [9, 8, 7, 6, 5, 5, 5, 5, 5, 5]
 
 
 def test_a_rate_limit_waits_until_what_was_moved_is_within_it(monkeypatch):

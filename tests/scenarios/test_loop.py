@@ -173,6 +173,8 @@ def test_the_two_large_transfers_of_a_recorded_port_share_it(nic):
 
 
 def test_a_missing_device_is_an_error_unless_its_recording_may_answer(nic):
+    kept = read(nic)
+    replace(kept, driver="verbs").write(nic)
     live = "{{component: node0.nic0, driver: verbs, recording: {nic}, covers: [node1.nic0]{may}}}"
     text = SCENARIO.replace(
         "{{component: node0.nic0, driver: recorded, recording: {nic}, covers: [node1.nic0]}}",
@@ -225,7 +227,7 @@ def test_shares_of_two_components_and_their_interaction(nic, tmp_path):
 
 def test_a_recording_that_has_not_seen_the_ops_says_so(tmp_path):
     other = recording(tmp_path / "o.rec.gz", {SEND.format(17): 1e3})
-    with pytest.raises(ScenarioError, match=r"node0\.nic0: nothing to measure: its driver does"):
+    with pytest.raises(RecordingError, match=r"node0\.nic0: its recording has not seen 'send:"):
         check_devices(scenario(other))
     with pytest.raises(RecordingError, match="is not there"):
         check_devices(scenario(tmp_path / "nothing.rec.gz"))
@@ -233,7 +235,8 @@ def test_a_recording_that_has_not_seen_the_ops_says_so(tmp_path):
 
 def test_what_was_not_measured_is_told(tmp_path):
     half = recording(tmp_path / "half.rec.gz", {SEND.format(MB): 1_250_000.0})
-    one = check_devices(scenario(half)).told["components"]["node0.nic0"]
+    rest = loads(SCENARIO.format(nic=f"{half}, others: model", mode="replay", more="", expect=""))
+    one = check_devices(rest).told["components"]["node0.nic0"]
     assert one["left_out"]["ops"] == 8
     assert one["left_out"]["some"] == [SEND.format(KB)]
     assert 0 < one["left_out"]["share"] < 0.1
@@ -368,3 +371,47 @@ def test_a_check_that_an_earlier_version_saved_is_shown_as_it_was(nic, tmp_path)
     saved["whole"]["real"]["iteration_time"] = saved["whole"]["real"].pop("value")
     (folder / "accuracy.json").write_text(json.dumps(saved))
     assert CliRunner().invoke(app, ["show", str(folder)]).output == now
+
+
+LIVE = (
+    "{{component: node0.nic0, driver: verbs, recording: {nic}, covers: [node1.nic0], "
+    "if_missing: recorded{more}}}"
+)
+
+
+@pytest.mark.parametrize("mode", ["coupled", "replay"])
+@pytest.mark.parametrize(
+    ("made", "more", "said"),
+    [
+        (
+            {"driver": "cxl"},
+            "",
+            "is of driver 'cxl', the device that is missing would be of 'verbs'",
+        ),
+        ({"clock": "icount"}, "", "is of clock 'icount'"),
+        ({"flags": ("emulated",)}, "", "is of device 'an emulated one'"),
+        ({"metric": "message_rate"}, "", "is of metric 'message_rate'"),
+        ({"spec": {"transport": "uc"}}, ", options: {transport: ud}", "is of transport 'uc'"),
+        ({}, ", device: mlx5_7", "is of device 'its default'"),
+        ({"ended": "time limit of 9 s"}, "", "is partial .time limit of 9 s.*set partial: true"),
+    ],
+)
+def test_what_stands_for_a_missing_device_is_of_that_device(tmp_path, mode, made, more, said):
+    write = SEND.replace("send:send", "send:rdma-write")
+    times = {write.format(MB): 1_250_000.0, write.format(KB): 10_000.0}
+    path = recording(tmp_path / "nic.rec.gz", times, made.get("clock", "wall"),
+                     driver=made.get("driver", "verbs"), flags=made.get("flags", ()))  # fmt: skip
+    kept = read(path)
+    samples = tuple(replace(s, metric=made.get("metric", s.metric)) for s in kept.samples)
+    rest = {k: made[k] for k in ("spec", "ended") if k in made}
+    replace(kept, samples=samples, **rest).write(path)
+    swap = LIVE.format(nic=path, more=more)
+    text = SCENARIO.replace(
+        "{{component: node0.nic0, driver: recorded, recording: {nic}, covers: [node1.nic0]}}",
+        "LIVE",
+    )
+    text = text.format(nic="", mode=mode, more="", expect="").replace("LIVE", swap)
+    text = text.replace("send:send", "send:rdma-write")
+    asked = study if mode == "coupled" else check_devices
+    with pytest.raises(RecordingError, match=said):
+        asked(loads(text, file="s.yaml"))

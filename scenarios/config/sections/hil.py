@@ -50,7 +50,10 @@ class SwapSection(Section):
     recording: str | None = None
     """A file, for ``recorded`` and for ``if_missing: recorded``."""
     if_missing: Literal["fail", "recorded"] = "fail"
-    """What to do without the device; never the model."""
+    """What to do without the device; never the model. A recording has to be of the same driver,
+    device, settings and metric, and of a clock of the same kind."""
+    partial: bool = False
+    """A recording that ended early may answer too."""
     options: dict[str, Any] = Field(default_factory=dict)
     """What the driver is opened with besides."""
     covers: Many[str] = ()

@@ -17,7 +17,8 @@ from ....sim.errors import ScenarioError
 from ....sim.system import System
 from ...config.sections.hil import HilSection, SwapSection
 from ..coupled_machine import CoupledDevices
-from .open_devices import OpenDevice, driver_class, driver_options
+from .open_devices import OpenDevice, driver_options
+from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def replace_components_by_devices(
     writers, swaps = {}, []
     for device in devices:
         _may_drive_simulation(device)
-        asked: OpTimer = LiveDriver(device.driver, device.source)
+        asked: OpTimer = LiveDriver(device.driver, device.source, device.place)
         if kept is not None:
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
         writers[device.name] = JournalWriter(device.name, asked)

@@ -9,6 +9,7 @@ from itertools import cycle
 from pathlib import Path
 from time import monotonic
 
+from ....hil.coupling.live_driver import faults_named
 from ....hil.coupling.replay_ops import replay_ops
 from ....hil.sample import Request
 from ....sim.errors import ScenarioError
@@ -63,7 +64,8 @@ def warm_up_devices(point: Variant, devices: list[OpenDevice], time: Seconds) ->
         for signature in cycle(own) if device.recording is None else ():
             if monotonic() >= until:
                 break
-            device.driver.timing([Request(signature)])
+            with faults_named(device.place):
+                device.driver.timing([Request(signature)])
 
 
 def point_with_devices(

@@ -15,11 +15,11 @@ from ....sim.system import System
 from ...config.hil_settings import hil_section
 from ...config.scenario import Scenario
 from ...config.sections.hil import HilSection
+from ..partial_answers import PartialAnswers
 from ..provenance import calibration_of_models
 from ..variants import build_variants
 from .break_even import break_even_errors
 from .component_errors import component_errors
-from .open_devices import CLASSES
 from .replay import (
     FINE,
     ReplayedDevice,
@@ -27,6 +27,7 @@ from .replay import (
     measured_or_remembered,
     ops_asked_of_devices,
 )
+from .stand_in import CLASSES
 from .verdicts import condition_outcomes
 from .whole_run import whole_run_answers
 
@@ -57,20 +58,24 @@ class DeviceCheck:
 
 
 def check_devices(
-    scenario: Scenario, tell: Tell = log.info, beside: Scenario | None = None
+    scenario: Scenario,
+    tell: Tell = log.info,
+    beside: Scenario | None = None,
+    kept: PartialAnswers | None = None,
 ) -> DeviceCheck:
     """Run the ops of a scenario on its devices and compare them with the models.
 
     Parameters
     ----------
     beside : the same scenario with another catalog, to show both
+    kept : holds what devices answer, also where the check does not end
 
     Raises
     ------
     ScenarioError
         Nothing is swapped, nothing can be measured, or several clocks would be mixed.
     HardwareUnavailable
-        A device is not there.
+        A device is not there, or fails while it is measured.
     """
     hil = hil_section(scenario)
     if hil is None:
@@ -78,7 +83,8 @@ def check_devices(
     every = build_variants(scenario)
     point = every[0]
     asked = ops_asked_of_devices(point, hil)
-    replays = measured_or_remembered(hil, asked, _lowest_expected_error_bar(scenario), tell)
+    bar = _lowest_expected_error_bar(scenario)
+    replays = measured_or_remembered(hil, asked, bar, tell, kept or PartialAnswers())
     mixed = _use_different_clocks(replays, hil)
     other = None if beside is None else ops_asked_of_devices(build_variants(beside)[0], hil)
     tell("comparing: the run with and without each device")

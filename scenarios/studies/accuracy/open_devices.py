@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....hil import driver_registry
-from ....hil.agent.declared_drivers import import_agent_driver
 from ....hil.bundled_recordings import recording_path
 from ....hil.connection import connect_driver
 from ....hil.driver import Driver
@@ -18,12 +16,11 @@ from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
 from ....sim.errors import DriverFault, HardwareUnavailable, ScenarioError
 from ...config.sections.hil import HilSection, SwapSection
+from .stand_in import CLASSES, require_stand_in, require_whole
 
 log = logging.getLogger(__name__)
 
 SUFFIX = ".rec.gz"
-REAL, EMULATED = "a real machine's", "an emulated machine's"
-CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # others are a class of their own
 RECORDED = "recorded"
 
 
@@ -48,6 +45,11 @@ class OpenDevice:
     def name(self) -> str:
         """The component."""
         return self.swap.component
+
+    @property
+    def place(self) -> str:
+        """Where it is in the scenario, as faults begin."""
+        return f"hil.swap {self.name}: {self.swap.driver}"
 
     @property
     def kept(self) -> Recording:
@@ -100,7 +102,7 @@ def _open_device(hil: HilSection, swap: SwapSection, seed: int, stack: ExitStack
     except HardwareUnavailable as error:
         if swap.if_missing == "fail":
             raise _fault_naming_component(swap, error) from error
-        found = recording_as_device(hil, swap, seed)
+        found = stand_in_device(hil, swap, seed)
         log.warning("hil.swap %s: %s; %s", swap.component, error, found.source)
         return found
 
@@ -144,8 +146,22 @@ def recording_as_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> Op
             "keep_recording: FOLDER under hil"
         )
     kept = read(file)
+    require_whole(swap, kept)
     driver = RecordingDriver.of(kept, hil.answer, seed)
     return OpenDevice(swap, driver, dict(driver.describe()), kept)
+
+
+def stand_in_device(hil: HilSection, swap: SwapSection, seed: int = 0) -> OpenDevice:
+    """A recording in the place of the device that it was taken from, which is missing.
+
+    Raises
+    ------
+    RecordingError
+        It is of something else.
+    """
+    found = recording_as_device(hil, swap, seed)
+    require_stand_in(swap, driver_options(swap), found.kept)
+    return found
 
 
 def common_clock_class(devices: Sequence[OpenDevice], hil: HilSection) -> str:
@@ -167,15 +183,3 @@ def common_clock_class(devices: Sequence[OpenDevice], hil: HilSection) -> str:
         )
     log.warning("hil.swap: %s; a demonstration, no accuracy is told", told)
     return ""
-
-
-def driver_class(name: str, agent: str = "") -> type[Driver]:
-    """The class of a driver, here, without its device.
-
-    Parameters
-    ----------
-    agent : that loads the file of a driver of the user's own
-    """
-    if agent and name not in driver_registry.known_drivers():
-        import_agent_driver(name, agent)
-    return type(driver_registry.make_driver(name))

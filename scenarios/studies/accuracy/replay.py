@@ -9,20 +9,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ....hil.connection import connect_driver
-from ....hil.coupling.coupled import Coupling
+from ....hil.coupling.coupled import Coupling, unseen_op_error
 from ....hil.coupling.device_adapter import SWEEP
+from ....hil.coupling.live_driver import faults_named
 from ....hil.coupling.replay_ops import ReplayOp, replay_ops
 from ....hil.drivers.recording_driver import RecordingDriver
-from ....hil.measuring.measurement import measure
+from ....hil.measuring.measurement import Measurement
 from ....hil.measuring.work_list import WorkList
 from ....hil.recording import SUFFIX, Recording, read
 from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ....sim.signature import parse_signature
 from ...config.sections.hil import HilSection, SwapSection
+from ..partial_answers import PartialAnswers
 from ..variant import Variant
 from .coupled_devices import replace_components_by_devices
-from .open_devices import RECORDED, OpenDevice, driver_class, driver_options, recording_as_device
+from .open_devices import (
+    RECORDED,
+    OpenDevice,
+    driver_options,
+    recording_as_device,
+    stand_in_device,
+)
+from .stand_in import driver_class
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +81,10 @@ def ops_asked_of_devices(point: Variant, hil: HilSection) -> dict[str, list[Repl
     found: dict[str, list[ReplayOp]] = {swap.component: [] for swap in hil.swap}
     for one in replay_ops(coupled_system_and_backends(point, hil), point.known_graph):
         found[one.component].append(one)
+    for swap in hil.swap:
+        unseen = [q.signature for q in found[swap.component] if not q.supported]
+        if unseen and swap.driver == RECORDED and swap.others == "fail":
+            raise unseen_op_error(swap.component, unseen[0])
     for name, asked in found.items():
         if not any(q.supported for q in asked):
             why = (
@@ -102,32 +115,45 @@ def _unopened_device(hil: HilSection, swap: SwapSection) -> OpenDevice:
 def measured_or_remembered(
     hil: HilSection,
     asked: Mapping[str, Sequence[ReplayOp]],
-    bar: float = FINE,
-    tell: Tell = log.info,
+    bar: float,
+    tell: Tell,
+    partial: PartialAnswers,
 ) -> list[ReplayedDevice]:
     """Measure what a run would ask, or remember it.
+
+    Parameters
+    ----------
+    bar : the lowest error that is expected
+    partial : keeps what was measured also where one of them fails
 
     Raises
     ------
     HardwareUnavailable
-        A device is not there, and no recording may stand for it.
+        A device is not there and no recording may stand for it, or it fails on the way.
     """
-    return [_replay_device(hil, swap, asked[swap.component], bar, tell) for swap in hil.swap]
+    return [
+        _replay_device(hil, swap, asked[swap.component], bar, tell, partial) for swap in hil.swap
+    ]
 
 
 def _replay_device(
-    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
+    hil: HilSection,
+    swap: SwapSection,
+    asked: Sequence[ReplayOp],
+    bar: float,
+    tell: Tell,
+    partial: PartialAnswers,
 ) -> ReplayedDevice:
     older = _older_recording(hil, swap)
     if swap.driver == RECORDED:
         device = device_answering_from(swap, recording_as_device(hil, swap).kept)
     else:
         try:
-            device = _measure_device(hil, swap, asked, bar, tell)
+            device = _measure_device(hil, swap, asked, bar, tell, partial)
         except HardwareUnavailable as error:
-            if swap.if_missing == "fail":
+            if swap.if_missing == "fail" or partial.measured[swap.component]("").samples:
                 raise
-            device = device_answering_from(swap, recording_as_device(hil, swap).kept)
+            device = device_answering_from(swap, stand_in_device(hil, swap).kept)
             tell(f"{swap.component}: {error}; {device.source}")
     return ReplayedDevice(device, tuple(asked), older)
 
@@ -143,11 +169,17 @@ def _recording_path(folder: str, component: str) -> Path:
     return Path(folder) / f"{component}{SUFFIX}"
 
 
-def _measure_device(
-    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float, tell: Tell
-) -> OpenDevice:
+def work_list_of_swap(
+    hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float = FINE
+) -> WorkList:
+    """Different ops that a run would ask of a device, as its swap says how they are measured.
+
+    Parameters
+    ----------
+    bar : relative error that the data shall resolve
+    """
     texts = dict.fromkeys(q.signature for q in asked if q.supported)
-    work = WorkList(
+    return WorkList(
         swap.driver,
         tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
         driver_options(swap),
@@ -158,14 +190,32 @@ def _measure_device(
         seconds=hil.time_limit,
         busy=hil.busy,
     )
-    tell(f"{swap.component}: {len(texts)} different ops on {swap.driver}")
-    recording = measure(work, lambda: connect_driver(swap.driver, swap.agent), tell)
-    if not recording.samples:
-        raise DriverFault(
-            "hung",
-            f"hil.swap {swap.component}: {swap.driver}: {recording.ended} passed before anything "
-            "was measured; allow more (hil.time_limit), or let this machine do less meanwhile",
-        )
+
+
+def _measure_device(
+    hil: HilSection,
+    swap: SwapSection,
+    asked: Sequence[ReplayOp],
+    bar: float,
+    tell: Tell,
+    partial: PartialAnswers,
+) -> OpenDevice:
+    work = work_list_of_swap(hil, swap, asked, bar)
+    tell(f"{swap.component}: {len(work.requests)} different ops on {swap.driver}")
+    under_way = Measurement(
+        work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
+    )
+    partial.measured[swap.component] = under_way.recording
+    with faults_named(f"hil.swap {swap.component}: {swap.driver}"):
+        recording = under_way.run()
+        if recording.fault is not None:
+            raise recording.fault
+        if not recording.samples:
+            raise DriverFault(
+                "hung",
+                f"{recording.ended} passed before anything was measured; allow more "
+                "(hil.time_limit), or let this machine do less meanwhile",
+            )
     if recording.ended:
         tell(f"{swap.component}: partly measured: {recording.ended}")
     if hil.keep_recording is not None:

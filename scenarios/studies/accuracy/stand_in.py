@@ -1,0 +1,92 @@
+"""Recordings that may stand for a device: of its driver, device, settings, metric and clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....hil import driver_registry
+from ....hil.agent.address import listed_agents
+from ....hil.agent.declared_drivers import import_agent_driver
+from ....hil.driver import Driver
+from ....hil.recording import Recording
+from ....hil.sample import EMULATED
+from ....sim.errors import DriverFault, RecordingError
+from ...config.sections.hil import SwapSection
+
+REAL = "a real machine's"
+CLASSES = {"wall": REAL, "device": REAL, "cpu": REAL}  # others are a class of their own
+CHOSEN = ("metric", "clock", "device")  # settings that differ from unsaid ones
+
+
+def driver_class(name: str, agent: str = "") -> type[Driver]:
+    """The class of a driver, here, without its device.
+
+    Parameters
+    ----------
+    agent : that loads the file of a driver of the user's own
+    """
+    if agent and name not in driver_registry.known_drivers():
+        import_agent_driver(name, agent)
+    return type(driver_registry.make_driver(name))
+
+
+def require_stand_in(swap: SwapSection, options: dict[str, object], kept: Recording) -> None:
+    """Refuse a recording of something else than the device that is missing.
+
+    Parameters
+    ----------
+    options : what the driver would have been opened with
+
+    Raises
+    ------
+    RecordingError
+        It is of another driver, device, setting, metric or kind of clock.
+    """
+    for what, wanted, there in _differences(swap, options, kept):
+        raise RecordingError(
+            f"hil.swap {swap.component}: its recording is of {what} {there!r}, the device that is "
+            f"missing would be of {wanted!r}; give a recording of that one, or say driver: recorded"
+        )
+
+
+def _differences(
+    swap: SwapSection, options: dict[str, object], kept: Recording
+) -> Iterator[tuple[str, object, object]]:
+    """What differs, as it is wanted, and as it is in the recording."""
+    if kept.driver != swap.driver:
+        yield "driver", swap.driver, kept.driver
+    for key in (*options, *(k for k in CHOSEN if k in kept.spec and k not in options)):
+        wanted, there = options.get(key, "its default"), kept.spec.get(key, "its default")
+        named = key == "device" and there == "its default" and str(wanted) in kept.device.split()
+        if wanted != there and not named:
+            yield key, wanted, there
+    try:
+        own = driver_class(swap.driver, swap.agent)()
+    except (DriverFault, RecordingError):
+        return  # known to its agent only, which is not there
+    metric = str(options.get("metric", own.metric))
+    yield from (("metric", metric, s.metric) for s in kept.samples if s.metric != metric)
+    if swap.agent and listed_agents()[swap.agent].lab:
+        return  # a machine of the lab is emulated itself
+    wanted_clock = CLASSES.get(own.clock, own.clock)
+    for sample in kept.samples:
+        clock = CLASSES.get(sample.clock, sample.clock)
+        if clock != wanted_clock:
+            yield "clock", wanted_clock, sample.clock
+        if EMULATED in sample.flags:
+            yield "device", "a real one", "an emulated one"
+
+
+def require_whole(swap: SwapSection, kept: Recording) -> None:
+    """Refuse a recording that ended early, unless that was asked for.
+
+    Raises
+    ------
+    RecordingError
+        It is partial, and ``partial`` is not said.
+    """
+    if kept.ended and not swap.partial:
+        raise RecordingError(
+            f"hil.swap {swap.component}: its recording is partial ({kept.ended}); record the rest, "
+            "or set partial: true to let it answer for what it has"
+        )
