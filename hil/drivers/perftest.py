@@ -26,7 +26,7 @@ from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import WARM, Request, Sample
 from . import clock_source, rdma_ports
 from .netns import missing_from_fault
-from .rdma import POLL, SLEEP, VerbsDriver, parse_op
+from .rdma import DEPTH, POLL, SLEEP, VerbsDriver, parse_op
 
 if TYPE_CHECKING:
     from ...sim.system import System
@@ -111,6 +111,7 @@ class PerftestDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose and lock devices; programs are started per op."""
+        rdma_ports.refuse_far_peer(spec.get("peer"))
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
@@ -181,7 +182,7 @@ class PerftestDriver(Driver):
 
     def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:
         """Nanoseconds per message, from bandwidth or message rate as the metric says."""
-        depth, qps = facts.get("depth", 16), facts.get("qps", 1)
+        depth, qps = facts.get("depth", DEPTH), facts.get("qps", 1)
         words = [RATE[name], "-n", str(max(BATCH, 2 * depth)), "-t", str(depth), "-q", str(qps),
                  "--noPeak"]  # fmt: skip
         mebibytes, messages = parse_rates(self._run_pair(words, size))

@@ -36,6 +36,7 @@ SENDS = {
 SLEEP, POLL = "sleep", "poll"
 LARGEST = 64 << 20  # bytes of one op
 ATTRIBUTES = ("depth", "qps", "flows")
+DEPTH = 16  # messages outstanding on each queue pair of a rate that does not say it
 BATCH = 32  # messages in a row for a rate
 CURE = (
     "apt install python3-pyverbs ibverbs-providers python3-numpy, and run the agent with the "
@@ -106,6 +107,7 @@ class VerbsDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose and lock devices; queue pairs are created when an op needs them."""
+        rdma_ports.refuse_far_peer(spec.get("peer"))
         settings = checked(spec, SETTINGS)
         names = rdma_device_names()
         settings["device"], settings["peer"] = rdma_ports.device_and_peer(
@@ -231,7 +233,7 @@ class VerbsDriver(Driver):
         self, request: Request, name: str, size: int, facts: dict[str, int]
     ) -> list[float]:
         """(n,) ns per message with ``depth`` outstanding on each of ``qps`` queue pairs."""
-        qps, depth = facts.get("qps", 1), facts.get("depth", 16)
+        qps, depth = facts.get("qps", 1), facts.get("depth", DEPTH)
         pair = self._connected_pair(name, size, qps, depth)
         count = max(BATCH, 2 * depth) * qps
         return [stream_messages(pair, name, size, depth, count) / count for _ in range(request.n)]

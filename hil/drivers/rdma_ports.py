@@ -6,7 +6,7 @@ card; only ``gid_attrs/types`` tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -128,6 +128,19 @@ def device_and_peer(device: str, peer: str, names: Sequence[str]) -> tuple[str, 
                           f"set device and peer to {only} to measure that NIC alone")  # fmt: skip
     device = device or next(name for name in names if name != peer)
     return device, peer or next(name for name in names if name != device)
+
+
+def refuse_far_peer(peer: object) -> None:
+    """Refuse a peer that another agent has.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: both ends have to be devices of one machine, whose clock reads both.
+    """
+    if isinstance(peer, Mapping):
+        raise DriverFault("unsupported", f"peer {dict(peer)}: both ends are devices of one agent's "
+                          "machine; name a second device of it as peer")  # fmt: skip
 
 
 def lock_rdma_devices(names: Iterable[str]) -> ExitStack:

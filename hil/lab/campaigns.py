@@ -13,6 +13,8 @@ from ..sample import COLD, Request
 
 SIZES = (64, 1024, 4096, 16384, 65536, 262144, 1 << 20)
 COUNTED = (64, 256, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 262144, 1 << 20)
+STREAMED = (64, 512, 4096, 16384, 65536, 262144)
+DEPTHS, PAIRS = (1, 2, 4, 8, 16, 32), (1, 2, 4)
 RATES = ("100gbit", "10gbit", "1gbit", "100mbit")
 REDUCED = (262144, 1 << 20, 4 << 20, 16 << 20)  # bytes of a bare all-reduce
 STEPS = (  # of four buckets: much computing beside each, little, almost none
@@ -46,6 +48,21 @@ def _writes_at_rate(rate: str) -> Campaign:
                 note="RC writes from rxe1 to rxe2 over a bridge whose ports have rate and delay; "
                      "virtual time")  # fmt: skip
     return Campaign(f"timetravel-{rate}", "uml", work)
+
+
+def _rates_campaign(rate: str) -> Campaign:
+    """Message rates of all combinations of size, depth and queue pairs, in virtual time."""
+    spec = {"ends": "verbs", "rate": rate, "delay_us": 1.0, "metric": "message_rate"}
+    requests = tuple(
+        Request(f"send:rdma-write depth={depth} qps={qps} uint8[{size}]", 1)
+        for size in STREAMED
+        for depth in DEPTHS
+        for qps in PAIRS
+    )
+    work = WorkList("switch", requests, spec, starts=2, most_starts=2, blocks=1, bar=0.1,
+                seconds=1800, busy=BUSY,
+                note="ns a message, of writes outstanding by queue pair; virtual time")  # fmt: skip
+    return Campaign(f"rates-{rate}", "uml", work)
 
 
 def _incast_campaign(rate: str) -> Campaign:
@@ -116,6 +133,7 @@ def _cxl_campaign() -> Campaign:
 CAMPAIGNS = (
     *map(_writes_at_rate, RATES),
     *map(_incast_campaign, ("10gbit", "1gbit")),
+    _rates_campaign("10gbit"),
     *(_gloo_campaign(ranks, "10gbit") for ranks in (2, 4, 8)),
     _verbs_campaign(),
     _control_path_campaign(),

@@ -25,7 +25,9 @@ AskedFit = tuple[str, list[str], list[str], str]  # --start, --know, --parameter
 def fit(
     component: Annotated[
         str,
-        typer.Argument(help="memory, cxl, link, nic, switch, gpu, library; or ops, by families."),
+        typer.Argument(
+            help="memory, cxl, link, nic, switch, gpu, library; rates of messages; ops by families."
+        ),
     ],
     recording: Annotated[
         list[str], typer.Option(help="Of 'hil record', or foretrace:NAME; repeatable.")
@@ -61,19 +63,25 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out, and run the recorded ops with it."""
     from ..studies.fitting.bench import BENCHES, Bench
+    from ..studies.fitting.rates import RATES_KIND, require_no_streams
     from ..studies.fitting.rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
-    if component not in BENCHES:
-        raise ScenarioError(f"fit '{component}': take one of {', '.join(BENCHES)}")
+    if component not in (*BENCHES, RATES_KIND):
+        raise ScenarioError(f"fit '{component}': take one of {', '.join((*BENCHES, RATES_KIND))}")
     data = measured_rows(recording, only)
-    bench = Bench(component, machine, tuple(catalog))
     stated = None if bar is None else bar / 100
-    if component == "ops":
-        report, text = _fit_families(bench, data, holdout, stated, caches)
+    asked = (start, know, parameter, name)
+    if component == RATES_KIND:
+        report, text = _fit_rates(data, holdout, stated, asked, catalog)
     else:
-        report, text = _fit_part(bench, data, holdout, stated, (start, know, parameter, name))
+        require_no_streams(component, data)
+        bench = Bench(component, machine, tuple(catalog))
+        if component == "ops":
+            report, text = _fit_families(bench, data, holdout, stated, caches)
+        else:
+            report, text = _fit_part(bench, data, holdout, stated, asked)
     if out is not None:
         _write_catalog_entry(out, text)
     if json:
@@ -124,6 +132,21 @@ def _fit_part(
     )
     back.require_return()
     return fit_to_dict(bench.kind, found, data, holdout, bar) | _told(back), text
+
+
+def _fit_rates(
+    data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit, catalogs: list[Path]
+) -> tuple[dict[str, Any], str]:
+    """Report and file of the message rates of a NIC."""
+    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
+    from ..studies.fitting.rates import RATES_KIND, fit_rates, rates_file
+
+    start, know, parameter, name = asked
+    before = settings_before_fit("nic", start, know, catalogs)
+    found, still = fit_rates(data, before.settings, parameter, holdout)
+    report = fit_to_dict(RATES_KIND, found, data, holdout, bar) | _told(None)
+    file = rates_file(name, found, still, report, _today())
+    return report, jsonlib.dumps(file, indent=1) + "\n"
 
 
 def _told(back: RoundTrip | None) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from foretrace.hil.sample import Request
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.scenarios.config.sections.hil import SwapSection
+from foretrace.scenarios.studies.accuracy.open_devices import driver_options
 from foretrace.sim.errors import DriverFault
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -163,6 +165,19 @@ def test_one_device_is_no_pair_unless_it_is_said_and_then_covers_only_the_nic(ne
         assert covers(alone, machine) == ()
         assert "leaf0.node0.nic0" in covers({"device": "mlx5_0"}, machine)
     driver.close()
+
+
+def test_a_peer_of_the_same_agent_is_what_the_driver_takes_as_its_peer(network):
+    network()
+    swap = {"component": "node0.nic0", "driver": "verbs", "device": "rxe1", "agent": "rdma"}
+    near = SwapSection(**swap, peer={"agent": "rdma", "device": "rxe2"})
+    driver = verbs(**driver_options(near))
+    assert driver.describe()["device"] == "rxe1-rxe2"
+    driver.close()
+    far = SwapSection(**swap, peer={"agent": "elsewhere", "device": "mlx5_0"})
+    for name in ("verbs", "perftest"):
+        with pytest.raises(DriverFault, match=r"^unsupported: peer .*elsewhere.*of one agent's"):
+            make_driver(name).open(driver_options(far))
 
 
 @pytest.mark.parametrize("name", ["verbs", "perftest"])

@@ -93,6 +93,9 @@ def _unit_of(name: str) -> str:
 UNITS = {
     "cache": "B",
     "piece": "s",
+    "service": "s",
+    "pair": "s",
+    "outstanding": "B",
     "flop_rate": "flop/s",
     "byte_rate": "B/s",
     "rate_beyond": "B/s",

@@ -22,7 +22,8 @@ from ....sim.signature import parse_signature
 from .bench import Bench, BenchOp
 
 NANOSECOND = 1e-9
-DEPTH = re.compile(r"\bqd=(\d+)\b")
+STREAM = re.compile(r"\b(?:depth|qps)=\d+\b")
+RATES = ("message_rate", "bandwidth")  # metrics of streams: ns a message
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class MeasuredRows:
     where : one line: what was recorded, when
     clock : of all of them
     ranks : (n,) of a collective; 0 for other ops, and where nobody says them
+    metric : of all of them
     """
 
     ops: Ops
@@ -47,6 +49,7 @@ class MeasuredRows:
     where: str
     clock: str
     ranks: tuple[int, ...]
+    metric: str = "completion"
 
     @property
     def bench_ops(self) -> tuple[BenchOp, ...]:
@@ -88,7 +91,7 @@ class MeasuredRows:
         groups: dict[str, Callable[[], list[str]]] = {
             "sizes": lambda: [f"{b:.0f} B" for b in self.ops.bytes],
             "shapes": lambda: texts,
-            "depths": lambda: [DEPTH.search(t)[0] if DEPTH.search(t) else "qd=1" for t in texts],  # type: ignore[index]
+            "depths": lambda: [" ".join(STREAM.findall(t)) for t in texts],
             "starts": lambda: list(self.start),
             "days": lambda: list(self.day),
         }
@@ -149,7 +152,7 @@ def measured_rows(files: Sequence[str], only: str = "") -> MeasuredRows:
     return MeasuredRows(
         ops, np.array([row[1] for row in rows]), tuple(row[2] for row in rows),
         tuple(row[3] for row in rows), where, kept[0].samples[0].clock,
-        tuple(row[4] for row in rows),
+        tuple(row[4] for row in rows), kept[0].samples[0].metric,
     )  # fmt: skip
 
 

@@ -1,0 +1,140 @@
+"""Fit of message rates: how long a message of a stream takes by size, depth and queue pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....hil.drivers.rdma import DEPTH, parse_op
+from ....models.calibration.calibrate import Calibration, calibrate
+from ....models.calibration.identifiability import Model, Parameter
+from ....models.network.message_rate import MessageRate
+from ....sim.errors import ScenarioError
+from ....sim.ops import Ops
+from .rows import RATES, MeasuredRows
+
+Floats = NDArray[np.float64]
+RATES_KIND = "rates"
+GUESSES = {"latency": 2e-6, "bandwidth": 1e10, "service": 1e-7, "pair": 1e-7, "outstanding": 1e6}
+USUAL = ("latency", "bandwidth", "service", "pair")
+DRAWS = 12  # refits; each asks a model that is not smooth
+TOLD = 10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
+UNBOUND = 1e18  # B outstanding: no limit that matters
+FORM, SCHEMA = "foretrace-rates", 1
+
+
+def stream_of(signature: str) -> tuple[float, float, float]:
+    """Bytes of a message, messages outstanding on a queue pair, and queue pairs of a stream.
+
+    >>> stream_of("send:rdma-write depth=4 qps=2 uint8[64]"), stream_of("send:rdma-read uint8[8]")
+    ((64.0, 4.0, 2.0), (8.0, 16.0, 1.0))
+    """
+    _, attributes, size = parse_op(signature)
+    return float(size), float(attributes.get("depth", DEPTH)), float(attributes.get("qps", 1))
+
+
+def require_no_streams(kind: str, data: MeasuredRows) -> None:
+    """Refuse rows that tell a message's share of a stream, for a part whose ops run alone.
+
+    Raises
+    ------
+    ScenarioError
+        Rates, or ops with several outstanding or at once.
+    """
+    if data.metric in RATES:
+        raise ScenarioError(
+            f"fit {kind}: the recording tells {data.metric}, which depends on how many messages "
+            f"are outstanding; fit one of completion, or: foretrace fit {RATES_KIND}"
+        )
+    for text in data.texts:
+        if any(word.startswith(("depth=", "qps=", "flows=")) for word in text.split()):
+            raise ScenarioError(
+                f"fit {kind}: '{text}' is of several messages at once, which this fit would pool "
+                "with those alone; leave it out with --only"
+            )
+
+
+def rate_model(still: Mapping[str, float]) -> Model:
+    """Seconds per message of rows, by the parameters that change and those that stand still."""
+
+    def seconds(p: dict[str, float], rows: Ops) -> Floats:
+        told = np.array([stream_of(t) for t in rows.signatures])[rows.signature]
+        return MessageRate(**{**still, **p}).seconds(*told.T)
+
+    return seconds
+
+
+def fit_rates(
+    data: MeasuredRows, settings: Mapping[str, Any], names: Sequence[str], holdout: str
+) -> tuple[Calibration, dict[str, float]]:
+    """Calibration of message rates, and the parameters that stood still.
+
+    Parameters
+    ----------
+    settings : of the NIC before the fit, SI: ``bandwidth``, and what else is known
+    names : parameters that may change; all but ``outstanding``, if empty
+    holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of size, depth and queue pairs
+
+    Raises
+    ------
+    ScenarioError
+        The recording tells no rates, the line rate is not known, or no such parameter.
+    """
+    if data.metric not in RATES:
+        raise ScenarioError(
+            f"fit {RATES_KIND}: the recording tells {data.metric}; record with metric "
+            f"{' or '.join(RATES)}"
+        )
+    if strange := sorted(set(names) - set(GUESSES)):
+        raise ScenarioError(
+            f"fit {RATES_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
+        )
+    before = _before_fit(settings)
+    chosen = tuple(names) or USUAL
+    still = {name: value for name, value in before.items() if name not in chosen}
+    parameters = [Parameter(name, before[name], GUESSES[name]) for name in chosen]
+    rows = data.rows(holdout)
+    return calibrate(rate_model(still), parameters, rows, draws=DRAWS, told=TOLD), still
+
+
+def rates_file(
+    name: str,
+    found: Calibration,
+    still: Mapping[str, float],
+    report: Mapping[str, Any],
+    today: str,
+) -> dict[str, Any]:
+    """A fit as a file, whose ``parameters`` are those of ``MessageRate``."""
+    return {
+        "form": FORM,
+        "schema": SCHEMA,
+        "name": name,
+        "parameters": {**still, **found.values},
+        "source": f"{report['where']}; foretrace fit {RATES_KIND}, {today}",
+        "held_out": {k: report[k] for k in ("holdout", "fits")},
+    }
+
+
+def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
+    """Parameters of a stream by the settings of its NIC: two crossings and one posting alone.
+
+    What nobody measured binds nothing: a parameter that the data do not tell bounds no rate.
+    """
+    if "bandwidth" not in settings:
+        raise ScenarioError(
+            f"fit {RATES_KIND}: the line rate is not known before; name a NIC of the catalog with "
+            "--start, or give it with --know bandwidth='25 GB/s'"
+        )
+    alone = 2 * float(settings.get("latency", 0.0)) + float(settings.get("overhead", 0.0))
+    kept = {name: float(settings[name]) for name in ("mtu", "header") if name in settings}
+    return {
+        "latency": alone,
+        "bandwidth": float(settings["bandwidth"]),
+        "service": 0.0,
+        "pair": 0.0,
+        "outstanding": UNBOUND,
+        **kept,
+    }
