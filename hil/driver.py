@@ -52,8 +52,8 @@ class Missing:
 
     Examples
     --------
-    >>> str(Missing("missing", "no module named torch", "pip install 'foretrace[torch]'").fault())
-    "missing: no module named torch; pip install 'foretrace[torch]'"
+    >>> str(Missing("missing", "no module named torch", "pip install torch").fault())
+    "missing: no module named torch; pip install torch"
     """
 
     kind: Kind

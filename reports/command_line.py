@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterable
 
 SILENT = ("--json", "-q", "--quiet", "--no-cache")  # they shape what is shown, not what is asked
-SAME = {"--replicas": "run.replicas", "--seed": "run.seed", "--defend": "run.defend"}
+SAME = {"--replicas": "run.replicas", "--seed": "run.seed", "--defend": "run.defend",
+        "--quick": "run.defend"}  # fmt: skip  # it leaves out what defending asks for
 SETS, CARRIED = "--set", ("--set", "--catalog", "--out")
 Option = tuple[str, ...]  # an option with its value, or a word
 
@@ -26,6 +27,8 @@ def with_option(command: str, option: str, value: str = "") -> str:
     'foretrace run s.yaml --set run.seed=2 --replicas 10'
     >>> with_option("foretrace run s.yaml --set a.b=1", "--set", "a.b=2")
     'foretrace run s.yaml --set a.b=2'
+    >>> with_option("foretrace run s.yaml --quick", "--defend")
+    'foretrace run s.yaml --defend'
     """
     new = (option, value) if value else (option,)
     about = _setting_of_option(new)
@@ -83,7 +86,14 @@ def _options(command: str) -> list[Option]:
 
 def _takes_value(option: str) -> bool:
     """Whether an option takes a value: all but switches do."""
-    return option not in (*SILENT, "--defend", "--interactive", "--resume", "--no-resume")
+    return option not in (
+        *SILENT,
+        "--defend",
+        "--quick",
+        "--interactive",
+        "--resume",
+        "--no-resume",
+    )
 
 
 def _setting_of_option(option: Option) -> str:

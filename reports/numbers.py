@@ -19,6 +19,8 @@ def format_quantity(value: float | None, unit: str) -> str:
     ('34.8 ms', '122 min', 'unknown')
     >>> format_quantity(25e9, "B/s"), format_quantity(0.714, ""), format_quantity(1.3e-15, "")
     ('25 GB/s', '71.4 %', '0 %')
+    >>> format_quantity(1.0, "1"), format_quantity(2.5e-7, "1"), format_quantity(123456.0, "1")
+    ('1', '2.5e-07', '123,456')
     >>> format_quantity(0.0477, "USD"), format_quantity(12345.6, "USD")
     ('0.0477 USD', '12,346 USD')
     """
@@ -26,6 +28,8 @@ def format_quantity(value: float | None, unit: str) -> str:
         return "unknown"
     if unit == "":
         return f"{three_digits(100 * value)} %" if abs(value) >= NOTHING else "0 %"
+    if unit == "1":
+        return f"{value:,.0f}" if abs(value) >= THOUSAND else f"{value:.3g}"
     if unit == "USD":
         return f"{value:,.0f} USD" if abs(value) >= THOUSAND else f"{three_digits(value)} USD"
     if unit == "s" and abs(value) >= MOST_SECONDS:
@@ -61,9 +65,11 @@ def format_share(ratio: float, places: int = 1) -> str:
 def format_signed_share(ratio: float) -> str:
     """A relative difference in per cent, with its sign.
 
-    >>> format_signed_share(-0.024)
-    '-2.4 %'
+    >>> format_signed_share(-0.024), format_signed_share(math.inf)
+    ('-2.4 %', 'from 0')
     """
+    if math.isinf(ratio):
+        return "from 0"
     return f"{100 * ratio:+.1f} %"
 
 
@@ -89,12 +95,16 @@ def format_half_width(value: float, interval: tuple[float, float] | list[float] 
 
 
 def is_overall(metric: str) -> bool:
-    """Whether a metric is of the run or of a kind of component, not of a single one.
+    """Whether a metric is not the use of a single component, of which there may be thousands.
 
     >>> is_overall("nic.utilization.p95"), is_overall("node0.nic0.tx.utilization.p95")
     (True, False)
+    >>> is_overall("node0.queue.p50")  # which a process emitted
+    True
     """
-    head = metric
-    for end in ("p50", "p95", "mean", "utilization", "occupancy"):
-        head = head.removesuffix(f".{end}")
-    return "." not in head
+    whose, use, _ = (
+        metric.rpartition(".utilization")
+        if ".util" in metric
+        else (metric.rpartition(".occupancy"))
+    )
+    return not use or "." not in whose

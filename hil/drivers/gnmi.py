@@ -28,7 +28,7 @@ SETTING_PATHS = (
     "PORT_QOS_MAP/{port}",
 )  # when ECN marks; which priorities are lossless
 WAIT = 10  # s for an answer
-CURE = f"pip install 'foretrace[gnmi]', and set {ADDRESS}=host:port for the agent"
+CURE = f"pip install pygnmi, and set {ADDRESS}=host:port for the agent"
 
 
 class GnmiReader:

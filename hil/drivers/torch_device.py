@@ -25,7 +25,7 @@ from .torch_events import EventTimer
 from .torch_ops import BUILDERS
 from .torch_tensors import TorchOp
 
-CURE = "pip install 'foretrace[torch]', or name a Python that has it in agents.yaml"
+CURE = "pip install torch, or name a Python that has it in agents.yaml"
 FLUSH = 256 << 20  # bytes written to empty the caches
 GRAPH = "compute:graph"
 SETTINGS: dict[str, Any] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...sim.errors import ForetraceError
 
-CURE = "pip install 'foretrace[report]', or print the page from a browser"
+CURE = "pip install weasyprint, or print the page from a browser"
 
 
 def write_pdf(html: str, path: Path) -> None:

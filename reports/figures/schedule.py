@@ -140,18 +140,24 @@ def timeline_bars(
     lanes = _lanes(rank, stream)
     length, least = float(seconds(last - first, result.tick)), max((last - first) // WIDTH, 1)
     scale, unit = seconds_scale(length)
+    layer_of = {kind: i for i, kinds in enumerate(LAYERS.values()) for kind in kinds}
+    layer = np.array([layer_of.get(Kind(k), -1) for k in kind.tolist()], np.int64)
     bars, legend = [], {}
-    for name, kinds in LAYERS.items():
-        of_layer = np.isin(kind, kinds)
-        for lane, row in lanes.items():
-            own = of_layer & (rank == lane[0]) & (stream == lane[1])
-            spans = seconds(merge_bars(start[own] - first, end[own] - first, least), result.tick)
-            if len(spans):
+    for lane, row in lanes.items():
+        own = (rank == lane[0]) & (stream == lane[1]) & (layer >= 0)
+        drawn_at, took, shown = bars_by_majority(
+            start[own] - first, end[own] - first, layer[own], least
+        )
+        for number, name in enumerate(LAYERS):
+            chosen = shown == number
+            if chosen.any():
                 legend[name] = LAYER_COLOURS[name]
-                at, took = spans.T / scale
+                at = seconds(drawn_at[chosen], result.tick) / scale
                 bars.append(
-                    Bars(np.full(len(at), row + 0.1), at, took, legend[name], name, height=0.8)
-                )
+                    Bars(np.full(len(at), row + 0.1), at,
+                         seconds(took[chosen], result.tick) / scale, legend[name], name, height=0.8)
+                )  # fmt: skip
+    legend = {name: legend[name] for name in LAYERS if name in legend}
     rows = [f"rank {r}, stream {s}" for r, s in lanes]
     axis = f"time, {unit}"
     drawn = BarChart(rows, bars, length / scale, axis, 26, legend)
@@ -163,16 +169,28 @@ def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:
     return {pair: i for i, pair in enumerate(pairs)}
 
 
-def merge_bars(start: Any, end: Any, least: int) -> Any:
-    """(n, 2) starts and lengths of bars; bars less than ``least`` apart are merged.
+def bars_by_majority(start: Any, end: Any, layer: Any, least: int) -> tuple[Any, Any, Any]:
+    """Starts, lengths and layers of bars; each ``least`` ticks show what runs longest in them.
 
-    >>> merge_bars(np.array([0, 10, 50]), np.array([8, 20, 51]), 5).tolist()
-    [[0, 20], [50, 5]]
+    So that many short ops of one kind are not hidden by a few of another.
+
+    >>> start, end = np.array([0, 6, 20]), np.array([6, 10, 30])
+    >>> [found.tolist() for found in bars_by_majority(start, end, np.array([2, 4, 4]), 10)]
+    [[0, 20], [10, 10], [2, 4]]
     """
     if not len(start):
-        return np.empty((0, 2), np.int64)
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], np.maximum.accumulate(end[order])
-    first = np.flatnonzero(np.append(True, start[1:] - end[:-1] >= least))
-    until = np.append(end[first[1:] - 1], end[-1])
-    return np.stack([start[first], np.maximum(until - start[first], least)], axis=1)
+        return (np.empty(0, np.int64),) * 3
+    first = start // least
+    whole = -(-end // least) - first  # pixels that each op touches
+    op = np.repeat(np.arange(len(start)), whole)
+    pixel = np.arange(len(op)) - np.repeat(np.cumsum(whole) - whole, whole) + first[op]
+    inside = np.minimum(end[op], (pixel + 1) * least) - np.maximum(start[op], pixel * least)
+    most = int(layer.max()) + 1
+    cell, at = np.unique(pixel * most + layer[op], return_inverse=True)
+    time = np.bincount(at, inside, len(cell))
+    order = np.lexsort((time, cell // most))
+    chosen = cell[order[np.append(np.diff(cell[order] // most) != 0, True)]]
+    drawn, shown = chosen // most, chosen % most
+    new = np.append(True, (np.diff(drawn) != 1) | (np.diff(shown) != 0))
+    until = np.append(drawn[np.flatnonzero(new)[1:] - 1], drawn[-1]) + 1
+    return drawn[new] * least, (until - drawn[new]) * least, shown[new]

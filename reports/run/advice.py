@@ -60,7 +60,7 @@ def _step_if_unresolved(
 def _step_if_missed(base: Point) -> Iterator[Step]:
     """A step towards an expectation that is not met: the kind of part that could meet it."""
     for e in base["expect"]:
-        if e["met"] or e.get("short") is None:
+        if e["met"] or e.get("short") is None or not base["faster"]:
             continue
         able = [c["group"] for c in base["faster"] if c["bound"] <= e["short"]]
         who = f"only {' or '.join(able)} parts can" if able else "no kind of part alone can"

@@ -28,6 +28,10 @@ Point = Mapping[str, Any]
 TOKENS = "cost_per_million_tokens"
 BLIND = "blind"  # how it begins where nobody measured what is predicted
 REPLAY = "replay"  # how it begins where a recording was only played again
+QUICK = (
+    "A quick run: which part would help, and what wrong parts would change, was not tried; "
+    "leave --quick out for that."
+)
 DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
 
 
@@ -60,8 +64,13 @@ def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
 def limit_sentence(summary: Mapping[str, Any]) -> str:
     """What limits the base scenario, as a sentence."""
     base = next(iter(summary["points"].values()))
-    driven = summary["provenance"]["calibration"].startswith(DRIVEN)
+    driven = summary["provenance"]["calibration"].startswith(DRIVEN) or is_quick(summary)
     return _limit_sentence(base, driven, summary["answer"])
+
+
+def is_quick(summary: Mapping[str, Any]) -> bool:
+    """Whether the runs that explain the answer were left out."""
+    return bool(summary["provenance"].get("quick"))
 
 
 def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -74,7 +83,8 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
         unsure = [f"Jitter is {jitter_sentence(checked)}."]
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
-    return [*late, *unsure, *link_sentences(base.get("chains", {}))]
+    quick = [QUICK] if is_quick(summary) else []
+    return [*late, *quick, *unsure, *link_sentences(base.get("chains", {}))]
 
 
 def _base_sentence(point: Point, answer: Answer) -> str:
@@ -185,7 +195,7 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
 
     Parameters
     ----------
-    driven : by devices, so that nothing was run again
+    driven : by devices, or quick, so that nothing was run again
     """
     blame: dict[str, float] = point["blame"]
     whole = sum(blame.values()) or 1.0

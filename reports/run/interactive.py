@@ -31,10 +31,11 @@ def with_timeline(html: str, ops: Path, tick: Seconds = PICOSECOND) -> str:
     rows, left_out = _rows(ops, tick)
     library = Resources(mode="inline", components=["bokeh", "bokeh-gl"])
     script, place = components(_figure(rows))
-    cut = f" The last {left_out:,} ops are left out." if left_out else ""
+    drawn = len(rows["left"])
+    which = f"The first {drawn:,} of {drawn + left_out:,} ops" if left_out else "Every op"
     section = (
-        f'<section id="interactive"><h2>Timeline, to zoom</h2><p>Every op of the base: drag to '
-        f"move, turn the wheel to zoom, point at a bar for its name.{cut} A collective is on its "
+        f'<section id="interactive"><h2>Timeline, to zoom</h2><p>{which} of the base: drag to '
+        f"move, turn the wheel to zoom, point at a bar for its name. A collective is on its "
         f"first rank.</p>{place}</section>\n"
     )
     scripted = html.replace(POLICY, f"{POLICY}; script-src 'unsafe-inline'; img-src data:", 1)

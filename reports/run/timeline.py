@@ -57,7 +57,7 @@ def timeline_chart(
     chart, least = schedule.timeline_bars(result, ranks, span)
     return (
         chart,
-        f"{text} of {which}; bars less than {format_quantity(least, 's')} apart are drawn as one.",
+        f"{text} of {which}; each {format_quantity(least, 's')} show what runs longest in them.",
     )
 
 

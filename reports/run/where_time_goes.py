@@ -78,6 +78,16 @@ def _slowdown_rows(study: StudyShown) -> Iterable[list[Line]]:
 @section("bottlenecks", title="If a part were faster", order=40)
 def bottlenecks(study: StudyShown) -> Iterable[Block]:
     """Gain from each kind of part 10 % faster or instant, and utilization over time."""
+    groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
+    if groups:
+        yield from _gain_table(study, groups)
+    yield Heading("Use over time")
+    if (heat := _heat_map(study.base_result)) is not None:
+        yield heat
+
+
+def _gain_table(study: StudyShown, groups: Iterable[str]) -> Iterable[Block]:
+    """What is gained by each kind of part 10 % faster, and instant."""
     yield Paragraph(
         "Each row is a run of its own: that kind of part 10 % faster, and instant (infinitely "
         "fast). No purchase of it alone can gain more than the latter."
@@ -85,11 +95,7 @@ def bottlenecks(study: StudyShown) -> Iterable[Block]:
     if any(part.capacity is not None for part in study.base_result.system.components):
         yield Paragraph("Of a part that is held in amounts there is 10 % more, and without end.")
     columns, over = _paired_columns("kind of part", study, "10 % faster", "instant")
-    groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
     yield Table(columns, [(group, *_gain_sentences(study, group)) for group in groups], over)
-    yield Heading("Use over time")
-    if (heat := _heat_map(study.base_result)) is not None:
-        yield heat
 
 
 def _gain_sentences(study: StudyShown, group: str) -> Iterable[str]:

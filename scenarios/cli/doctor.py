@@ -134,7 +134,7 @@ def _engine_row() -> dict[str, str]:
 
 def _extra_packages_row(name: str, packages: tuple[str, ...]) -> dict[str, str]:
     found, absent = _installed_and_missing(packages)
-    cure = f"{', '.join(absent)} missing; pip install 'foretrace[{name}]'"
+    cure = f"{', '.join(absent)} missing; pip install {' '.join(absent)}"
     return _check_row(name, not absent, cure if absent else ", ".join(found))
 
 

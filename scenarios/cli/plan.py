@@ -66,7 +66,8 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
         yield f"untraced{whose}", untraced_sentence(told)
     count = len(made.ops)
     runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
-    yield "runs", f"{runs}: as described or drawn, with parts faster or wrong"
+    also = f"{made.explaining} of them with parts faster or wrong (run --quick leaves these out)"
+    yield "runs", f"{runs}{f', {also}' * bool(made.explaining)}"
     if made.points:
         yield "sweep", f"{made.points} points on {made.processes} processes"
     if made.op_runs is not None:

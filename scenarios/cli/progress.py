@@ -1,4 +1,4 @@
-"""Progress of a sweep: a bar with the time left in a terminal, a line where there is none."""
+"""Progress of a run or sweep: a bar with the time left in a terminal, lines where there is none."""
 
 from __future__ import annotations
 
@@ -12,8 +12,43 @@ from typing import TYPE_CHECKING, Any, Self
 
 import typer
 
+from .common import progress_printer
+
 if TYPE_CHECKING:
     from ..studies.sweep.trial import SweepTrial
+
+
+class RunProgress:
+    """Progress of a run: what is done as lines, and the simulations done as a bar.
+
+    Parameters
+    ----------
+    quiet : neither
+    """
+
+    def __init__(self, quiet: bool):
+        self.tell = progress_printer(quiet)
+        self._bar = None if quiet or not _is_terminal() else _progress_bar("runs", 0)
+
+    def count(self, done: int, expected: int) -> None:
+        """Show how many simulations are done, and of about how many."""
+        if self._bar is not None:
+            told = f"{done} of about {expected}"
+            self._bar.update(0, completed=done, total=expected, told=told, refresh=True)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+            self.tell = self._bar.console.print  # above the bar
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _is_terminal() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class SweepProgress:
@@ -51,8 +86,8 @@ class SweepProgress:
 
     def __enter__(self) -> Self:
         self.tell(f"workers  {self.workers}; resumable")
-        if not self.quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._bar = _progress_bar(self.total)
+        if not self.quiet and _is_terminal():
+            self._bar = _progress_bar("points", self.total)
             self._bar.start()
         return self
 
@@ -73,16 +108,17 @@ class SweepProgress:
             )
 
 
-def _progress_bar(total: int) -> Any:
+def _progress_bar(what: str, total: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("points  "),
+        TextColumn(f"{what:<8}"),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[told]}"),
         TimeRemainingColumn(),
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task("points", total=total, told="")
+    console = Console(stderr=True, markup=False, highlight=False)
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(what, total=total, told="")
     return bar

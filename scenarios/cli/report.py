@@ -67,6 +67,4 @@ def _with_interactive_timeline(html: str, folder: Path) -> str:
     try:
         return with_timeline(html, ops)
     except ImportError as error:
-        raise ForetraceError(
-            "--interactive: Bokeh is not installed; pip install 'foretrace[report]'"
-        ) from error
+        raise ForetraceError("--interactive: Bokeh is not installed; pip install bokeh") from error

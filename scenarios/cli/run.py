@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,12 +23,12 @@ from .common import (
     Swap,
     print_error,
     print_json,
-    progress_printer,
 )
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
     from ..config.scenario import Scenario
+    from ..studies.partial_answers import PartialAnswers
 
 
 @app.command()
@@ -46,6 +47,9 @@ def run(
     ] = None,
     defend: Annotated[
         bool, typer.Option("--defend", help="Also which values matter, how wrong a part may be.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Without runs that explain: parts faster, or wrong.")
     ] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Run again even if this run is saved.")
@@ -67,13 +71,14 @@ def run(
     settings += [f"run.replicas={replicas}"] if replicas is not None else []
     settings += [f"run.keep={keep}"] if keep is not None else []
     settings += ["run.defend=true"] if defend else []
+    settings += ["run.quick=true"] if quick else []
     scenario = load(file, set=settings, catalogs=catalog)
     if variant is not None:
         scenario = scenario.only(variant)
     folder = None if no_cache or live_devices_drive_run(scenario) else existing_run(out, scenario)
     if folder is None:
         folder, saved = (
-            _simulate_and_save(scenario, out, started, progress_printer(quiet or json)),
+            _simulate_and_save(scenario, out, started, quiet or json),
             "saved",
         )
     else:
@@ -97,28 +102,32 @@ def run(
         raise typer.Exit(MISSED)
 
 
-def _simulate_and_save(
-    scenario: Scenario, out: Path, started: float, progress: Callable[[str], None]
-) -> Path:
+def _simulate_and_save(scenario: Scenario, out: Path, started: float, quiet: bool) -> Path:
     """Folder of a new run; a run that is found needs nothing of what simulates one."""
-    from ..config.hil_settings import live_devices_drive_run
     from ..studies.executor import load_engine_in_background
     from ..studies.output_folder import require_writable
     from ..studies.run import study
     from ..studies.run_folder import save_run
     from .checks import require_valid
+    from .progress import RunProgress
 
     require_writable(out, scenario)
     with load_engine_in_background(scenario.run.engine):
         _print_warnings(require_valid(scenario))
-        if live_devices_drive_run(scenario):
-            from ..studies.partial_answers import partial_answers_kept
-
-            with partial_answers_kept(scenario, out, print_error) as partial:
-                done = study(scenario, progress, partial=partial)
-        else:
-            done = study(scenario, progress)
+        with RunProgress(quiet) as progress, _answers_kept(scenario, out) as partial:
+            done = study(scenario, progress.tell, partial=partial, counted=progress.count)
     return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
+
+
+def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[PartialAnswers | None]:
+    """Context that keeps what live devices answered; of a run without them there is nothing."""
+    from ..config.hil_settings import live_devices_drive_run
+
+    if not live_devices_drive_run(scenario):
+        return nullcontext()
+    from ..studies.partial_answers import partial_answers_kept
+
+    return partial_answers_kept(scenario, out, print_error)
 
 
 def _print_warnings(warnings: Iterable[Problem]) -> None:

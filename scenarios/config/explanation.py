@@ -191,9 +191,18 @@ def _explain_setting(name: str, found: Schema, schema: Schema) -> Explanation:
     if isinstance(found.get("default"), str | int | float) and found["default"] != "":
         facts["default"] = str(found["default"])
     below = {k: _setting_line(v, schema) for k, v in _schema_properties(found, schema).items()}
-    return Explanation(name, what.partition("\n")[0], facts, below)
+    return Explanation(name, _first_paragraph(what), facts, below)
 
 
 def _setting_line(found: Schema, schema: Schema) -> str:
     told: str = found.get("description") or _schema_choices(found, schema)[0].get("description", "")
-    return told.partition("\n")[0]
+    return _first_paragraph(told)
+
+
+def _first_paragraph(text: str) -> str:
+    r"""First paragraph of a docstring, as one line.
+
+    >>> _first_paragraph("A collective, such as\n``all-reduce``.\n\nMore.")
+    'A collective, such as ``all-reduce``.'
+    """
+    return " ".join(text.partition("\n\n")[0].split())

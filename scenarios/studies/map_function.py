@@ -1,8 +1,9 @@
-"""Protocol of ``map``: the builtin, or that of a pool of threads."""
+"""Protocol of ``map``: the builtin, or that of a pool of threads; and one that counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Protocol, TypeVar
 
 A = TypeVar("A")
@@ -14,3 +15,44 @@ class MapFunction(Protocol):
 
     def __call__(self, do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
         """The answer for each item."""
+
+
+Counted = Callable[[int, int], None]
+"""Told how many are done, and of about how many."""
+
+
+class SimulationCounter:
+    """Counter of the simulations that map functions have done.
+
+    Parameters
+    ----------
+    expected : about how many there will be
+    counted : told after each
+
+    Examples
+    --------
+    >>> counter = SimulationCounter(2, lambda done, of: print(f"{done}/{of}"))
+    >>> list(counter.over(map)(abs, [-1, -2, -3]))
+    1/2
+    2/2
+    3/3
+    [1, 2, 3]
+    """
+
+    def __init__(self, expected: int, counted: Counted):
+        self.expected, self.counted = expected, counted
+        self._numbers = count(1)  # of which threads take one each
+
+    def over(self, each: MapFunction) -> MapFunction:
+        """A map function that counts each answer."""
+
+        def counting(do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
+            def done(item: A) -> B:
+                answer = do(item)
+                number = next(self._numbers)
+                self.counted(number, max(number, self.expected))
+                return answer
+
+            return each(done, items)
+
+        return counting

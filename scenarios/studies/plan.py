@@ -46,6 +46,7 @@ class Plan:
     periods, period : how often the workload repeats, and what each time is called; 0 and ""
         where it does not
     simulations : of all variants, about
+    explaining : those of them that explain the answer, with parts faster or wrong
     points : of a sweep; 0 for none
     processes : that a sweep would use
     op_runs : ops times simulations, in all
@@ -65,6 +66,7 @@ class Plan:
     periods: int
     period: str
     simulations: int
+    explaining: int
     points: int
     processes: int
     op_runs: float | None
@@ -93,13 +95,14 @@ def plan(scenario: Scenario) -> Plan:
     held = estimated_memory(max(known.values())) if len(known) == len(sizes) else None
     built = _variants_that_ask_models(scenario, held)
     errors = error_sources(scenario.variants(), built)
-    each = {v.variant: _count_simulations(v, errors) for v in scenario.variants()}
+    each = {v.variant: count_simulations(v, errors) for v in scenario.variants()}
     made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
         periods=base.periods if (base := sizes[BASE]) else 0,
         period=next(iter(workloads_of(scenario).values())).period,
         simulations=sum(each.values()),
+        explaining=sum(each.values()) - len(each) * drawn_simulations(scenario),
         points=points,
         processes=processes,
         op_runs=None,
@@ -160,8 +163,7 @@ def _with_time_and_memory(
     made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]
 ) -> Plan:
     """Plan with time and memory, which follow from the number of ops."""
-    replicas = scenario.run.replicas
-    drawn = 1 + (replicas if replicas > 1 else 0)
+    drawn = drawn_simulations(scenario)
     work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
     took = SECONDS_PER_OP[scenario.run.engine] * work + SECONDS_PER_POINT * (
         made.points or len(ops)
@@ -198,14 +200,19 @@ def known_op_count(scenario: Scenario) -> int:
     return found.ops if found else 0
 
 
-def _count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
+def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
     """Simulations of one variant: as recorded, its replicas, and those that explain it."""
-    replicas = scenario.run.replicas
     kinds = {
         component_kind_of_setting(f"cluster.{path}.") for path in scenario.cluster.parts()
     } | ALWAYS
-    explain = SENSITIVITY * len(kinds) + ERRORS * errors.count
-    return 1 + (replicas if replicas > 1 else 0) + explain
+    explain = 0 if scenario.run.quick else SENSITIVITY * len(kinds) + ERRORS * errors.count
+    return drawn_simulations(scenario) + explain
+
+
+def drawn_simulations(scenario: Scenario) -> int:
+    """Simulations that give the answer of one variant: as recorded, and its replicas."""
+    replicas = scenario.run.replicas
+    return 1 + (replicas if replicas > 1 else 0)
 
 
 def _has_rules(scenario: Scenario) -> bool:

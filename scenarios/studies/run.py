@@ -29,7 +29,8 @@ from .executor import point_map_function
 from .fabric_facts import fabric_facts
 from .late_ranks import waiting_by_rank
 from .limits import TimeLimitExceeded, time_limit
-from .map_function import MapFunction
+from .map_function import Counted, MapFunction, SimulationCounter
+from .plan import count_simulations
 from .preflight import chain_shares_of_point
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
@@ -108,6 +109,7 @@ def study(
     progress: Progress = lambda _: None,
     threads: int | None = None,
     partial: PartialAnswers | None = None,
+    counted: Counted = lambda done, of: None,
 ) -> Study:
     """Run every variant of a scenario and summarize them.
 
@@ -117,22 +119,26 @@ def study(
     progress : told what is being done, a line each
     threads : runs under way at once; as many as there are cores unless said
     partial : keeps what devices answer, also where a run does not end
+    counted : told how many simulations are done, and of about how many, after each
     """
     if not isinstance(scenario, Scenario):
         from ..config.loader import load
 
         scenario = load(scenario)
-    where = provenance(scenario)
+    where = provenance(scenario) | ({"quick": True} if scenario.run.quick else {})
     under_way = _StudyInProgress()
     try:
         with point_map_function(threads) as given, time_limit(scenario.run.time_limit):
             with _devices_in_points(scenario) as drive:
                 points = build_variants(scenario)
                 errors = error_sources(scenario.variants(), points)
+                expected = sum(count_simulations(v, errors) for v in scenario.variants())
+                counter = SimulationCounter(expected, counted)
                 for one in map(drive, points):
                     if partial is not None and one.coupled is not None:
                         partial.driven[one.name] = one.coupled
-                    under_way.run_and_explain(one, errors, given(one), progress)
+                    each = counter.over(given(one))
+                    under_way.run_and_explain(one, errors, each, progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
                 from .robustness import values_with_effects
 
@@ -167,7 +173,8 @@ class _StudyInProgress:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size_text(one)}")
         self.results.append(run_with_replicas(one, each))
-        progress(f"explaining {one.name}: blame, and runs with parts faster or wrong")
+        also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
+        progress(f"explaining {one.name}: blame{also}")
         tried = run_with_model_errors(self.results[-1], errors, each)
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
@@ -329,13 +336,15 @@ def _shortfall(
 def effect_of_faster_components(
     of: VariantResults, factor: float = 1.1, each: MapFunction = map
 ) -> list[SpeedupEffect]:
-    """Every kind of component 10 % faster, and free: by running again, unless devices drive it.
+    """Every kind of component 10 % faster, and free: by running again.
+
+    None where devices drive it, and of a quick run.
 
     Of a job with periods it says what becomes of the makespan, else of the answer.
     """
     point = of.point
     periodic = bool(point.answer.period)
-    if point.coupled is not None:
+    if point.coupled is not None or point.scenario.run.quick:
         return []
     return faster(
         point.simulation,

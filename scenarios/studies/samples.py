@@ -77,6 +77,9 @@ def samples_of(point: Variant, result: Result) -> dict[str, Samples]:
     return samples | _machine_samples(point, samples)
 
 
+PLAIN = "1"  # unit of what was emitted without one: a number, not a share
+
+
 def metric_declarations(
     point: Variant, result: Result, samples: Mapping[str, Samples]
 ) -> dict[str, Metric]:
@@ -88,7 +91,7 @@ def metric_declarations(
         workload = point.workloads.get(job)
         declared = (*(workload.metrics if workload else ()), *METRICS.values())
         known = (m for m in declared if m.fits(own) or m.fits(own.rpartition(".")[0]))
-        unit = _result_of_job(result, job).emitted.units.get((0, own), "")
+        unit = _result_of_job(result, job).emitted.units.get((0, own), PLAIN)
         metrics[name] = next(known, Metric(own, unit, "Emitted by a process."))
     return metrics
 

@@ -196,7 +196,12 @@ def widen_interval(
 def run_with_model_errors(
     of: VariantResults, errors: ErrorSources, each: MapFunction
 ) -> VariantWithErrors:
-    """Run a point again with each source of error at both ends of what is known of it."""
+    """Run a point again with each source of error at both ends of what is known of it.
+
+    A quick run tries none.
+    """
+    if of.point.scenario.run.quick:
+        return VariantWithErrors(of, {})
     if of.point.coupled is not None:
         return VariantWithErrors(of)
     simulation = of.point.simulation

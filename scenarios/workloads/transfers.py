@@ -24,13 +24,17 @@ if TYPE_CHECKING:
     from ...sim.job import Job
 
 Rank = Annotated[int, Field(ge=0)]
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "barrier")
 KINDS = ("send", "copy", "host", "compute", "collective")
 
 
 def _check_collective(text: str) -> str:
     kind, colon, name = text.partition(":")
     if not colon or not name or kind not in KINDS:
-        raise ValueError(f"'{text}' is no op; write it like send:write or copy:h2d")
+        cure = "send:write or copy:h2d"
+        if text.replace("_", "-") in COLLECTIVES:
+            cure = f"collective:{text.replace('_', '-')}"
+        raise ValueError(f"'{text}' is no op; write it like {cure}")
     return text
 
 

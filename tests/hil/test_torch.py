@@ -69,7 +69,7 @@ def test_without_torch_it_is_missing_with_its_cure(monkeypatch):
     assert isinstance(state, Missing)
     assert (state.kind, state.reason) == ("missing", "import of torch halted; none in sys.modules")
     assert "agents.yaml" in state.cure
-    with pytest.raises(DriverFault, match=r"missing: .*pip install 'foretrace\[torch\]'"):
+    with pytest.raises(DriverFault, match=r"missing: .*pip install torch"):
         TorchDriver().open({})
 
 

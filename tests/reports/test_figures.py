@@ -25,28 +25,38 @@ def test_any_other_op_has_one_place(small):
     assert np.array_equal(where.rank[: len(result.ops)], result.ops.rank)
 
 
-def test_close_bars_are_joined_and_far_ones_are_not():
-    start, end = np.array([0, 10, 50, 100]), np.array([9, 30, 60, 101])
-    assert schedule.merge_bars(start, end, 5).tolist() == [[0, 30], [50, 10], [100, 5]]
+def test_the_colour_of_a_pixel_is_that_of_what_runs_longest_in_it():
+    """Ninety short kernels beside one short all-reduce are compute, wherever that one lies."""
+    start = np.arange(0, 1_000, 10)
+    layer = np.where(np.arange(100) % 10 == 9, 4, 2)
+    at, took, shown = schedule.bars_by_majority(start, start + 8, layer, 100)
+    assert (at.tolist(), took.tolist(), shown.tolist()) == ([0], [1_000], [2])
 
 
-def test_a_bar_within_another_does_not_end_it():
-    assert schedule.merge_bars(np.array([0, 2]), np.array([100, 3]), 1).tolist() == [[0, 100]]
+def test_long_bars_of_two_kinds_are_both_drawn():
+    found = schedule.bars_by_majority(
+        np.array([0, 500]), np.array([500, 900]), np.array([2, 4]), 10
+    )
+    assert [column.tolist() for column in found] == [[0, 500], [500, 400], [2, 4]]
 
 
-def test_order_does_not_matter():
+def test_the_time_that_is_drawn_is_the_time_that_ran():
     rng = np.random.default_rng(1)
-    start = rng.integers(0, 10_000, 300)
+    start = np.sort(rng.integers(0, 10_000, 300))
     end = start + rng.integers(1, 50, 300)
     shuffled = rng.permutation(300)
-    bars = schedule.merge_bars(start, end, 7)
-    assert np.array_equal(bars, schedule.merge_bars(start[shuffled], end[shuffled], 7))
-    assert all(bars[1:, 0] > bars[:-1].sum(axis=1))
-    assert all(np.any((bars[:, 0] <= s) & (s < bars.sum(axis=1))) for s in start)
+    layer = rng.integers(0, 5, 300)
+    bars = schedule.bars_by_majority(start, end, layer, 7)
+    again = schedule.bars_by_majority(start[shuffled], end[shuffled], layer[shuffled], 7)
+    assert all(np.array_equal(a, b) for a, b in zip(bars, again, strict=True))
+    at, took, _ = bars
+    assert np.all(at[1:] >= (at + took)[:-1])
+    assert all(np.any((at <= s) & (s < at + took)) for s in start)
 
 
 def test_no_bars_are_no_bars():
-    assert schedule.merge_bars(np.empty(0, int), np.empty(0, int), 5).shape == (0, 2)
+    empty = np.empty(0, int)
+    assert [len(column) for column in schedule.bars_by_majority(empty, empty, empty, 5)] == [0] * 3
 
 
 def test_the_timeline_names_both_ranks(small):

@@ -30,7 +30,7 @@ def without(monkeypatch, name, error):
 
 def test_without_weasyprint_the_cure_is_named(html, tmp_path, monkeypatch):
     without(monkeypatch, "weasyprint", ImportError("weasyprint"))
-    with pytest.raises(ForetraceError, match=r"pip install 'foretrace\[report\]'"):
+    with pytest.raises(ForetraceError, match=r"pip install weasyprint"):
         write_pdf(html, tmp_path / "r.pdf")
 
 

@@ -106,6 +106,7 @@ ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "run.keep": "which tables are kept",
     "run.replicas": "the interval",
     "run.defend": "what an answer rests on, beside it",
+    "run.quick": "what an answer rests on, beside it",
     "run.seed": "draws, of which one run has none",
     "cost.currency": "there is one",
 }

@@ -177,7 +177,7 @@ def _check_exit(command: Sequence[str], code: int, folder: Path) -> None:
         return
     if (folder / training_hook.TORCH_MISSING).exists():
         raise TraceError(
-            f"{command[0]}: its Python has no torch; pip install 'foretrace[torch]' there, "
+            f"{command[0]}: its Python has no torch; pip install torch there, "
             "or name the Python that trains"
         )
     raise TraceError(

@@ -46,6 +46,7 @@ def _broken_references(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
     yield from _price_problems(tree)
     yield from _metric_problems(tree)
     yield from _unknown_recording_device_problems(tree, catalog)
+    yield from _unresizable_group_problems(tree)
 
 
 def _node_at(tree: TreeNode, *path: str | int) -> TreeNode | None:
@@ -165,3 +166,26 @@ def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iter
         )
         message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
         yield Problem("unknown-model", message, device.spot)
+
+
+def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
+    """Groups of a trace that are to have another size, where only data-parallel ones can."""
+    for path in _trace_paths(tree):
+        for group in ("tensor", "pipeline"):
+            wanted, was = (
+                _node_at(tree, *path, of, "parallel", group) for of in ("scale_to", "recorded_on")
+            )
+            recorded = was.value if was is not None else 1
+            if wanted is not None and str(wanted.value) != str(recorded):
+                message = (
+                    f"{group} {wanted.value}, recorded with {group} {recorded}; only data-parallel "
+                    "groups of a trace can be resized: take it out, or change data"
+                )
+                yield Problem("not-resizable", message, wanted.spot)
+
+
+def _trace_paths(tree: TreeNode) -> Iterator[tuple[str, ...]]:
+    """Where workloads are described."""
+    yield ("workload",)
+    jobs = find_node(tree, ("jobs",))
+    yield from (("jobs", name, "workload") for name in (jobs.mapping if jobs else ()))

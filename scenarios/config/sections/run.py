@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from ....sim.units import Bytes, Duration
 from ..schema import Section, register
@@ -46,6 +46,8 @@ class RunSection(Section):
     """What stays of a run: a row per op (up to 5 million unless said), what ranks did, or less."""
     defend: bool = False
     """Also try which unmeasured values matter, and how wrong a part may be: many more runs."""
+    quick: bool = False
+    """Leave out the runs that explain the answer: with parts faster, and with parts wrong."""
     engine: Literal["core", "reference"] = "core"
     """Compiled, or the plain SimPy program that defines what is right."""
     workers: Annotated[str, AfterValidator(check_workers_text)] = "local"
@@ -54,6 +56,12 @@ class RunSection(Section):
     """Wall time after which it ends; finished variants, and points of a sweep, are kept."""
     memory: Bytes | None = None
     """Most memory that it may plan with; nine tenths of what is free unless said."""
+
+    @model_validator(mode="after")
+    def _quick_or_defended(self) -> Self:
+        if self.quick and self.defend:
+            raise ValueError("quick leaves out the runs that defend asks for; take one of them out")
+        return self
 
 
 register("run", RunSection, RunSection())

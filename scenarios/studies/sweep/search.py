@@ -95,7 +95,7 @@ def _import_optuna(method: str) -> Any:
         import optuna
     except ImportError as error:
         raise ScenarioError(
-            f"sweep.method: '{method}' needs Optuna; pip install 'foretrace[sweep]', or take "
+            f"sweep.method: '{method}' needs Optuna; pip install optuna, or take "
             "grid, random or sobol"
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)

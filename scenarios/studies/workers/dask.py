@@ -90,7 +90,7 @@ def _import_distributed() -> Any:
         import distributed
     except ImportError as error:
         raise ScenarioError(
-            "run.workers: dask:// needs Dask; pip install 'foretrace[dask]', or take local"
+            "run.workers: dask:// needs Dask; pip install distributed, or take local"
         ) from error
     logging.getLogger("distributed").setLevel(logging.ERROR)
     dask.config.set({"distributed.scheduler.allowed-failures": RETRIES})

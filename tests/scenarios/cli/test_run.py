@@ -1,9 +1,16 @@
 """``foretrace run``: what it says, what it leaves on disk, and that it is found again."""
 
+import io
 import json
+import re
+import sys
+from pathlib import Path
 
 import duckdb
 import pytest
+from foretrace.scenarios.cli.progress import RunProgress
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.run import study
 
 
 def test_json_is_one_object_on_stdout(cli):
@@ -139,3 +146,70 @@ def test_the_report_of_the_first_scenario_is_small_enough_to_mail(cli, folder):
     code, out, _ = cli("run", "first", "--out", "first", "--json")
     assert code == 0
     assert (folder / json.loads(out)["folder"] / "report.html").stat().st_size <= 2_000_000
+
+
+def test_a_quick_run_leaves_out_the_runs_that_explain(cli, saved):
+    whole, quick = (
+        json.loads((saved("runs", *words) / "summary.json").read_text())["points"]
+        for words in ((), ("--quick",))
+    )
+    assert whole["base"]["faster"]
+    assert [p["faster"] for p in quick.values()] == [[], []]
+    deciding = "iteration_time.p50"
+    values = [p["base"]["metrics"][deciding]["value"] for p in (whole, quick)]
+    assert values[0] == values[1]
+    code, out, err = cli("run", "tiny.yaml", "--out", "quick", "--quick", "--no-cache")
+    assert code == 0
+    assert "A quick run: which part would help" in out
+    assert "no kind of part" not in out
+    assert "parts faster or wrong" not in err
+    page = next(Path("quick").rglob("report.html")).read_text()
+    assert "Each row is a run of its own" not in page
+
+
+def test_quick_and_defend_exclude_each_other(cli):
+    code, _, err = cli("run", "tiny.yaml", "--quick", "--defend")
+    assert code == 2
+    assert "quick leaves out the runs that defend asks for" in err
+
+
+@pytest.mark.parametrize("words", [(), ("--quick",)])
+def test_plan_tells_the_simulations_that_a_run_takes(cli, words):
+    sets = [] if not words else ["--set", "run.quick=true"]
+    planned = json.loads(cli("plan", "tiny.yaml", "--json", *sets)[1])
+    told = []
+    scenario = load("tiny.yaml", set=sets[1:])
+    study(scenario, counted=lambda done, of: told.append((done, of)))
+    assert len(told) == told[-1][0]
+    assert {of for _, of in told} == {planned["simulations"]}
+    assert len(told) <= planned["simulations"]
+    assert planned["simulations"] - planned["explaining"] == 2
+    assert bool(planned["explaining"]) == (not words)
+
+
+def test_a_run_in_a_terminal_shows_how_much_is_done_and_left(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with RunProgress(quiet=False) as progress:
+        progress.tell("running [base]: 3 ops")
+        progress.count(3, 40)
+    shown = screen.getvalue()
+    assert "running [base]: 3 ops" in shown
+    assert "3 of about 40" in shown
+    assert re.search(r"-:--:--|\d:\d\d:\d\d", shown)  # time left
+
+
+def test_a_quiet_run_shows_nothing(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with RunProgress(quiet=True) as progress:
+        progress.tell("running")
+        progress.count(3, 40)
+    assert screen.getvalue() == ""
+
+
+class Terminal(io.StringIO):
+    """A terminal's screen."""
+
+    def isatty(self):
+        return True
