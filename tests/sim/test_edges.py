@@ -435,7 +435,7 @@ def test_x12_further_places_out_of_order_are_refused(op):
     """The core finds them by their order, and never came back."""
     ops = Ops.of(kind=Kind.COLLECTIVE, rank=[0, 0], duration=1.0)
     places = Participants(np.array(op, np.int32), np.zeros(2, np.int32), np.zeros(2, np.int32))
-    with pytest.raises(GraphError, match="place order: .* 0 to 1, ascending; sort them by op"):
+    with pytest.raises(GraphError, match=r"place order: .* 0 to 1, ascending; sort them by op"):
         FlatGraph(ops, Csr.empty(2), places, np.zeros(2), np.full(2, -1, np.int32))
 
 
