@@ -89,8 +89,10 @@ class Routing(NamedTuple):
         if self.choice == SPRAY and not self.paths:
             flow = np.arange(len(at), dtype=np.int64)
             return split_over_all(links, flow, at, to, np.ones(len(at)))
-        told = np.broadcast_arrays(source, target, label)
-        first, k = np.broadcast_to(hashed(self.seed, *told), len(at)), self.each
+        first, k = np.broadcast_to(hashed(self.seed, source, target, label), len(at)), self.each
+        if k == 1:
+            flow, link = follow(links, at, to, first)
+            return Crossed(flow, link, np.ones(len(flow)))
         spread = (np.repeat(first, k) + np.tile(np.arange(k) / k, len(at))) % 1.0
         way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
         return Crossed(way // k, link, np.full(len(way), 1 / k))
@@ -139,7 +141,7 @@ def hashed(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) ->
     >>> bool(a == b), bool(a == hashed(1, 0, 1, 0)[0])
     (False, True)
     """
-    bits = random_bits(seed, source, target, label, UDP << 16 | ROCE_PORT)
+    bits = random_bits(seed, UDP << 16 | ROCE_PORT, label, source, target)  # the longest last
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
