@@ -125,6 +125,7 @@ class GraphRouter(MachineRouter):
         sends, hears = (links.roles[way] >= 0 for way in ("tx", "rx"))
         self._sends_to = np.where(links.over_gpu & sends, links.domain, -1)
         self._hears_from = np.where(hears, links.domain, -2)
+        self.sprays = topology.sprays
         self._has_pcie = bool((links.roles[UP] >= 0).any())
         self._host_of = np.where(links.over_host, links.machine, -2)
 
@@ -175,6 +176,22 @@ class GraphRouter(MachineRouter):
                 found += np.bincount(component, amount[flow], self.count)
             here, there = self.links.nic[a[far]], self.links.nic[b[far]]
             found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
+
+    def longest(self, source: Ints, target: Ints, cost: Floats) -> Floats:
+        """(flows,) longest way of each flow, as :meth:`System.delays` says."""
+        found = np.where(source == target, 0.0, np.nan)
+        for out, into, far in self._ends_of_flows(source, target):
+            for flow in (far, *(flow for flow, _, _ in out)):
+                found[flow] = 0.0
+            for flow, component, _ in out:
+                found[flow] += cost[component]
+            if len(far):
+                a, b, within = source[far], target[far], cost[self.first : self.count]
+                here, there = self.links.nic[a], self.links.nic[b]
+                found[far] += self.graph.longest(here, there, a, b, within)
+            for flow, component, _ in into:
+                found[flow] += cost[component]
+        return found
 
     def _columns(self, a: Ints, b: Ints, label: Ints) -> Iterator[Column]:
         """Components that flows cross, one column after the other, in order."""

@@ -1,5 +1,6 @@
 """Routes of fabrics whose links are each their own: one by one, many at once, hashed, sprayed."""
 
+from dataclasses import replace
 from itertools import product
 from math import comb, factorial
 
@@ -69,6 +70,26 @@ def test_loads_are_what_all_flows_together_cross(system):
     component, load = system.loads(source, target, amount)
     assert load == pytest.approx(wanted[component])
     assert load.sum() == pytest.approx(wanted.sum())
+
+
+def test_a_message_takes_as_long_as_its_longest_way(system):
+    """Every component has a latency of its own."""
+    parts = [replace(c, latency=1e-6 * (i % 13)) for i, c in enumerate(system.components)]
+    system = replace(system, components=tuple(parts))
+    source, target = pairs_of(system)
+    wanted = [
+        max(sum(parts[c].latency for c in r.components) for r in system.routes(*pair))
+        for pair in zip(source.tolist(), target.tolist(), strict=True)
+    ]
+    assert system.delays(source, target) == pytest.approx(wanted)
+    assert system.latency(int(source[1]), int(target[1])) == pytest.approx(wanted[1])
+
+
+def test_ends_that_nothing_joins_have_no_delay():
+    system = cluster(1, NodeSpec(gpus=40))
+    source, target = pairs_of(system)
+    assert np.isnan(system.delays(source, target)).sum() == 40 * 39
+    assert np.isnan(system.delays(source[:2], target[:2])).tolist() == [False, True]
 
 
 def test_shares_of_the_ways_add_up_to_all_of_the_data(system):
