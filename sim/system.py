@@ -165,7 +165,14 @@ class Crossings(NamedTuple):
 
 @runtime_checkable
 class FlowRouter(Protocol):
-    """A router that answers for many flows at once, and says the same as one by one."""
+    """A router that answers for many flows at once, and says the same as one by one.
+
+    Attributes
+    ----------
+    sprays : whether data of a pair go so many ways that nobody should list them
+    """
+
+    sprays: bool
 
     def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
         """Routes of one pair."""
@@ -181,6 +188,12 @@ class FlowRouter(Protocol):
         self, source: NDArray[np.int64], target: NDArray[np.int64], amount: NDArray[np.float64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Components, and the amounts that all flows together send over each."""
+        ...
+
+    def longest(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], cost: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """(flows,) most that the costs of components add up to along a way; NaN without one."""
         ...
 
 
@@ -371,16 +384,53 @@ class System:
 
     def shares(self, a: int, b: int) -> Mapping[int, float]:
         """Share of the data from GPU ``a`` to GPU ``b`` that crosses each component."""
-        routes = self.routes(a, b)
-        if len(routes) == 1:
-            return dict.fromkeys(routes[0].components, 1.0)
-        if (a, b) not in self._share_cache:
-            found: dict[int, float] = {}
-            for components, weight in routes:
-                for c in components:
-                    found[c] = found.get(c, 0.0) + weight
-            self._share_cache[a, b] = found
-        return self._share_cache[a, b]
+        if (a, b) in self._share_cache:
+            return self._share_cache[a, b]
+        if self._sprays:
+            _, component, share = self.crossings(a, b)
+            crossed = zip(component.tolist(), share.tolist(), strict=True)
+        else:
+            routes = self.routes(a, b)
+            if len(routes) == 1:
+                return dict.fromkeys(routes[0].components, 1.0)
+            crossed = ((c, weight) for components, weight in routes for c in components)
+        found: dict[int, float] = {}
+        for c, part in crossed:
+            found[c] = found.get(c, 0.0) + part
+        self._share_cache[a, b] = found
+        return found
+
+    @property
+    def _sprays(self) -> bool:
+        """Whether the ways of a pair are too many to list."""
+        return isinstance(self.router, FlowRouter) and self.router.sprays
+
+    def delays(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
+        """(flows,) s that a message without bytes takes: latencies and costs to enter, added up.
+
+        Of several routes, the longest: the message is there when all of it is.  NaN for none.
+
+        Examples
+        --------
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> wire = Component("wire", "link", rate=1e9, latency=2.0, overhead=1.0)
+        >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
+        >>> system.delays([0, 1], [1, 1]).tolist()
+        [3.0, 0.0]
+        """
+        here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
+        if isinstance(self.router, FlowRouter) and (self._sprays or len(here) > FEW):
+            return self.router.longest(here, there, self._delay_of_each)
+        of = self.components
+        pairs = zip(here.tolist(), there.tolist(), strict=True)
+        ways = [[r.components for r in self.routes(*pair)] for pair in pairs]
+        found = [max(sum(of[c].latency + of[c].overhead for c in w) for w in each) for each in ways]
+        joined = [any(each) for each in ways]
+        return np.where(np.array(joined, bool) | (here == there), np.array(found), np.nan)
+
+    @cached_property
+    def _delay_of_each(self) -> NDArray[np.float64]:
+        return np.array([c.latency + c.overhead for c in self.components])
 
     def crossings(self, source: ArrayLike, target: ArrayLike, label: ArrayLike = 0) -> Crossings:
         """Components that flows cross, many flows at once.
@@ -467,6 +517,9 @@ class System:
 
     def latency(self, a: int, b: int) -> Seconds:
         """Latencies along the longest route, added up."""
+        if isinstance(self.router, FlowRouter) and self._sprays:
+            cost = np.array([c.latency for c in self.components])
+            return float(self.router.longest(np.array([a]), np.array([b]), cost)[0])
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
     def bandwidth(self, a: int, b: int) -> float:

@@ -13,18 +13,19 @@ from ...sim.system import System
 from ...sim.units import Seconds
 
 PATHS: dict[str, tuple[tuple[str, float], ...]] = {
-    "h2d": (("dram", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
-    "d2h": (("hbm", 1.0), ("d2h", 1.0), ("dram", 1.0)),
+    "h2d": (("dram", 1.0), ("pcie_down", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
+    "d2h": (("hbm", 1.0), ("d2h", 1.0), ("pcie_up", 1.0), ("dram", 1.0)),
     "d2d": (("hbm", 2.0),),  # read and written
     "h2h": (("dram", 2.0),),
     "fill": (("hbm", 1.0),),  # a GPU's memory is set to a value: only written
-    "c2d": (("cxl", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
-    "d2c": (("hbm", 1.0), ("d2h", 1.0), ("cxl", 1.0)),
+    "c2d": (("cxl", 1.0), ("pcie_down", 1.0), ("h2d", 1.0), ("hbm", 1.0)),
+    "d2c": (("hbm", 1.0), ("d2h", 1.0), ("pcie_up", 1.0), ("cxl", 1.0)),
     "h2c": (("cxl", 1.0), ("dram", 1.0)),  # pages that move down a tier, and up again
     "c2h": (("cxl", 1.0), ("dram", 1.0)),
 }
 """By direction (h host, d device, c CXL memory): roles of the GPU's parts, and how often the bytes
-pass them.  ``h2d`` and ``d2h`` are also the two directions of the bus."""
+pass them.  ``h2d`` and ``d2h`` are also the two directions of the bus, ``pcie_up`` and
+``pcie_down`` those of the PCIe switch above the GPU."""
 
 
 @backend("copy")

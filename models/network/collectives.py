@@ -28,7 +28,7 @@ from .load import (
     compute_load,
     fills_nodes_evenly,
     hop_latency,
-    routes,
+    require_route,
 )
 
 FIDELITIES = ("alpha-beta", "flow")
@@ -386,7 +386,7 @@ class Fabric(Backend):
     def _send_plan(self, members: Members, system: System) -> CollectivePlan:
         """Plans of a send from the first member to the second: one step of the simple protocol."""
         a, b = members[0], members[-1]
-        routes(a, b, system)
+        require_route(a, b, system)
         uses = dict(system.shares(a, b))
         most = {c: share for c, share in uses.items() if system.components[c].limit < np.inf}
         once = AlgorithmLoad(

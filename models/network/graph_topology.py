@@ -134,6 +134,21 @@ class GraphTopology(Topology):
         np.add.at(loads, made.port, np.bincount(b, amount, len(made.adapters)))
         return loads[:-1]
 
+    def longest(self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats) -> Floats:
+        """(flows,) most that costs of components add up to along a way between two NICs."""
+        made, cost = self.made, np.append(cost, 0.0)  # the last is what costs nothing
+        try:
+            return cost[made.port[b]] + self.routing.longest(
+                made.next_links, made.home[a], made.home[b], source, target, cost[made.columns[2]]
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+
+    @property
+    def sprays(self) -> bool:
+        """Whether data of a pair go so many ways that nobody should list them."""
+        return not self.routing.each
+
     def parts(self) -> FabricParts:
         """Switches and cables that it is made of."""
         kinds = [k for k in dict.fromkeys(self.made.kinds) if k not in ("", NIC)]

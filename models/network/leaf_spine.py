@@ -228,6 +228,11 @@ class FatTree(GraphTopology):
         if not self.pooled:
             super().take_down(components)
 
+    @property
+    def sprays(self) -> bool:
+        """Whether data of a pair go many ways; into a pool there is one."""
+        return not self.pooled and super().sprays
+
     def parts(self) -> FabricParts:
         """Leaves, spines and cables; of uplinks that are one pool, the spines that they fill.
 

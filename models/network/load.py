@@ -86,15 +86,24 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     orders = [members] if algorithm.is_symmetric(n) else channel_orders(members, system)
     shape = (n, len(orders)) if algorithm.nested else (n,)
     source, target, share = algorithm.flows(*shape)
+    _require_joined(members, system)
     sends = [_Sends(order, source, target, share / len(orders)) for order in orders]
     uses = _loads(sends, system)
     path = algorithm.latency_path(*shape)
-    latency = sum(hop_latency(orders[0][a], orders[0][b], system) for a, b in path)
+    ends = np.array(orders[0])[np.array(path, np.int64).reshape(-1, 2)]
+    latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
     latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
     bounded = [c for c in used if system.components[c].limit < np.inf]
     most = _most_of_a_sender(sends, bounded, system) if bounded else {}
     return AlgorithmLoad(algorithm, len(members), len(path), latency, used, most)
+
+
+def _require_joined(members: Members, system: System) -> None:
+    """Refuse members that nothing joins to the first."""
+    lost = np.isnan(system.delays(np.full(len(members), members[0]), members))
+    if lost.any():
+        require_route(members[0], members[int(np.argmax(lost))], system)
 
 
 class _Sends(NamedTuple):
@@ -162,8 +171,8 @@ def hop_latency(a: int, b: int, system: System) -> Seconds:
 
     Of several routes, the longest: the message is there when all of it is.
     """
-    return max(sum(system.components[c].latency + system.components[c].overhead for c in crossed)
-               for crossed, _ in routes(a, b, system))  # fmt: skip
+    require_route(a, b, system)
+    return float(system.delays(a, b)[0])
 
 
 def posting_cost(members: Members, system: System) -> Seconds:
@@ -180,11 +189,21 @@ def routes(a: int, b: int, system: System) -> tuple[Route, ...]:
     BackendError
         There are none: the two are not joined.
     """
-    ways = system.routes(a, b)
-    if not ways[0].components and a != b:
+    require_route(a, b, system)
+    return system.routes(a, b)
+
+
+def require_route(a: int, b: int, system: System) -> None:
+    """Refuse two GPUs that are not joined.
+
+    Raises
+    ------
+    BackendError
+        Names them.
+    """
+    if a != b and not system.shares(a, b):
         names = system.components[a].name, system.components[b].name
         raise BackendError(f"{names[0]}: no route to {names[1]}; give the cluster a link or fabric")
-    return ways
 
 
 def between_machines_mask(system: System) -> NDArray[np.bool_]:

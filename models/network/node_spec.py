@@ -14,8 +14,9 @@ from ..memory.memory import Memory
 from ..parts import NodePart
 from .link import Link
 from .nic import Nic
+from .pcie import DOWN, UP, PcieSwitch
 
-ROLES = ("tx", "rx", "d2h", "h2d", "to_nic", "from_nic")
+ROLES = ("tx", "rx", "d2h", "h2d", "to_nic", "from_nic", UP, DOWN)
 """What a link is to its GPU."""
 
 
@@ -95,6 +96,25 @@ class MachineParts:
             np.array([self._number[f"{name}.nic{k}.{w}"] for k in range(node.nics * has_nic)], int)
             for w in ("tx", "rx")
         )
+        self.nic_up, self.nic_down = (self._above_nics(way) for way in ("up", "down"))
+
+    @property
+    def own(self) -> bool:
+        """Whether it has parts of plug-ins, which may differ from machine to machine."""
+        return any(not isinstance(one, PcieSwitch) for _, _, one in self.node.others)
+
+    def nic_columns(self, first: int) -> list[tuple[int, NDArray[np.int64]]]:
+        """Number of the first component, and columns over NICs: tx, rx, up, down."""
+        return [(first, own) for own in (self.nic_tx, self.nic_rx, self.nic_up, self.nic_down)]
+
+    def _above_nics(self, way: str) -> NDArray[np.int64]:
+        """(NICs,) component of the PCIe switch above each; -1 for none."""
+        found = np.full(len(self.nic_tx), -1)
+        for kind, count, one in self.node.others:
+            if isinstance(one, PcieSwitch):
+                places = [f"{self.name}.{kind}{k * count // len(found)}" for k in range(len(found))]
+                found[:] = [self._number[f"{place}.{way}"] for place in places]
+        return found
 
     def named(self, name: str) -> tuple[list[Component], dict[str, dict[str, str]]]:
         """Components, and parts of each GPU, of a machine that is the same but for its name."""

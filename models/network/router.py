@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ...sim.errors import GraphError
 from ...sim.system import Crossings, Route
 from .graph_topology import GraphTopology
+from .pcie import DOWN, UP
 from .wiring import Adapter, Topology
 
 Ints = NDArray[np.int64]
@@ -30,9 +32,11 @@ class MachineLinks:
     machine : (components,) that it is in; -1 between machines
     domain : (components,) those of one number share GPU links; -1 for none
     over_gpu, over_host : (components,) whether GPU links, or the host's, join it within its machine
-    roles : (components,) by role: ``tx``, ``rx``, ``d2h``, ``h2d``, ``to_nic``, ``from_nic``
+    roles : (components,) by role: ``tx``, ``rx``, ``d2h``, ``h2d``, ``to_nic``, ``from_nic``, and
+        of the PCIe switch above it ``pcie_up``, ``pcie_down``
     nic : (components,) number of the NIC that it sends by
     nic_tx, nic_rx : (NICs,) components
+    nic_up, nic_down : (NICs,) components of the PCIe switch above each
     """
 
     machine: Ints
@@ -43,6 +47,8 @@ class MachineLinks:
     nic: Ints
     nic_tx: Ints
     nic_rx: Ints
+    nic_up: Ints
+    nic_down: Ints
 
 
 class MachineRouter:
@@ -76,12 +82,15 @@ class MachineRouter:
             if min(ends) >= 0:
                 return [Route(ends)]
         if of.over_host[a] and of.machine[a] == of.machine[b]:
-            return [Route(_those_there(roles["d2h"][a], roles["h2d"][b]))]
+            over = _over_pcie(roles[UP][a], roles[UP][b], roles[DOWN][b])
+            return [Route(_those_there(roles["d2h"][a], *over, roles["h2d"][b]))]
         here, there = int(of.nic[a]), int(of.nic[b])
         if here < 0 or there < 0:
             return ()
-        out = _those_there(roles["to_nic"][a], of.nic_tx[here])
-        into = _those_there(of.nic_rx[there], roles["from_nic"][b])
+        leaves = _over_pcie(roles[UP][a], of.nic_up[here], of.nic_down[here])
+        enters = _over_pcie(of.nic_up[there], roles[UP][b], roles[DOWN][b])
+        out = _those_there(roles["to_nic"][a], *leaves, of.nic_tx[here])
+        into = _those_there(of.nic_rx[there], *enters, roles["from_nic"][b])
         ways = self._ways_between(here, there, a, b)
         return [Route((*out, *between, *into), share) for between, share in ways]
 
@@ -116,6 +125,8 @@ class GraphRouter(MachineRouter):
         sends, hears = (links.roles[way] >= 0 for way in ("tx", "rx"))
         self._sends_to = np.where(links.over_gpu & sends, links.domain, -1)
         self._hears_from = np.where(hears, links.domain, -2)
+        self.sprays = topology.sprays
+        self._has_pcie = bool((links.roles[UP] >= 0).any())
         self._host_of = np.where(links.over_host, links.machine, -2)
 
     def take_down(self, components: Sequence[int]) -> None:
@@ -166,6 +177,22 @@ class GraphRouter(MachineRouter):
             here, there = self.links.nic[a[far]], self.links.nic[b[far]]
             found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
 
+    def longest(self, source: Ints, target: Ints, cost: Floats) -> Floats:
+        """(flows,) longest way of each flow, as :meth:`System.delays` says."""
+        found = np.where(source == target, 0.0, np.nan)
+        for out, into, far in self._ends_of_flows(source, target):
+            for flow in (far, *(flow for flow, _, _ in out)):
+                found[flow] = 0.0
+            for flow, component, _ in out:
+                found[flow] += cost[component]
+            if len(far):
+                a, b, within = source[far], target[far], cost[self.first : self.count]
+                here, there = self.links.nic[a], self.links.nic[b]
+                found[far] += self.graph.longest(here, there, a, b, within)
+            for flow, component, _ in into:
+                found[flow] += cost[component]
+        return found
+
     def _columns(self, a: Ints, b: Ints, label: Ints) -> Iterator[Column]:
         """Components that flows cross, one column after the other, in order."""
         for out, into, far in self._ends_of_flows(a, b):
@@ -183,16 +210,36 @@ class GraphRouter(MachineRouter):
         host = (self._host_of[a] == of.machine[b]) & ~near
         apart = a != b
         far = np.flatnonzero(~(near | host) & (of.nic[a] >= 0) & (of.nic[b] >= 0) & apart)
-        for within, ways in ((near, ("tx", "rx")), (host, ("d2h", "h2d"))):
-            if within.any():
-                flow = np.flatnonzero(within & apart)
-                ends = roles[ways[0]][a[flow]], roles[ways[1]][b[flow]]
-                yield _present(flow, *ends), [], flow[:0]
+        if near.any():
+            flow = np.flatnonzero(near & apart)
+            yield _present(flow, roles["tx"][a[flow]], roles["rx"][b[flow]]), [], flow[:0]
+        if host.any():
+            flow = np.flatnonzero(host & apart)
+            x, y = a[flow], b[flow]
+            over = _over_pcie(roles[UP][x], roles[UP][y], roles[DOWN][y])
+            yield _present(flow, roles["d2h"][x], *over, roles["h2d"][y]), [], flow[:0]
         if len(far):
             here, there = a[far], b[far]
-            out = _present(far, roles["to_nic"][here], of.nic_tx[of.nic[here]])
-            into = _present(far, of.nic_rx[of.nic[there]], roles["from_nic"][there])
+            nic, other = of.nic[here], of.nic[there]
+            leaves = enters = []
+            if self._has_pcie:
+                leaves = _over_pcie(roles[UP][here], of.nic_up[nic], of.nic_down[nic])
+                enters = _over_pcie(of.nic_up[other], roles[UP][there], roles[DOWN][there])
+            out = _present(far, roles["to_nic"][here], *leaves, of.nic_tx[nic])
+            into = _present(far, of.nic_rx[other], *enters, roles["from_nic"][there])
             yield out, into, far
+
+
+def _over_pcie(up: Any, other: Any, down: Any) -> list[Any]:
+    """Components between what is below PCIe switches: up from its own, down to the other's.
+
+    Parameters
+    ----------
+    up, other : links to the host of the two switches; -1 for none
+    down : link from the host of the other
+    """
+    apart = up != other
+    return [np.where(apart, up, -1), np.where(apart, down, -1)]
 
 
 def _those_there(*components: int) -> tuple[int, ...]:

@@ -89,8 +89,10 @@ class Routing(NamedTuple):
         if self.choice == SPRAY and not self.paths:
             flow = np.arange(len(at), dtype=np.int64)
             return split_over_all(links, flow, at, to, np.ones(len(at)))
-        told = np.broadcast_arrays(source, target, label)
-        first, k = np.broadcast_to(hashed(self.seed, *told), len(at)), self.each
+        first, k = np.broadcast_to(hashed(self.seed, source, target, label), len(at)), self.each
+        if k == 1:
+            flow, link = follow(links, at, to, first)
+            return Crossed(flow, link, np.ones(len(flow)))
         spread = (np.repeat(first, k) + np.tile(np.arange(k) / k, len(at))) % 1.0
         way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
         return Crossed(way // k, link, np.full(len(way), 1 / k))
@@ -116,6 +118,21 @@ class Routing(NamedTuple):
             found[one] = found.get(one, 0.0) + 1 / self.each
         return found
 
+    def longest(
+        self, links: NextLinks, at: Ints, to: Ints, source: Ints, target: Ints, cost: Floats
+    ) -> Floats:
+        """(flows,) most that the costs of links add up to along one way of each flow."""
+        k = self.each
+        if not k:
+            switches = int(links.target.max(initial=0)) + 1
+            pair, same = np.unique(at * switches + to, return_inverse=True)
+            return longest_ways(links, *np.divmod(pair, switches), cost)[same]
+        first = np.repeat(hashed(self.seed, source, target, 0), k)
+        spread = (first + np.tile(np.arange(k) / k, len(at))) % 1.0
+        way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
+        of_ways = np.bincount(way, cost[link], k * len(at)).reshape(len(at), k)
+        return np.asarray(of_ways.max(axis=1), np.float64)
+
     def link_loads(
         self, links: NextLinks, at: Ints, to: Ints, source: ArrayLike, target: ArrayLike,
         amount: Floats,
@@ -139,7 +156,7 @@ def hashed(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) ->
     >>> bool(a == b), bool(a == hashed(1, 0, 1, 0)[0])
     (False, True)
     """
-    bits = random_bits(seed, source, target, label, UDP << 16 | ROCE_PORT)
+    bits = random_bits(seed, UDP << 16 | ROCE_PORT, label, source, target)  # the longest last
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
@@ -229,6 +246,28 @@ def count_ways(links: NextLinks, at: Ints, to: Ints) -> Floats:
             )
             (pair, here), there = key, there[one]
             ways = np.bincount(where.ravel(), ways, len(one)).astype(np.float64)
+    return found
+
+
+def longest_ways(links: NextLinks, at: Ints, to: Ints, cost: Floats) -> Floats:
+    """(pairs,) most that the costs of links add up to along any way from switch to switch."""
+    found = np.zeros(len(at))
+    for some in links.blocks(to):
+        pair, here, there = np.arange(len(at))[some], at[some], to[some]
+        spent = np.zeros(len(pair))
+        while len(pair):
+            done = here == there
+            np.maximum.at(found, pair[done], spent[done])
+            row, link = _all_links_that_lead_on(links, here[~done], there[~done])
+            pair, there, spent = (x[~done][row] for x in (pair, there, spent))
+            ends = np.stack([pair, links.target[link]])
+            (pair, here), one, where = np.unique(
+                ends, axis=1, return_index=True, return_inverse=True
+            )
+            there, spent = there[one], spent + cost[link]
+            most = np.zeros(len(one))
+            np.maximum.at(most, where.ravel(), spent)
+            spent = most
     return found
 
 

@@ -203,7 +203,7 @@ class _SystemBuilder:
         like: MachineParts | None = None
         for _ in range(count):
             name = f"node{len(self.machines)}"
-            if like is None or node.others:
+            if like is None or like.own:
                 like = MachineParts(node, name, pool)
             components, parts = like.named(name)
             self.machines.append((len(self.components), like))
@@ -233,8 +233,10 @@ class _SystemBuilder:
             self._flag(machine, [m.node.host_link is not None for _, m in self.machines]),
             roles,
             column([m.nic for _, m in self.machines], nic_base),
-            np.concatenate([f + m.nic_tx for f, m in self.machines]),
-            np.concatenate([f + m.nic_rx for f, m in self.machines]),
+            *(
+                np.concatenate([np.where(own >= 0, f + own, -1) for f, own in columns])
+                for columns in zip(*(m.nic_columns(f) for f, m in self.machines), strict=True)
+            ),
         )
 
     @staticmethod

@@ -21,7 +21,8 @@ class TreeLinks:
     ----------
     source, target : (links,) switches by number; leaves come first
     level : (switches,) 0 for leaves
-    low, span : (switches,) the first leaf below each, and how many there are
+    low, span : (switches,) the first leaf below each, and how many there are; the switches right
+        below one have equally many, but for the last
     leaves : int
 
     Examples
@@ -35,19 +36,23 @@ class TreeLinks:
     """
 
     def __init__(self, source: Ints, target: Ints, level: Ints, low: Ints, span: Ints, leaves: int):
-        self.target, self._low, self._span, self._leaves = target, low, span, leaves
+        self.target, self._low, self._span = target, low, span
         rises = level[target] > level[source]
         up, down = np.flatnonzero(rises), np.flatnonzero(~rises)
         up = up[np.argsort(source[up], kind="stable")]
-        key = source[down] * leaves + low[target[down]]
-        order = np.argsort(key, kind="stable")
-        self.links = np.concatenate([up, down[order]])
         self._ups = np.bincount(source[up], minlength=len(level))
         self._first_up = np.cumsum(self._ups) - self._ups
-        self._below, first, self._downs = np.unique(
-            key[order], return_index=True, return_counts=True
+        branch = source[down] * leaves + low[target[down]]
+        down = down[np.argsort(branch, kind="stable")]
+        self.links = np.concatenate([up, down])
+        branch, first, self._downs = np.unique(
+            np.sort(branch), return_index=True, return_counts=True
         )
         self._first_down = len(up) + first
+        branches = np.bincount(branch // leaves, minlength=len(level))
+        self._first_branch = np.cumsum(branches) - branches
+        self._branch_span = np.ones(len(level), np.int64)  # leaves below each switch beneath
+        self._branch_span[source[down]] = span[target[down]]
 
     def blocks(self, to: Ints) -> Iterator[NDArray[np.bool_] | slice]:
         """All destinations are answered together."""
@@ -57,6 +62,9 @@ class TreeLinks:
         """Links that lead from switches ``at`` towards leaves ``to``."""
         beneath = to - self._low[at]
         below = (beneath >= 0) & (beneath < self._span[at])
-        branch = np.searchsorted(self._below, at * self._leaves + to, side="right") - 1
-        first = np.where(below, self._first_down[branch], self._first_up[at])
-        return Candidates(first, np.where(below, self._downs[branch], self._ups[at]))
+        first, length = self._first_up[at], self._ups[at]
+        if below.any():
+            under = at[below]
+            branch = self._first_branch[under] + beneath[below] // self._branch_span[under]
+            first[below], length[below] = self._first_down[branch], self._downs[branch]
+        return Candidates(first, length)

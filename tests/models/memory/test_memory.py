@@ -4,6 +4,7 @@ import pytest
 from foretrace.models.memory.copy import PATHS, Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
+from foretrace.models.network.pcie import PcieSwitch
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.graph import Builder
@@ -11,7 +12,7 @@ from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
 
 
-def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0):
+def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0, others=()):
     def memory(rate):
         return None if rate is None else Memory(bandwidth=rate, latency=latency)
 
@@ -19,7 +20,7 @@ def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0):
         1,
         NodeSpec(
             gpus=1, copy_engines=engines, hbm=memory(hbm), dram=memory(dram), cxl=memory(cxl),
-            host_link=Link(bandwidth=bus, latency=latency),
+            host_link=Link(bandwidth=bus, latency=latency), others=others,
         ),
     )  # fmt: skip
 
@@ -94,6 +95,6 @@ def test_what_it_cannot_know_it_refuses(system, way, message):
 
 
 def test_every_direction_names_parts_that_a_cluster_has():
-    system = node(cxl=5e9)
+    system = node(cxl=5e9, others=(("pcie_switch", 1, PcieSwitch(bandwidth=1e9, latency=0.0)),))
     roles = {role for way in PATHS.values() for role, _ in way}
     assert all(system.part(system.number("node0.gpu0"), role) >= 0 for role in roles)

@@ -1,5 +1,6 @@
 """Routes of fabrics whose links are each their own: one by one, many at once, hashed, sprayed."""
 
+from dataclasses import replace
 from itertools import product
 from math import comb, factorial
 
@@ -11,7 +12,7 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.next_links import CostTables
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster, switches
+from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster, fabric_parts
 from foretrace.sim.errors import GraphError
 from foretrace.sim.graph import Builder
 from foretrace.sim.ops import Kind
@@ -71,6 +72,26 @@ def test_loads_are_what_all_flows_together_cross(system):
     assert load.sum() == pytest.approx(wanted.sum())
 
 
+def test_a_message_takes_as_long_as_its_longest_way(system):
+    """Every component has a latency of its own."""
+    parts = [replace(c, latency=1e-6 * (i % 13)) for i, c in enumerate(system.components)]
+    system = replace(system, components=tuple(parts))
+    source, target = pairs_of(system)
+    wanted = [
+        max(sum(parts[c].latency for c in r.components) for r in system.routes(*pair))
+        for pair in zip(source.tolist(), target.tolist(), strict=True)
+    ]
+    assert system.delays(source, target) == pytest.approx(wanted)
+    assert system.latency(int(source[1]), int(target[1])) == pytest.approx(wanted[1])
+
+
+def test_ends_that_nothing_joins_have_no_delay():
+    system = cluster(1, NodeSpec(gpus=40))
+    source, target = pairs_of(system)
+    assert np.isnan(system.delays(source, target)).sum() == 40 * 39
+    assert np.isnan(system.delays(source[:2], target[:2])).tolist() == [False, True]
+
+
 def test_shares_of_the_ways_add_up_to_all_of_the_data(system):
     source, target = pairs_of(system)
     for pair in zip(source.tolist(), target.tolist(), strict=True):
@@ -104,12 +125,12 @@ def test_links_found_by_level_are_those_of_least_cost(tree, nodes, ports):
     assert ways[0] == ways[1]
 
 
-def test_a_fat_tree_of_64_port_switches_has_the_published_size():
+def test_a_fat_tree_of_8_port_switches_has_the_published_size():
     """Al-Fares, Loukissas, Vahdat 2008, doi:10.1145/1402958.1402967: k^3/4 hosts, 5k^2/4."""
-    tree = FatTree(routing="ecmp")
-    assert switches([1] * 128, FabricSpec(Switch(bandwidth=1, latency=0, ports=8), tree)) == 80
-    assert tree.parts().switches == {"leaf": 32, "spine": 32, "core": 16}
-    assert [c.number for c in tree.parts().cables] == [128, 128, 128]
+    spec = FabricSpec(Switch(bandwidth=1, latency=0, ports=8), FatTree(routing="ecmp"))
+    parts = fabric_parts([1] * 128, spec)
+    assert parts.switches == {"leaf": 32, "spine": 32, "core": 16}
+    assert [c.number for c in parts.cables] == [128, 128, 128]
 
 
 # Balls into bins.
@@ -202,10 +223,10 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
     ("settings", "nodes", "ports", "said"),
     [
         (
-            {"routing": "spray", "paths": 5},
+            {"routing": "spray", "paths": 9},
             8,
             8,
-            "paths is 5, and two NICs are joined by 4 ways at most; give 4",
+            "paths is 9, and two NICs are joined by 8 ways at most; give 8",
         ),
         ({"routing": "ecmp", "tiers": 2}, 40, 8, "take tiers: 3, or a larger switch"),
         ({"routing": "ecmp"}, 200, 8, "more than the 32 that three tiers"),
