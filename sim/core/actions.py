@@ -15,17 +15,22 @@ from ..moving import ALL, RemainingWork
 from ..validation import why_move_refused
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
 from .op_end import withdraw_op
+from .plugged_memory import PluggedMemory
 from .slots import mark_slot_queue
 from .state_layout import (
     ASK,
     BARRED,
     CANCELLED,
     ENDED,
+    ENDING,
     FAILED,
+    FLOWING,
+    FLOWS,
     HELD,
     HOLDS,
     LETS,
     NONE,
+    NOW,
     ONLINE,
     OPEN,
     OPEN_OPS,
@@ -37,6 +42,7 @@ from .state_layout import (
     STARTED,
     STOPPED,
     TAKEN,
+    TIMED,
     WATCHED,
     WATCHING,
 )
@@ -111,8 +117,13 @@ class Actions(StateView):
             self._change(component, rate)
 
     def _change(self, component: int, rate: int) -> None:
-        set_rate(self.store.sharing.state, component, rate)
-        self.store.world[STALE] = 1
+        store = self.store
+        if self.parts.is_plugged([component]) and store.plugged is not None:
+            now = store.world.item(NOW)
+            store.plugged.change(store.sharing.state, component, rate, now)
+        else:
+            set_rate(store.sharing.state, component, rate)
+        store.world[STALE] = 1
 
     def _fail(self, component: int) -> None:
         store = self.store
@@ -155,7 +166,27 @@ class Actions(StateView):
         if store.rows[c]["flags"] & STARTED:
             op = self.id(c)
             self.earlier[op] = self.earlier.get(op, 0) + 1
+        if store.plugged is not None:
+            self._leave_plugged(store.plugged, c)
         withdraw_op(store.rows, store.times, store.world, store.sharing.state, c)
+
+    def _leave_plugged(self, plugged: PluggedMemory, c: int) -> None:
+        """Withdraw an op from the plugged medium, or from those that end since it did there."""
+        store, flags = self.store, self.store.flags.item(c)
+        world, s = store.world, store.sharing.state
+        if flags & FLOWING and self.parts.is_plugged(self._usage(c)):
+            plugged.stop(s, store.flow(c), world.item(NOW))
+            store.flags[c] = flags & ~FLOWING
+            world[FLOWS] -= 1
+            world[STALE] = 1
+        elif store.state.item(c) == RUNNING and not flags & (TIMED | FLOWING):
+            before = NONE
+            while (ends := world.item(ENDING) if before == NONE else store.next.item(before)) != c:
+                before = ends
+            if before == NONE:
+                world[ENDING] = store.next.item(c)
+            else:
+                store.next[before] = store.next.item(c)
 
     def _ask_for(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)

@@ -9,12 +9,14 @@ import numpy as np
 import simpy
 
 from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, Online
+from ..media.max_min.table_layout import State
 from ..moving import ALL
 from ..simpy_clock import Turn
 from ..validation import check_answer, excess_weight_error
 from .actions import Actions
-from .executor import run_instants
+from .executor import end_plugged_flows, run_instants
 from .jit import INTERPRETED, compiled_for_argument_types
+from .plugged_memory import Plugged
 from .slots import arrive_range_at_release
 from .state_layout import (
     ASK,
@@ -33,6 +35,7 @@ from .state_layout import (
     OPEN,
     PAUSES,
     PHASE,
+    PLUGGED_DUE,
     TELLS,
     WATCHED,
 )
@@ -55,6 +58,7 @@ class SimpyLoop(Actions):
     def _apply_commands(self) -> None:
         """Apply the commands that processes gave, in order, and begin a round."""
         if self.todo:
+            self._end_plugged_flows()
             todo, self.todo = self.todo, []
             for action in todo:
                 action()
@@ -65,24 +69,39 @@ class SimpyLoop(Actions):
                 )
         self.store.world[PHASE] = BEGIN
 
+    def _end_plugged_flows(self) -> None:
+        """Advance the plugged medium to this turn before anything is changed."""
+        world, medium = self.store.world, self.store.sharing.state
+        if NONE < world.item(PLUGGED_DUE) <= world.item(NOW):
+            what = self.store.rows, world, medium, self._plugged(medium)
+            compiled_for_argument_types(end_plugged_flows, *what)(*what)
+
+    def _plugged(self, medium: State) -> Plugged | None:
+        plugged = self.store.plugged
+        return None if plugged is None else plugged.argument(medium)
+
     def _run_until_wake(self, began: int) -> None:
         """Run instants until a process has to be woken or the next SimPy event is due."""
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
-        limit = int(min(self.env.peek(), self.until))
+        limit, plugged = int(min(self.env.peek(), self.until)), self._plugged(medium)
         if self.advance is None:
-            types = store.rows, store.times, store.links, world, medium, limit, 1
+            types = store.rows, store.times, store.links, world, medium, limit, 1, plugged
             self.advance = compiled_for_argument_types(run_instants, *types)
         run = self.advance
         while True:
             if code == TELLS:
                 stepwise = self._is_awaited()
-            code = run(store.rows, store.times, store.links, world, medium, limit, stepwise)
+            code = run(
+                store.rows, store.times, store.links, world, medium, limit, stepwise, plugged
+            )
             if code == ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
+                plugged = self._plugged(medium)
             elif code == HEAVY:
                 usage = {op: self.usage(op) for op in self.rates()}
+                usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
                 raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
                     "too heavy"
                 )
