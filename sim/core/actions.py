@@ -22,7 +22,6 @@ from .state_layout import (
     BARRED,
     CANCELLED,
     ENDED,
-    ENDING,
     FAILED,
     FLOWING,
     FLOWS,
@@ -42,7 +41,6 @@ from .state_layout import (
     STARTED,
     STOPPED,
     TAKEN,
-    TIMED,
     WATCHED,
     WATCHING,
 )
@@ -171,22 +169,13 @@ class Actions(StateView):
         withdraw_op(store.rows, store.times, store.world, store.sharing.state, c)
 
     def _leave_plugged(self, plugged: PluggedMemory, c: int) -> None:
-        """Withdraw an op from the plugged medium, or from those that end since it did there."""
+        """Withdraw an op from the plugged medium, if it is there."""
         store, flags = self.store, self.store.flags.item(c)
-        world, s = store.world, store.sharing.state
         if flags & FLOWING and self.parts.is_plugged(self._usage(c)):
-            plugged.stop(s, store.flow(c), world.item(NOW))
+            plugged.stop(store.sharing.state, store.flow(c), store.world.item(NOW))
             store.flags[c] = flags & ~FLOWING
-            world[FLOWS] -= 1
-            world[STALE] = 1
-        elif store.state.item(c) == RUNNING and not flags & (TIMED | FLOWING):
-            before = NONE
-            while (ends := world.item(ENDING) if before == NONE else store.next.item(before)) != c:
-                before = ends
-            if before == NONE:
-                world[ENDING] = store.next.item(c)
-            else:
-                store.next[before] = store.next.item(c)
+            store.world[FLOWS] -= 1
+            store.world[STALE] = 1
 
     def _ask_for(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)

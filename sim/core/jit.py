@@ -72,14 +72,14 @@ else:
         """Compiled kernel whose cache is dropped once any of the sources has changed.
 
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
-        calls stays in it as it was.
+        calls stays in it as it was.  What is cached names its module, and a plug-in's may change.
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)
-        own = Path(kernel.__code__.co_filename)  # type: ignore[attr-defined]
+        own = Path(kernel.__code__.co_filename)
         if own.exists():  # else it was typed in, and there is no place for a cache
             stats = _STATS if own in _SOURCES else [*_STATS, own.stat()]
             made.enable_caching()
-            made._cache._cache_file._source_stamp = _stamp(stats)
+            made._cache._cache_file._source_stamp = (*_stamp(stats), kernel.__module__)
         return cast(Kernel, made)
 
     def _stamp(stats: list[os.stat_result]) -> tuple[float, int]:

@@ -46,7 +46,7 @@ class LinkedKernel(CPUDispatcher):
         return types.Dispatcher(self.part)
 
 
-class PassedKernel(types.WrapperAddressProtocol):  # type: ignore[misc]
+class PassedKernel(types.WrapperAddressProtocol):
     """Kernel as an argument of another one, which calls it by its address.
 
     Whoever calls it is compiled once for all kernels of one signature.
@@ -60,7 +60,7 @@ class PassedKernel(types.WrapperAddressProtocol):  # type: ignore[misc]
     def __init__(self, kernel: LinkedKernel, arguments: tuple[object, ...]):
         given = tuple(map(typeof, arguments))
         kernel.compile(given)
-        made = kernel.overloads[given]
+        made: Any = kernel.overloads[given]
         self._signature = made.signature
         if self._signature.return_type != types.int64:
             raise TypeError(

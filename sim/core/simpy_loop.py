@@ -14,7 +14,7 @@ from ..moving import ALL
 from ..simpy_clock import Turn
 from ..validation import check_answer, excess_weight_error
 from .actions import Actions
-from .executor import end_plugged_flows, run_instants
+from .executor import run_instants
 from .jit import INTERPRETED, compiled_for_argument_types
 from .plugged_memory import Plugged
 from .slots import arrive_range_at_release
@@ -35,7 +35,6 @@ from .state_layout import (
     OPEN,
     PAUSES,
     PHASE,
-    PLUGGED_DUE,
     TELLS,
     WATCHED,
 )
@@ -58,7 +57,6 @@ class SimpyLoop(Actions):
     def _apply_commands(self) -> None:
         """Apply the commands that processes gave, in order, and begin a round."""
         if self.todo:
-            self._end_plugged_flows()
             todo, self.todo = self.todo, []
             for action in todo:
                 action()
@@ -68,13 +66,6 @@ class SimpyLoop(Actions):
                     self.store.rows, self.store.times, self.store.world, first, last
                 )
         self.store.world[PHASE] = BEGIN
-
-    def _end_plugged_flows(self) -> None:
-        """Advance the plugged medium to this turn before anything is changed."""
-        world, medium = self.store.world, self.store.sharing.state
-        if NONE < world.item(PLUGGED_DUE) <= world.item(NOW):
-            what = self.store.rows, world, medium, self._plugged(medium)
-            compiled_for_argument_types(end_plugged_flows, *what)(*what)
 
     def _plugged(self, medium: State) -> Plugged | None:
         plugged = self.store.plugged
