@@ -55,8 +55,8 @@ class FlowHistory:
         In a medium beside max-min nobody knows them: it is one bound of its own.
         """
         ops, begin, last, *_ = self._work_phase_table
-        (own,) = self._flows_by_id(np.flatnonzero(ops == op)).values()
-        if self.result.parts.is_plugged(own[0]):
+        usages = [uses for uses, _ in self._flows_by_id(np.flatnonzero(ops == op)).values()]
+        if any(map(self.result.parts.is_plugged, usages)):
             yield RateBound(start, end, None, {})
             return
         there = (begin < end) & (last > start)
