@@ -2,7 +2,7 @@
 
 A medium is written twice, as an engine is: plainly in Python, which is its meaning, and as kernels
 over arrays, which give the same ticks.  Why it is so, and in which order an engine calls:
-``docs/decisions/0021-a-plugged-medium-is-two-functions.md``.
+``docs/decisions/0022-a-plugged-medium-is-two-functions.md``.
 """
 
 from __future__ import annotations
