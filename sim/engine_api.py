@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from .capacity_ledger import CapacityLedger, Grant
-    from .medium import Medium
+    from .medium_api import Medium
 
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22

@@ -28,7 +28,7 @@ from .engine_api import (
 )
 from .errors import BackendError, GraphError, RangeError
 from .flat_graph import FlatGraph
-from .medium import Medium, bind_medium
+from .medium_api import Medium, bind_medium
 from .system import System
 from .units import Seconds, ticks, ticks_per_second
 

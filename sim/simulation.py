@@ -17,7 +17,7 @@ from .engine_api import ComponentTable
 from .graph import Graph
 from .job import Job
 from .lowering import component_table, scale_exponents_by_unit
-from .medium import Medium
+from .medium_api import Medium
 from .result import Result
 from .sampling import MAIN
 from .session import Session, detail_by_size, runs_as_spmd

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..engine_api import ComponentTable
 from ..media.max_min.table_layout import COMPONENT, COUNT, START, Array, State
-from ..medium import Medium
+from ..medium_api import Medium
 from .jit import Int, as_argument, jit_without_refcounts
 from .state_layout import IS_PLUGGED, PART, PARTS, PLUGGED
 

@@ -15,7 +15,7 @@ from .. import engine_api
 from ..capacity_ledger import Grant
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
-from ..medium import Flow
+from ..medium_api import Flow
 from ..simpy_clock import fire_in_this_turn
 from ..validation import check_answer, excess_weight_error
 from .capacity import HELD as GRANTED

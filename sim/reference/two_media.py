@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..engine_api import ONE, ComponentTable
-from ..medium import Flow, Medium
+from ..medium_api import Flow, Medium
 from .medium import MaxMin
 
 

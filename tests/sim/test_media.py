@@ -19,7 +19,7 @@ from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.jit import LINKED, as_argument, jit_without_refcounts, passed_jit
 from foretrace.sim.engine_api import MAX_TICK, ONE
 from foretrace.sim.engine_literal import LiteralOp, literal_components, literal_graph
-from foretrace.sim.medium import Medium
+from foretrace.sim.medium_api import Medium
 from foretrace.sim.reference.engine import ReferenceEngine
 
 PLUGIN = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "store_and_forward.py"

@@ -9,7 +9,7 @@ from foretrace.sim.core.jit import jit_without_refcounts, passed_jit
 from foretrace.sim.engine_api import NO_LIMIT, ONE
 from foretrace.sim.media import flow, queues
 from foretrace.sim.media.queues import FIRST, NONE, PORT, RATE
-from foretrace.sim.medium import Kernels, Medium, medium
+from foretrace.sim.medium_api import Kernels, Medium, medium
 
 
 class Ports:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from foretrace.sim.engine_api import ComponentTable
 from foretrace.sim.engine_literal import LiteralOp, literal_components
-from foretrace.sim.medium import Medium
+from foretrace.sim.medium_api import Medium
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
