@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from .capacity_ledger import CapacityLedger, Grant
+    from .medium_api import Medium
 
 ONE = 1 << 40  # the weight 1
 MOST_WEIGHT = 1 << 62  # weights of what is in flight on one component sum to less: 2^22
@@ -57,6 +58,8 @@ class ComponentTable:
     top : (c,) int64, what ``set_rate`` may reach
     unit : of each, what its rate counts; () where all count the same
     capacity : (c,) int64, the whole of each capacity, -1 for none; or (0,) where all are -1
+    medium : that is plugged in beside max-min, or None
+    plugged : (c,) whether a component is in that medium; or (0,) where none is
     """
 
     names: tuple[str, ...]
@@ -65,6 +68,13 @@ class ComponentTable:
     top: NDArray[np.int64]
     unit: tuple[str, ...] = ()
     capacity: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    medium: Medium | None = None
+    plugged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+
+    def is_plugged(self, components: Iterable[int]) -> bool:
+        """Whether the first of some components is in the plugged medium, hence all of them."""
+        first = next(iter(components), None)
+        return first is not None and len(self.plugged) > 0 and bool(self.plugged[first])
 
     def units(self, components: Iterable[int]) -> set[str]:
         """Units that the rates of some components count."""

@@ -28,6 +28,7 @@ from .engine_api import (
 )
 from .errors import BackendError, GraphError, RangeError
 from .flat_graph import FlatGraph
+from .medium_api import Medium, bind_medium
 from .system import System
 from .units import Seconds, ticks, ticks_per_second
 
@@ -70,8 +71,11 @@ def scale_exponents_by_unit(system: System) -> dict[str, int]:
     return found
 
 
-def component_table(system: System, scale: Mapping[str, int]) -> ComponentTable:
+def component_table(
+    system: System, scale: Mapping[str, int], media: Mapping[str, Medium] | None = None
+) -> ComponentTable:
     """Component table of a system, in integers."""
+    medium, plugged = bind_medium(system, media or {})
     rates = [-1 if c.rate is None else rate_units(c.rate, scale[c.unit]) for c in system.components]
     tops = [-1 if c.rate is None else rate_units(c.top, scale[c.unit]) for c in system.components]
     return ComponentTable(
@@ -81,6 +85,8 @@ def component_table(system: System, scale: Mapping[str, int]) -> ComponentTable:
         np.array(tops, np.int64),
         tuple(c.unit for c in system.components),
         _whole_capacities(system),
+        medium,
+        plugged if medium is not None else np.empty(0, np.bool_),
     )
 
 

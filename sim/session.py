@@ -276,6 +276,8 @@ class Session:
         works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
         if self.simulation.engine != "core" or SHARING * works < len(lowered):
             return None
+        if self.parts.medium is not None:
+            return None  # equal ops that queue are not equal: one comes first
         from .core.quotient import fold_identical_ops
 
         found = fold_identical_ops(self.parts, lowered)

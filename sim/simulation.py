@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from .engine_api import ComponentTable
 from .graph import Graph
 from .job import Job
 from .lowering import component_table, scale_exponents_by_unit
+from .medium_api import Medium
 from .result import Result
 from .sampling import MAIN
 from .session import Session, detail_by_size, runs_as_spmd
@@ -51,6 +52,8 @@ class Simulation:
     memory : Bytes or None
         What the graphs that are held may fill where processes submit: those under way, and with
         ``keep="ops"`` those that ended too; None for no bound.
+    media : mapping
+        Medium by component name or glob: who shares what is in flight there.  Max-min elsewhere.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Simulation:
     tick: Seconds = PICOSECOND
     seed: int = 0
     memory: Bytes | None = None
+    media: Mapping[str, Medium] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -107,7 +111,7 @@ class Simulation:
     @cached_property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them."""
-        return component_table(self.system, self.scale)
+        return component_table(self.system, self.scale, self.media)
 
     def run(
         self,

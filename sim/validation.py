@@ -104,6 +104,11 @@ def _check_components(
     _refuse_op(graph, used, missing, "unknown component", "component {}", rated, count)
     bad = parts.rate[rated] < 0 if count else missing
     _refuse_op(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+    if len(parts.plugged):
+        inside = parts.plugged[rated]
+        first = inside[np.searchsorted(used, used)]
+        said = "component {} and another are in two media; split it into two ops"
+        _refuse_op(graph, used, inside != first, "medium", said, rated)
 
 
 def _check_weights(graph: EngineGraph, used: NDArray[np.int32]) -> None:
@@ -300,6 +305,8 @@ def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: i
             return f"usage of component {c} with weight {weight}"
     if len(units := parts.units(usage)) > 1:
         return f"usage in several units ({', '.join(sorted(units))})"
+    if len({parts.is_plugged([c]) for c in usage}) > 1:
+        return f"usage in two media ({_component_names(parts, usage)})"
     fast = highest_possible_rate(parts, usage, limit) >= FASTEST
     return "weights that let it run at 2^62 rate units or more" if fast else ""
 

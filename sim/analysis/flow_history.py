@@ -50,8 +50,15 @@ class FlowHistory:
         return np.concatenate(found, axis=1)
 
     def bounds(self, op: int, start: int, end: int) -> Iterator[RateBound]:
-        """Bounds of an op between two ticks of its work phase, in order."""
-        _, begin, last, *_ = self._work_phase_table
+        """Bounds of an op between two ticks of its work phase, in order.
+
+        In a medium beside max-min nobody knows them: it is one bound of its own.
+        """
+        ops, begin, last, *_ = self._work_phase_table
+        usages = [uses for uses, _ in self._flows_by_id(np.flatnonzero(ops == op)).values()]
+        if any(map(self.result.parts.is_plugged, usages)):
+            yield RateBound(start, end, None, {})
+            return
         there = (begin < end) & (last > start)
         cuts = {start, end}
         for tick in np.concatenate([begin[there], last[there]]).tolist():

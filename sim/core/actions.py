@@ -15,6 +15,7 @@ from ..moving import ALL, RemainingWork
 from ..validation import why_move_refused
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
 from .op_end import withdraw_op
+from .plugged_memory import PluggedMemory
 from .slots import mark_slot_queue
 from .state_layout import (
     ASK,
@@ -22,10 +23,13 @@ from .state_layout import (
     CANCELLED,
     ENDED,
     FAILED,
+    FLOWING,
+    FLOWS,
     HELD,
     HOLDS,
     LETS,
     NONE,
+    NOW,
     ONLINE,
     OPEN,
     OPEN_OPS,
@@ -111,8 +115,13 @@ class Actions(StateView):
             self._change(component, rate)
 
     def _change(self, component: int, rate: int) -> None:
-        set_rate(self.store.sharing.state, component, rate)
-        self.store.world[STALE] = 1
+        store = self.store
+        if self.parts.is_plugged([component]) and store.plugged is not None:
+            now = store.world.item(NOW)
+            store.plugged.change(store.sharing.state, component, rate, now)
+        else:
+            set_rate(store.sharing.state, component, rate)
+        store.world[STALE] = 1
 
     def _fail(self, component: int) -> None:
         store = self.store
@@ -155,7 +164,18 @@ class Actions(StateView):
         if store.rows[c]["flags"] & STARTED:
             op = self.id(c)
             self.earlier[op] = self.earlier.get(op, 0) + 1
+        if store.plugged is not None:
+            self._leave_plugged(store.plugged, c)
         withdraw_op(store.rows, store.times, store.world, store.sharing.state, c)
+
+    def _leave_plugged(self, plugged: PluggedMemory, c: int) -> None:
+        """Withdraw an op from the plugged medium, if it is there."""
+        store, flags = self.store, self.store.flags.item(c)
+        if flags & FLOWING and self.parts.is_plugged(self._usage(c)):
+            plugged.stop(store.sharing.state, store.flow(c), store.world.item(NOW))
+            store.flags[c] = flags & ~FLOWING
+            store.world[FLOWS] -= 1
+            store.world[STALE] = 1
 
     def _ask_for(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)

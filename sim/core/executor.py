@@ -8,8 +8,10 @@ the instant is over.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..media.max_min.medium import due, settle, take_due
-from ..media.max_min.table_layout import OVERFULL, State
+from ..media.max_min.table_layout import OVERFULL, TAG_HI, TAG_LO, State
 from .capacity import request_and_grant_amounts
 from .jit import Int, jit_without_refcounts
 from .linked_lists import append, sort_list
@@ -18,8 +20,10 @@ from .op_start import (
     begin_work_phase,
     continue_answered_ops,
     end_in_next_round,
+    flow_of,
     start_granted_in_row_order,
 )
+from .plugged_memory import Plugged
 from .radix_heap import earliest_tick, take_due_cells
 from .slots import add_to_arrivals, grant_slots, queue_or_take_slots
 from .state_layout import (
@@ -27,6 +31,7 @@ from .state_layout import (
     ASKING,
     ASKS,
     BARRIER,
+    BEGAN,
     CLAIMING,
     COMING,
     DUE,
@@ -47,6 +52,7 @@ from .state_layout import (
     OWNERS,
     PAUSES,
     PHASE,
+    PLUGGED_DUE,
     SCRATCH,
     STALE,
     TELLS,
@@ -62,9 +68,19 @@ PAUSE = 1 << 12  # instants; a pause takes some 3 us, they some 1,000 and more
 
 @jit_without_refcounts
 def run_instants(
-    rows: Rows, times: Array, links: Links, world: Array, s: State, limit: Int, stepwise: Int
+    rows: Rows,
+    times: Array,
+    links: Links,
+    world: Array,
+    s: State,
+    limit: Int,
+    stepwise: Int,
+    plugged: Plugged | None,
 ) -> Int:
     """Run instants, up to and including tick ``limit``; one if ``stepwise``.
+
+    ``plugged`` is the medium beside max-min, where there is one; numba drops its branches where it
+    is None.
 
     Comes back with `ASKS` in the middle of a round (backends of the list ``ASKED``), with `TELLS`
     after an instant of which somebody has to be told (the lists ``NEWS`` and ``GRANTS``), with
@@ -85,6 +101,8 @@ def run_instants(
                 if tick == NONE or tick > limit:
                     return NOTHING
                 world[NOW] = tick
+            if plugged is not None:
+                end_plugged_flows(rows, world, s, plugged)
             begin_instant(rows, times, world, s)
             take_round(rows, times, links, world, s)
         while True:
@@ -99,6 +117,8 @@ def run_instants(
             if s[3][0, OVERFULL]:
                 return HEAVY
             settle(s, world[NOW])
+            if plugged is not None:
+                settle_plugged_flows(rows, world, s, plugged)
             world[STALE] = 0
         if world[NEWS] != NONE or world[GRANTS] != NONE or stepwise:
             world[DUE] = next_event_tick(rows, times, world, s)
@@ -113,7 +133,42 @@ def next_event_tick(rows: Rows, times: Array, world: Array, s: State) -> Int:
         flow = due(s)
         if flow != NONE and (tick == NONE or flow < tick):
             tick = flow
+        flow = world[PLUGGED_DUE]
+        if flow != NONE and (tick == NONE or flow < tick):
+            tick = flow
     return tick
+
+
+@jit_without_refcounts
+def end_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
+    """Advance the plugged medium to now, where it is due; ops whose flows are done end."""
+    own, _, advance = plugged
+    if not NONE < world[PLUGGED_DUE] <= world[NOW]:
+        return
+    over = world[world[SCRATCH] : world[SCRATCH] + world[FLOW_COUNT]]
+    count = advance(s, own, over, world[NOW])
+    for i in range(count):
+        s[1][over[i], TAG_HI], s[1][over[i], TAG_LO] = 0, 0
+        c = world[world[OWNERS] + over[i]]
+        rows[c]["flags"] &= ~FLOWING
+        end_in_next_round(rows, world, c)
+    world[FLOWS] -= count
+    world[PLUGGED_DUE] = NONE
+    world[STALE] = 1
+
+
+@jit_without_refcounts
+def settle_plugged_flows(rows: Rows, world: Array, s: State, plugged: Plugged) -> None:
+    """Let the plugged medium have what began in this turn, by op, and note when it is due."""
+    own, settle, _ = plugged
+    c, count = sort_list(rows, world, world[BEGAN]), 0
+    world[BEGAN] = NONE
+    while c != NONE:
+        world[world[SCRATCH] + count] = flow_of(rows, world, c)
+        count += 1
+        c = np.int64(rows[c]["next"])
+    began = world[world[SCRATCH] : world[SCRATCH] + count]
+    world[PLUGGED_DUE] = settle(s, own, began, world[NOW])
 
 
 @jit_without_refcounts

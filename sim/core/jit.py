@@ -51,12 +51,12 @@ if not LINKED:
         """Kernel compiled at its first call in this process; the function itself without numba."""
         return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
 
-    jit_without_refcounts = jit
+    jit_without_refcounts = passed_jit = jit
 
 else:
     from numba.core import event
 
-    from .numba_linking import LinkedKernel
+    from .numba_linking import LinkedKernel, PassedKernel
 
     _HERE = Path(__file__).parent
     _SIM = _HERE.parent
@@ -67,18 +67,23 @@ else:
         _SIM / "sampling.py",
     ]
     _STATS = [source.stat() for source in _SOURCES]
-    _STAMP = (max(s.st_mtime for s in _STATS), sum(s.st_size for s in _STATS))
 
     def _compile_kernel(kernel: Kernel, **options: Any) -> Kernel:
         """Compiled kernel whose cache is dropped once any of the sources has changed.
 
         Left alone, numba looks at the kernel's own file only, and code of the kernels that it
-        calls stays in it as it was.
+        calls stays in it as it was.  What is cached names its module, and a plug-in's may change.
         """
         made: Any = LinkedKernel(kernel, nogil=True, **options)
-        made.enable_caching()
-        made._cache._cache_file._source_stamp = _STAMP
+        own = Path(kernel.__code__.co_filename)
+        if own.exists():  # else it was typed in, and there is no place for a cache
+            stats = _STATS if own in _SOURCES else [*_STATS, own.stat()]
+            made.enable_caching()
+            made._cache._cache_file._source_stamp = (*_stamp(stats), kernel.__module__)
         return cast(Kernel, made)
+
+    def _stamp(stats: list[os.stat_result]) -> tuple[float, int]:
+        return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
 
     def jit(kernel: Kernel) -> Kernel:
         """The kernel, compiled at its first call."""
@@ -90,6 +95,10 @@ else:
         A small kernel spends a quarter of its time on that count.
         """
         return _compile_kernel(kernel, _nrt=False)
+
+    def passed_jit(kernel: Kernel) -> Kernel:
+        """The same of a kernel that may be an argument of another: see `as_argument`."""
+        return _compile_kernel(kernel, passed=True, _nrt=False)
 
     class _CompileAnnouncement(event.Listener):
         """Log line, written once, that kernels are being compiled and that it takes a while."""
@@ -117,3 +126,8 @@ def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
         return kernel
     made: Any = kernel
     return cast(Kernel, made.compile(tuple(map(numba.typeof, arguments))))
+
+
+def as_argument(kernel: Callable[..., Any], *arguments: object) -> object:
+    """Kernel as an argument of others, to be given arguments like these."""
+    return PassedKernel(cast(LinkedKernel, kernel), arguments) if LINKED else kernel

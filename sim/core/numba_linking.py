@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite.binding import Linkage
+from numba import typeof
 from numba.core import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -28,12 +29,13 @@ class LinkedKernel(CPUDispatcher):
     Parameters
     ----------
     function : the kernel
+    passed : whether it may be an argument of other kernels: see `PassedKernel`
     options : of ``numba.njit``
     """
 
-    def __init__(self, function: Callable[..., Any], **options: Any):
+    def __init__(self, function: Callable[..., Any], passed: bool = False, **options: Any):
         options["nopython"] = True
-        alone = dict(options, no_cfunc_wrapper=True)
+        alone = dict(options, no_cfunc_wrapper=not passed)
         super().__init__(function, {}, alone, pipeline_class=_WholeCompiler)
         linked = dict(options, **dict.fromkeys(WRAPPERS, True))
         self.part = CPUDispatcher(function, {}, linked, pipeline_class=_PartCompiler)
@@ -42,6 +44,39 @@ class LinkedKernel(CPUDispatcher):
     def _numba_type_(self) -> types.Dispatcher:
         """Numba type by which other kernels call this one."""
         return types.Dispatcher(self.part)
+
+
+class PassedKernel(types.WrapperAddressProtocol):
+    """Kernel as an argument of another one, which calls it by its address.
+
+    Whoever calls it is compiled once for all kernels of one signature.
+
+    Parameters
+    ----------
+    kernel : made with ``passed=True``
+    arguments : like those that it will be given; it returns an integer
+    """
+
+    def __init__(self, kernel: LinkedKernel, arguments: tuple[object, ...]):
+        given = tuple(map(typeof, arguments))
+        kernel.compile(given)
+        made: Any = kernel.overloads[given]
+        self._signature = made.signature
+        if self._signature.return_type != types.int64:
+            raise TypeError(
+                f"{kernel.py_func.__qualname__}: returns {self._signature.return_type}; return an "
+                "int64 on every path, by np.int64(...) where it is a constant"
+            )
+        if kernel.targetoptions.get("no_cfunc_wrapper", False):
+            raise TypeError(f"{kernel.py_func.__qualname__}: decorate it with passed_jit")
+        self._address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+
+    def signature(self) -> Any:
+        """Numba's signature of the kernel."""
+        return self._signature
+
+    def __wrapper_address__(self) -> int:
+        return int(self._address)
 
 
 class _PartLibrary(JITCodeLibrary):

@@ -8,6 +8,7 @@ from ..media.max_min.table_layout import State
 from ..media.max_min.work_clock import work_left
 from .jit import Int, jit_without_refcounts
 from .linked_lists import append, prepend, sort_list
+from .plugged_memory import is_plugged
 from .prefetch import prefetch
 from .radix_heap import schedule_cell
 from .state_layout import (
@@ -16,6 +17,7 @@ from .state_layout import (
     ASKING,
     BARRED,
     BARRIER,
+    BEGAN,
     BEYOND,
     COLLECTIVE,
     COLLECTIVES,
@@ -126,7 +128,11 @@ def begin_work_phase(rows: Rows, world: Array, s: State, c: Int) -> None:
     if flow != NONE:
         hi, lo = work_left(s, flow)
         if hi != 0 or lo != 0:
-            join(s, flow, world[NOW])
+            if is_plugged(world, s, flow):
+                rows[c]["next"] = world[BEGAN]
+                world[BEGAN] = c
+            else:
+                join(s, flow, world[NOW])
             rows[c]["flags"] |= FLOWING
             world[FLOWS] += 1
             world[STALE] = 1

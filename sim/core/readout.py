@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..deadlock import StuckState
 from ..engine_api import NEVER, EngineColumns
-from ..media.max_min.medium import rate
 from .state_layout import (
     AMOUNT,
     ARRIVED,
@@ -188,7 +187,7 @@ def _is_beyond(engine: StateView, c: int) -> bool:
     if row["state"] != RUNNING:
         return bool(row["flags"] & NEVER_RELEASED)
     if row["flags"] & FLOWING:
-        return int(rate(engine.store.sharing.state, engine.store.flow(c))) > 0
+        return engine.rate_of_flow(engine.store.flow(c)) > 0
     return bool(row["flags"] & BEYOND)
 
 

@@ -14,6 +14,7 @@ from ..media.max_min.medium_memory import MaxMinMemory
 from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
 from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
 from .fill import reset_graph_rows
+from .plugged_memory import plugged_memory
 from .state_layout import (
     ALSO,
     AMOUNT,
@@ -22,6 +23,7 @@ from .state_layout import (
     ASK,
     ASKED,
     BARRIER,
+    BEGAN,
     BUCKETS,
     CELL,
     CLAIM,
@@ -48,6 +50,7 @@ from .state_layout import (
     HOLDERS,
     HOLDING,
     HOLDS,
+    IS_PLUGGED,
     LETS,
     LINES,
     MISSING,
@@ -63,6 +66,8 @@ from .state_layout import (
     OWNERS,
     PART,
     PARTS,
+    PLUGGED,
+    PLUGGED_DUE,
     SCRATCH,
     SLOTS,
     SOONEST,
@@ -81,7 +86,8 @@ if TYPE_CHECKING:
     from .block import GraphBlock
 
 _LISTS = (
-    ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS
+    ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS, BEGAN,
+    PLUGGED_DUE,
 )  # fmt: skip
 
 
@@ -111,6 +117,7 @@ class RunMemory:
     def __init__(self, parts: ComponentTable):
         self.parts = parts
         self.sharing = MaxMinMemory(parts)
+        self.plugged = plugged_memory(parts)
         self.rows: Rows = np.zeros(1, CELL)
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
@@ -158,6 +165,8 @@ class RunMemory:
                 holds = self.parts.capacity >= 0
                 rows[holds, SLOTS] = self.parts.capacity[holds]
             rows[:, [HEAD, TAIL]] = NONE
+            if self.plugged is not None:
+                rows[:, IS_PLUGGED], world[PLUGGED] = self.parts.plugged, 1
             rows[:, MOVES] = UNMOVED
 
     def _size(self, table: int) -> int:

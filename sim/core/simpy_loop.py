@@ -11,12 +11,15 @@ import numpy as np
 import simpy
 
 from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, Online
+from ..media.max_min.table_layout import State
+from ..medium_api import Medium
 from ..moving import ALL
 from ..simpy_clock import Turn
 from ..validation import check_answer, excess_weight_error
 from .actions import Actions
 from .executor import run_instants
 from .jit import INTERPRETED, compiled_for_argument_types
+from .plugged_memory import Plugged
 from .run_memory import RunMemory
 from .slots import arrive_range_at_release
 from .state_layout import (
@@ -43,11 +46,13 @@ from .submitted_graph import SubmittedGraph
 
 
 @cache
-def _compiled_loop() -> Callable[..., int]:
+def _compiled_loop(medium: Medium | None) -> Callable[..., int]:
     """Main loop compiled for the tables of a run, whose types are the same in all runs."""
     nothing = np.empty(0, np.int64)
-    of = RunMemory(ComponentTable((), nothing.astype(np.int32), nothing, nothing))
-    types = of.rows, of.times, of.links, of.world, of.sharing.state, 0, 1
+    of = RunMemory(ComponentTable((), nothing.astype(np.int32), nothing, nothing, medium=medium))
+    state = of.sharing.state
+    plugged = None if of.plugged is None else of.plugged.argument(state)
+    types = of.rows, of.times, of.links, of.world, state, 0, 1, plugged
     return compiled_for_argument_types(run_instants, *types)
 
 
@@ -77,21 +82,29 @@ class SimpyLoop(Actions):
                 )
         self.store.world[PHASE] = BEGIN
 
+    def _plugged(self, medium: State) -> Plugged | None:
+        plugged = self.store.plugged
+        return None if plugged is None else plugged.argument(medium)
+
     def _run_until_wake(self, began: int) -> None:
         """Run instants until a process has to be woken or the next SimPy event is due."""
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
-        limit = int(min(self.env.peek(), self.until))
-        run = _compiled_loop()
+        limit, plugged = int(min(self.env.peek(), self.until)), self._plugged(medium)
+        run = _compiled_loop(self.parts.medium)
         while True:
             if code == TELLS:
                 stepwise = self._is_awaited()
-            code = run(store.rows, store.times, store.links, world, medium, limit, stepwise)
+            code = run(
+                store.rows, store.times, store.links, world, medium, limit, stepwise, plugged
+            )
             if code == ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
+                plugged = self._plugged(medium)
             elif code == HEAVY:
                 usage = {op: self.usage(op) for op in self.rates()}
+                usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
                 raise excess_weight_error(self.parts, usage, self.open_ops) or AssertionError(
                     "too heavy"
                 )

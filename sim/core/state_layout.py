@@ -95,15 +95,18 @@ ARRIVED, START, END = range(3)
     LINES,  # capacities whose line may move
     GRANTS,  # claims of processes that were granted
     CLAIMING,  # how many places of ops that hold arrive in this round
+    PLUGGED,  # whether a medium is plugged in, and when something happens in it, NONE for never
+    PLUGGED_DUE,
+    BEGAN,  # ops whose flow began there in this turn
     HEADER,
-) = range(37)
+) = range(40)
 
 BUCKETS = 40  # 64 heads of lists: by the highest bit in which a tick differs from `BASE`
 BINS = BUCKETS + 64  # 32 heads of lists for sorting
 TABLES = BINS + 32
 
 # A row of the components; of a capacity, slots are the whole and its line is one of claims.
-SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, PART = range(7)
+SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, IS_PLUGGED, PART = range(8)
 UNMOVED = -2  # of `MOVES`: not in the list of those whose line may move
 
 # A row of the graphs.

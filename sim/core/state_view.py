@@ -64,6 +64,8 @@ class StateView(EngineControl):
 
     def users(self, component: int) -> int:
         """Flows in flight that use a component."""
+        if self.parts.is_plugged([component]):
+            return sum(component in self.store.sharing.usage(f) for f in self._in_flight())
         return int(users(self.store.sharing.state, component))
 
     def queue(self, component: int) -> list[tuple[int, int]]:
@@ -95,20 +97,31 @@ class StateView(EngineControl):
         """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
         if self.rate[component] < 0:
             return int(self.store.part_table[component, TAKEN])
-        s = self.store.sharing.state
         taken = 0
         for flow in self._in_flight():
             weight = self.store.sharing.usage(flow).get(component, 0)
-            taken += weight * int(rate_of(s, flow))
+            taken += weight * self._rate_on(flow, component) if weight else 0
         return taken // ONE
 
     def rates(self) -> dict[int, int]:
         """Rate of every op in its work phase."""
-        s, owners = self.store.sharing.state, self.store.owners
+        owners = self.store.owners
         return {
-            self.id(int(owners[flow])): int(rate_of(s, flow))
+            self.id(int(owners[flow])): self.rate_of_flow(flow)
             for flow in sorted(self._in_flight(), key=lambda flow: int(owners[flow]))
         }
+
+    def rate_of_flow(self, flow: int) -> int:
+        """Rate of a flow in flight, where it is fastest."""
+        usage = self.store.sharing.usage(flow)
+        return max([self._rate_on(flow, c) for c in usage] or [self._rate_on(flow, NONE)])
+
+    def _rate_on(self, flow: int, component: int) -> int:
+        """Rate of a flow in flight on a component that it uses."""
+        s, plugged = self.store.sharing.state, self.store.plugged
+        if component != NONE and plugged is not None and self.parts.is_plugged([component]):
+            return plugged.rate(s, flow, component)
+        return int(rate_of(s, flow))
 
     def capacity(self, component: int) -> int:
         """Rate of a component as the last turn left it; of a capacity, the whole amount."""

@@ -62,7 +62,7 @@ def _is_beyond_range(engine: EventLoop, row: OpState) -> bool:
     """Whether the release or the end of an op lies beyond the range of ticks."""
     if row.state != State.RUNNING:
         return row.release > MAX_TICK
-    return row.until is not None or engine.medium.rate.get(row.id, 0) > 0
+    return row.until is not None or engine.medium.rate_of(row.id) > 0
 
 
 def _starved_reason(engine: EventLoop, row: OpState) -> str:

@@ -15,12 +15,14 @@ from .. import engine_api
 from ..capacity_ledger import Grant
 from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
 from ..engine_control import EngineControl
+from ..medium_api import Flow
 from ..simpy_clock import fire_in_this_turn
 from ..validation import check_answer, excess_weight_error
 from .capacity import HELD as GRANTED
 from .capacity import CapacityQueues, Claim
-from .medium import Flow, MaxMin
+from .medium import MaxMin
 from .op_state import HELD, QUEUED, READY, WAITING, ComponentState, OpState, SubmittedGraph
+from .two_media import TwoMedia
 
 
 class EventLoop(EngineControl):
@@ -43,7 +45,11 @@ class EventLoop(EngineControl):
             for c, (s, r) in enumerate(zip(parts.slots, parts.rate, strict=True))
         ]
         self.lines = CapacityQueues(self.at)
-        self.medium = MaxMin(part.rate for part in self.at)
+        self.medium = (
+            MaxMin(part.rate for part in self.at)
+            if parts.medium is None
+            else TwoMedia(parts, parts.medium)
+        )
         self.rows: dict[int, OpState] = {}  # by id, ascending
         self.batches: list[SubmittedGraph] = []  # that are held
         self.open = 0

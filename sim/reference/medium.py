@@ -6,26 +6,10 @@ Why it is so: ``docs/decisions/0003-a-medium-decides-how-ops-in-flight-share.md`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from ..engine_api import NO_LIMIT, ONE
+from ..medium_api import Flow
 from .max_min import max_min_rates
-
-
-class Flow(NamedTuple):
-    """Work phase of an op.
-
-    Parameters
-    ----------
-    work : rate units x ticks still to do, above 0
-    usage : ``{component: weight in 2^-40}``
-    limit : rate units, -1 for none
-    """
-
-    op: int
-    work: int
-    usage: Mapping[int, int]
-    limit: int = NO_LIMIT
 
 
 class MaxMin:
@@ -90,6 +74,10 @@ class MaxMin:
     def rates(self) -> dict[int, int]:
         """Rate of every flow, ascending by op, as of the last ``next``."""
         return dict(sorted(self.rate.items()))
+
+    def rate_of(self, op: int) -> int:
+        """Rate of one flow; 0 where it is not in flight."""
+        return self.rate.get(op, 0)
 
     def taken(self, component: int) -> int:
         """Rate units taken of a component, rounded down."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...blocks import Blocks
 from ...core.jit import jit
@@ -101,7 +102,7 @@ class MaxMinMemory:
         """Append flows of a graph that was checked, not in flight; the number of the first."""
         n, m = len(flows), len(flows.component)
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
-        order = np.lexsort((flows.component, owner))
+        order = np.lexsort((self._place(flows.component), owner))
         component, weight = flows.component[order].astype(np.int64), flows.weight[order]
         first, first_use = self.take(n, m)
         uses = self._uses[first_use : first_use + m]
@@ -118,6 +119,12 @@ class MaxMinMemory:
         rows[:, TAG_LO] = flows.work_lo.view(np.int64)
         rows[:, BEFORE] = ABSENT
         return first
+
+    def _place(self, component: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(uses,) Key by which the uses of a flow are put in order; another medium has its own."""
+        if not len(self._of.plugged):
+            return component
+        return np.where(self._of.plugged[component], 0, component)
 
     def take(self, flows: int, uses: int) -> tuple[int, int]:
         """Reserve consecutive rows in the tables of flows and of uses; the first row of each.

@@ -83,9 +83,14 @@ def _completion_tick(s: State, b: Int, now: Int) -> Int:
     bundles = s[3]
     advance_class_clock(bundles, b, now)
     hi, lo = work_left(s, bundles[b, ROOT])
+    return completion_tick(hi, lo, bundles[b, RATE], now)
+
+
+@jit_without_refcounts
+def completion_tick(hi: Int, lo: Int, rate: Int, now: Int) -> Int:
+    """First tick at which work is done at a rate, NONE if that is not within the range."""
     if hi == 0 and lo == 0:
         return now
-    rate = bundles[b, RATE]
     if rate == 0:
         return np.int64(NONE)
     hi, lo = sub(hi, lo, np.int64(0), np.int64(1))  # rounding up without going beyond 2^127

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 from foretrace.sim.engine_api import ComponentTable
 from foretrace.sim.engine_literal import LiteralOp, literal_components
+from foretrace.sim.medium_api import Medium
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 
@@ -22,6 +25,8 @@ class Script(NamedTuple):
     units : what each component counts; () where all count the same
     capacity : of each component, -1 for none; () where none has one
     prepared : graphs that processes hand in again and again
+    plugged : whether each component is in the medium beside max-min; () where none is
+    medium : that medium
     """
 
     slots: tuple[int, ...]
@@ -32,8 +37,11 @@ class Script(NamedTuple):
     units: tuple[str, ...] = ()
     capacity: tuple[int, ...] = ()
     prepared: tuple[tuple[LiteralOp, ...], ...] = ()
+    plugged: tuple[bool, ...] = ()
+    medium: Medium | None = None
 
     @property
     def parts(self) -> ComponentTable:
         """The components as an engine reads them; rates may be raised as far as 2^58."""
-        return literal_components(self.slots, self.rates, self.units, self.capacity)
+        parts = literal_components(self.slots, self.rates, self.units, self.capacity)
+        return replace(parts, medium=self.medium, plugged=np.array(self.plugged, np.bool_))

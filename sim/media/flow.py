@@ -1,0 +1,57 @@
+"""Flow as kernels of any medium read it: what it crosses, how fast it may go, what is left.
+
+``s`` are the tables of flows, which all media have in common; ``f`` is a row of flows, ``u`` one of
+its uses: a component and the weight with which it is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.jit import Int, jit_without_refcounts
+from ..engine_api import ONE
+from .max_min.int128 import div, mul, sub
+from .max_min.table_layout import (
+    COMPONENT,
+    COUNT,
+    LIMIT,
+    START,
+    TAG_HI,
+    TAG_LO,
+    WEIGHT,
+    State,
+)
+from .max_min.work_clock import completion_tick
+
+__all__ = ["completion_tick", "component", "rate_alone", "uses", "work", "work_less"]
+
+
+@jit_without_refcounts
+def uses(s: State, f: Int) -> tuple[Int, Int]:
+    """First of a flow's uses, and the one behind its last, in the order of its backend."""
+    return s[1][f, START], s[1][f, START] + s[1][f, COUNT]
+
+
+@jit_without_refcounts
+def component(s: State, u: Int) -> Int:
+    """Component of a use."""
+    return s[2][u, COMPONENT]
+
+
+@jit_without_refcounts
+def work(s: State, f: Int) -> tuple[Int, Int]:
+    """Work left of a flow that is not in the max-min medium: rate units x ticks in two words."""
+    return s[1][f, TAG_HI], s[1][f, TAG_LO]
+
+
+@jit_without_refcounts
+def rate_alone(s: State, f: Int, u: Int, rate: Int) -> Int:
+    """Rate of a flow that has a component of some rate to itself."""
+    hi, lo = mul(rate, np.int64(ONE))
+    return min(div(hi, lo, s[2][u, WEIGHT]), s[1][f, LIMIT])
+
+
+@jit_without_refcounts
+def work_less(hi: Int, lo: Int, rate: Int, ticks: Int) -> tuple[Int, Int]:
+    """Work left after some ticks at a rate."""
+    return sub(hi, lo, *mul(rate, ticks))
