@@ -32,6 +32,7 @@ from .op_shape import op_shape
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
 STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
+LIKE = "like"  # attribute of a signature of given flop and bytes: the family that it errs like
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
 Floats = NDArray[np.float64]
@@ -41,7 +42,9 @@ Floats = NDArray[np.float64]
 class Roofline(Backend):
     """One GPU, timed by its roofline.
 
-    The peak is that of the first operand's element type.  Give the peaks of all types in use.
+    The peak is that of the first operand's element type.  Give the peaks of all types in use.  An
+    op of given flop and bytes may name the family whose errors it has: ``compute:layers
+    like=product bf16[]``; else its doubt is that of rooflines of anything.
 
     Parameters
     ----------
@@ -290,11 +293,24 @@ class Roofline(Backend):
         )
 
     def _doubt_family(self, text: str, own: tuple[str, KernelWork] | None) -> str:
-        """Family whose doubt an op has."""
+        """Family whose doubt an op has: its own, or the one that its signature says it is like."""
+        like = (
+            parse_signature(text).attributes.get(LIKE) if own is None or own[0] == STREAM else None
+        )
+        if like is not None:
+            return self._checked_family(like, text)
         if own is not None:
             return own[0]
         shape = op_shape(text)
         return shape.family if shape is not None and shape.family in self.families else ROOFLINE
+
+    def _checked_family(self, name: str, text: str) -> str:
+        if self.families and name not in self.families:
+            raise BackendError(
+                f"op {text!r}: {LIKE}={name} is no family of kernels {self.kernels!r}; take one of "
+                f"{', '.join(sorted(self.families))}"
+            )
+        return name
 
     def _doubt(self, name: str, regime: int) -> Doubt:
         known = self.families.get(name, KernelFamily()).quantiles

@@ -179,3 +179,35 @@ def test_a_gpu_without_tf32_takes_fp32_for_it():
     texts = ("compute:aten::mm tf32[64x64] tf32[64x64]",)
     ops = Ops.of(flop=2e12, bytes=0.0, signature=0, signatures=texts)
     assert Roofline(bandwidth=1e12, peak_fp32=1e12).timing(ops).fixed.tolist() == [2.0]
+
+
+def h100():
+    """An H100 whose families of kernels are known."""
+    return Roofline(
+        bandwidth=3.35e12, peak_bf16=989.4e12, launch=2e-6, kernels="h100-sxm5-80g", processors=132,
+        clock=1.98e9, shared_cache=50 * 2**20,
+    )  # fmt: skip
+
+
+def declared(text):
+    return Ops.of(flop=1e12, bytes=1e9, signature=0, signatures=(text,))
+
+
+def test_an_op_of_given_work_errs_like_the_family_that_it_names():
+    gpu = h100()
+    texts = "compute:layers bf16[]", "compute:layers like=product bf16[]"
+    plain, named = (gpu.timing(declared(text)) for text in texts)
+    assert plain.fixed.tolist() == named.fixed.tolist()
+    assert (plain.doubt[0].family, named.doubt[0].family) == ("roofline", "product")
+    widths = [np.subtract(*np.log(t.doubt[0].interval()[::-1])) for t in (plain, named)]
+    assert widths[1] < 0.6 * widths[0]
+
+
+def test_an_op_like_a_family_that_nobody_knows_is_refused_with_the_choice():
+    with pytest.raises(BackendError, match="like=produkt is no family .*; take one of activation"):
+        h100().timing(declared("compute:layers like=produkt bf16[]"))
+
+
+def test_an_op_whose_operands_tell_its_family_keeps_it():
+    text = "compute:vllm::rms_norm like=product bf16[64x4096] bf16[4096]"
+    assert h100().timing(declared(text)).doubt[0].family == "norm"
