@@ -10,6 +10,7 @@ NONE = "no change"
 NOTHING = 5e-6  # a share below it is rounding
 THOUSAND = 1_000.0  # USD: money has no prefixes
 MOST_SECONDS = 600.0  # beyond which minutes are easier
+MANIFOLD = 10.0  # a change from which on people say how many times as much
 
 
 def format_quantity(value: float | None, unit: str) -> str:
@@ -74,23 +75,31 @@ def format_signed_share(ratio: float) -> str:
 
 
 def format_change(ratio: float) -> str:
-    """A relative change with its sign.
+    """A relative change with its sign; of many times as much, how many.
 
-    >>> format_change(-0.1213), format_change(0.0004)
-    ('-12.1 %', 'no change')
+    >>> format_change(-0.1213), format_change(0.0004), format_change(24.63)
+    ('-12.1 %', 'no change', '25.6 times as much')
     """
+    if ratio >= MANIFOLD:
+        return f"{three_digits(1 + ratio)} times as much"
     return NONE if abs(ratio) < 0.0005 else format_signed_share(ratio)
 
 
 def format_half_width(value: float, interval: tuple[float, float] | list[float] | None) -> str:
     """Half the width of an interval as a share of the value; "" where there is no interval.
 
-    >>> format_half_width(10.0, (9.5, 10.5))
-    '±5 %'
+    An interval wider than twice the value says its two ends instead: half of it, taken off, would
+    be below nothing.
+
+    >>> format_half_width(10.0, (9.5, 10.5)), format_half_width(0.1, (0.05, 19.5))
+    ('±5 %', '0.5 to 195 times that')
     """
     if not interval or not value:
         return ""
-    half = (interval[1] - interval[0]) / 2 / abs(value)
+    low, high = (end / value for end in interval)
+    half = abs(high - low) / 2
+    if half > 1 and min(low, high) > 0:
+        return f"{three_digits(low)} to {three_digits(high)} times that"
     return f"±{three_digits(100 * half)} %"
 
 

@@ -23,7 +23,7 @@ from typing import get_args, get_type_hints
 
 import numpy as np
 from _kernels import CHIPS, DATA, PEAKS, Group, groups, traces
-from foretrace.models.compute.kernels import FORM, OURS, REGIMES, KernelFamily
+from foretrace.models.compute.kernels import FORM, OURS, REGIMES, Beside, KernelFamily
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
@@ -45,7 +45,7 @@ CONSTANTS = {
 }  # fmt: skip
 START = {
     "launch": 3e3, "first": 700.0, "again": 500.0, "near": 0.6, "memory": 0.8, "arithmetic": 1.5,
-    "cache": 0.6,
+    "cache": 0.6, "call": 3e3,
 }  # fmt: skip
 TENSOR = {"attention": {"first": 1.5, "again": 1.0}}  # over what the peak needs
 NAMES = {"a100": "a100-sxm4-80g", "h100": "h100-sxm5-80g", "h200": "h200-sxm-141g"}
@@ -53,13 +53,65 @@ USUAL = 0.05  # of a time, what a fit does not explain anyway
 EACH = 400  # rows of a group in a fit
 
 
+CALLED = ("attention", "decode attention", "elementwise", "reduction")  # tables hold calls of them
+COLD = 1600.0  # cycles; tools/fit_cold.py: elementwise kernels in steps of an A100 and of a V100
+NEVER_COLD = ("attention", "decode attention", "experts")  # whose own start no row tells
+Starts = dict[tuple[str, str], float]
+_starts: Starts = {}
+
+
+def called(g: Group) -> bool:
+    """Whether whole calls were measured in a loop, and no kernels by a profiler."""
+    return g.family in CALLED and library(g) != "vidur"
+
+
+def beside(g: Group) -> Beside:
+    """What a time holds beside its kernel."""
+    return "call" if called(g) else "nothing"
+
+
+def known_starts(seen: list[Group]) -> Starts:
+    """Starts (cycles) that rows of a family alone cannot tell from what else they hold.
+
+    Attention was measured in calls only: its kernel starts no later than the shortest call of any
+    engine.  Layer norms were measured at one width, where steps look like a start: theirs is that
+    of norms.  Elementwise kernels of a GPU without profiled rows start like those of others, and
+    what a loop of theirs takes between two kernels, one of reductions takes too.
+    """
+    calls = [g for g in seen if g.family in CALLED[:2]]
+    shortest = min(float(np.quantile(g.seconds, 0.01)) * CHIPS[g.gpu].clock for g in calls)
+    told = {(name, gpu): shortest for name in CALLED[:2] for gpu in CHIPS}
+    for gpu in CHIPS:
+        norms = [g for g in seen if (g.family, g.gpu) == ("norm", gpu)]
+        if norms:
+            told["layer norm", gpu] = fitted("norm", norms).launch
+    profiled = [g for g in seen if g.family == "elementwise" and not called(g)]
+    start = fitted("elementwise", profiled).launch
+    _starts["elementwise", ""] = start
+    loops = [g for g in seen if g.family == "elementwise" and called(g)]
+    gap = fitted("elementwise", loops).call
+    told |= {("reduction", gpu): gap for gpu in CHIPS}
+    return told
+
+
+def pinned(name: str, some: list[Group]) -> dict[str, float]:
+    """Constants of a family that are known without these rows."""
+    known = [_starts[name, gpu] for gpu in {g.gpu for g in some} if (name, gpu) in _starts]
+    if name == "elementwise" and all(called(g) for g in some):
+        return {"launch": _starts["elementwise", ""]} if _starts else {}
+    few = known and name != "elementwise"
+    return {"call" if name == "reduction" else "launch": float(np.mean(known))} if few else {}
+
+
 def seconds(family: KernelFamily, g: Group) -> np.ndarray:
-    return family.time_parts(g.work, CHIPS[g.gpu], g.peak).sum(axis=0)
+    return family.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g)).sum(axis=0)
 
 
 def fitted(name: str, some: list[Group]) -> KernelFamily:
     """Constants that all groups together want, each with the same weight."""
-    keys = CONSTANTS[name]
+    fixed = pinned(name, some)
+    keys = [k for k in CONSTANTS[name] if k not in fixed]
+    keys += ["call"] if any(called(g) for g in some) and "call" not in fixed else []
     start = np.log(
         [(TENSOR.get(name, {}) | {})[k] if k in TENSOR.get(name, {}) else START[k] for k in keys]
     )
@@ -74,7 +126,7 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
     )
 
     def wrong(logs: np.ndarray) -> np.ndarray:
-        one = KernelFamily(**dict(zip(keys, np.exp(logs).tolist(), strict=True)))
+        one = KernelFamily(**fixed, **dict(zip(keys, np.exp(logs).tolist(), strict=True)))
         return np.concatenate([np.log(seconds(one, g) / g.seconds) for g in parts]) * weight
 
     scale = 1.0 / np.sqrt(min(len(g.seconds) for g in parts))
@@ -85,12 +137,13 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
         key=lambda found: found.cost,
     )
     values = {k: float(f"{v:.4g}") for k, v in zip(keys, np.exp(best.x).tolist(), strict=True)}
-    return KernelFamily(**values)
+    cold = 0.0 if name in NEVER_COLD else COLD
+    return KernelFamily(**{k: float(f"{v:.4g}") for k, v in fixed.items()}, **values, cold=cold)
 
 
 def errors(family: KernelFamily, g: Group) -> tuple[np.ndarray, np.ndarray]:
     """(n,) ln(measured / predicted), and the number of each row's regime."""
-    parts = family.time_parts(g.work, CHIPS[g.gpu], g.peak)
+    parts = family.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g))
     return np.log(g.seconds / parts.sum(axis=0)), parts.argmax(axis=0)
 
 
@@ -183,6 +236,7 @@ def line(some: list[Group], judged: list[Group]) -> np.ndarray:
 def main() -> None:
     every = groups()
     seen = [g for g in every if not g.aside]
+    _starts.update(known_starts(seen))
     wider, every_source = effect(seen, ("elementwise",)), effect(seen, MANY)
     pools: dict[tuple[str, str], Found] = {}
     half, most = np.quantile(np.abs(wider), [0.5, 0.9])
@@ -339,7 +393,8 @@ STAND_IN = {
 
 def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None:
     """Families without rows take another's constants; their doubt is how those that have rows err
-    with the constants of others, and the roofline of products with attention and experts."""
+    with the constants of others.  The doubt of what has no family is how rooflines err about every
+    family, each with the same weight."""
     for gpu, families in made.items():
         of = [g for g in seen if gpu not in CHIPS or g.gpu == gpu]
         wrong = [
@@ -355,22 +410,25 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
         ]
         told = quantiles(wrong)
         for name, stand_in in STAND_IN.items():
-            if name not in families:
-                donor = families.get(stand_in) or made["nvidia"][stand_in]
+            if name not in families:  # the family on other GPUs rather than another on this one
+                several = made["nvidia"]
+                donor = several.get(name) or families.get(stand_in) or several[stand_in]
                 families[name] = replace(donor, quantiles=told, error=float("nan"), source="")
         for name in CONSTANTS:
             if name not in families:
                 families[name] = made["nvidia"][name]
-        tensor = [
-            roofline_errors(o, g)
-            for g in of
-            if g.family in ("attention", "experts")
-            for o in ([gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu])
-        ]
-        families["roofline"] = KernelFamily(quantiles=quantiles(tensor))
+        plain: dict[str, Found] = {}
+        for g in of:
+            for o in [gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu]:
+                plain.setdefault(g.family, []).append(roofline_errors(o, only(g, PEAKS[o])))
+        families["roofline"] = KernelFamily(
+            quantiles=quantiles([pooled(found) for found in plain.values()])
+        )
     wide = {
         n: replace(
             f,
+            launch=f.launch + (f.call if n in CALLED[:2] else 0.0),  # no engine of theirs bounds it
+            call=0.0 if n in CALLED[:2] else f.call,
             quantiles=made["nvidia"][
                 "roofline" if n in ("product", "attention", "experts", "roofline") else "stream"
             ].quantiles,
@@ -380,6 +438,12 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
         for n, f in made["nvidia"].items()
     }
     made["other"] = wide
+
+
+def pooled(found: Found) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of all groups of a family as those of one."""
+    errors_, regimes = zip(*found, strict=True)
+    return np.concatenate(errors_), np.concatenate(regimes)
 
 
 def ends(told: dict[str, tuple[float, ...]], regime: str) -> np.ndarray:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from _kernels import CHIPS, DATA, PEAKS, WRONG, Group, set_aside
-from fit_kernels import CONSTANTS, FITTED_ON, NAMES, base, fitted, text
+from fit_kernels import CONSTANTS, FITTED_ON, NAMES, base, beside, fitted, text
 from foretrace.models.compute.carried import WAYS
 from foretrace.models.compute.kernel_work import kernel_work
 from foretrace.models.compute.kernels import REGIMES, KernelFamily, load_families
@@ -110,7 +110,11 @@ def modelled(g: Group) -> np.ndarray | None:
     if g.family == "product":
         return None if g.source == FITTED_ON[g.gpu] else products(g).sum(axis=0)
     family = unseen(g.gpu, g.family, g.source)
-    return None if family is None else family.time_parts(g.work, CHIPS[g.gpu], g.peak).sum(axis=0)
+    return (
+        None
+        if family is None
+        else family.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g)).sum(axis=0)
+    )
 
 
 def products(g: Group) -> np.ndarray:
@@ -127,7 +131,7 @@ def regimes(g: Group) -> np.ndarray:
     if g.family == "product":
         return products(g).argmax(axis=0)
     known = load_families(NAMES[g.gpu])[g.family]
-    return known.time_parts(g.work, CHIPS[g.gpu], g.peak).argmax(axis=0)
+    return known.time_parts(g.work, CHIPS[g.gpu], g.peak, beside(g)).argmax(axis=0)
 
 
 def sheet(g: Group) -> np.ndarray:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ FORM = "foretrace-kernels"
 OURS = Path(__file__).parents[1] / "catalog" / "kernels"
 REGIMES = ("launch", "latency", "memory", "arithmetic")
 Floats = NDArray[np.float64]
+Beside = Literal["nothing", "step", "call"]
 
 
 class GpuDatasheet(NamedTuple):
@@ -55,6 +56,9 @@ class KernelFamily:
     memory : seconds of a byte that the caches do not hold, on top
     arithmetic : seconds of a flop, over those at the peak
     cache : share of the cache that what is touched may fill
+    cold : cycles that a start takes longer where other kernels ran since its like, as in a step
+    call : cycles beside the kernel in a measured call: other kernels of an engine's operator, gaps
+        of a loop.  Only what was measured so holds it, no answer does
     level : of all of it, where recorded traces of the GPU told only how much slower it is
     quantiles : of ln(measured / predicted) of held-out rows, by regime, as ``Doubt`` has them; ""
         for the others
@@ -69,18 +73,24 @@ class KernelFamily:
     memory: float = 0.0
     arithmetic: float = 0.0
     cache: float = 1.0
+    cold: float = 0.0
+    call: float = 0.0
     level: float = 1.0
     quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     error: float = float("nan")
     source: str = ""
 
-    def time_parts(self, work: Floats, chip: GpuDatasheet, peak: Floats) -> Floats:
+    def time_parts(
+        self, work: Floats, chip: GpuDatasheet, peak: Floats, beside: Beside = "nothing"
+    ) -> Floats:
         """(4, n) s of launch, latency, memory and arithmetic; their sum is the time.
 
         Parameters
         ----------
         work : (n, 7) one ``KernelWork`` per row
         peak : (n,) flop/s
+        beside : what runs beside the kernel: ``nothing``, when it is timed alone again and again;
+            ``step``, whose other kernels ran before; ``call``, what a table of whole calls holds
 
         Examples
         --------
@@ -97,7 +107,8 @@ class KernelFamily:
         )
         missed = np.maximum(1.0 - self.cache * chip.cache / np.maximum(moved, 1.0), 0.0)
         moving = (moved * self.near + missed * far * self.memory) / chip.bandwidth
-        starts = np.full(len(work), self.launch / chip.clock)
+        start = self.launch + {"nothing": 0.0, "step": self.cold, "call": self.call}[beside]
+        starts = np.full(len(work), start / chip.clock)
         steps = step > 0
         arithmetic = flop * self.arithmetic / peak + np.where(steps, chain, 0.0)
         return np.stack([starts, np.where(steps, 0.0, chain), moving, arithmetic])

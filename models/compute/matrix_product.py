@@ -41,6 +41,20 @@ def matrix_product(parts: Signature) -> MatrixProduct | None:
     return MatrixProduct(batch, rows, b[-2] if name in TRANSPOSED else b[-1], a[-1])
 
 
+ALIGNED = 16  # B that one thread loads at a time
+
+
+def rows_are_aligned(p: MatrixProduct, width: int) -> bool:
+    """Whether rows of operands and result begin at multiples of what a thread loads at a time.
+
+    Libraries take other, slower programs for those that do not (CUTLASS names them by ``align``).
+
+    >>> [rows_are_aligned(MatrixProduct(1, 7, n, 64), width=2) for n in (32, 15)]
+    [True, False]
+    """
+    return all(size * width % ALIGNED == 0 for size in (p.k, p.n))
+
+
 def tiles_flop(p: MatrixProduct, processors: int) -> float:
     """Flop that tiled execution occupies: full waves of whole tiles on all processors.
 

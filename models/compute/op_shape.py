@@ -83,7 +83,7 @@ POINTWISE = """
     hardtanh isnan le leaky_relu lerp log logical_and logical_not logical_or lt masked_fill maximum
     minimum mul ne neg pow reciprocal relu remainder rsqrt rsub scale_matrix sigmoid
     sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold
-    threshold_backward where copy fill zero to _to_copy clone contiguous cat
+    threshold_backward where copy fill zero to _to_copy clone contiguous cat stack
 """.split()  # noqa: SIM905  one word a name
 ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
 
@@ -98,6 +98,8 @@ def op_shape(signature: str) -> OpShape | None:
     OpShape(family='product', dtype='bf16', exact=(), axes=(1, 32, 32, 16))
     >>> op_shape("compute:aten::add bf16[8] bf16[8]").axes  # bytes read and written
     (32.0, 16.0)
+    >>> op_shape("compute:aten::_foreach_add_ bf16[8] bf16[8]").axes  # of lists, in all
+    (32.0, 16.0)
     >>> op_shape("compute:my::op bf16[8]").family
     'stream'
     """
@@ -105,7 +107,7 @@ def op_shape(signature: str) -> OpShape | None:
     if parts.kind != "compute" or not parts.operands:
         return None
     whole, _, helper = parts.op.partition("/")
-    name = whole.rpartition("::")[2].removesuffix("_")
+    name = whole.rpartition("::")[2].removesuffix("_").removeprefix("_foreach_")
     if helper:
         return _reduction_shape(parts) if name in REDUCTIONS and "reduce_kernel" in helper else None
     if "conv" in name:
@@ -144,7 +146,7 @@ def _streamed_shape(family: str, parts: Signature) -> OpShape:
         return OpShape(family, parts.dtype, (), (0.0, float(largest)))
     if name == "copy_" and len(tensors) == 2:
         return OpShape(family, parts.dtype, (), (float(tensors[1].bytes), float(tensors[0].bytes)))
-    if name == "cat":
+    if name in ("cat", "stack"):
         largest = read
     return OpShape(family, parts.dtype, (), (float(read), float(largest)))
 

@@ -21,17 +21,19 @@ from ...sim.coded import Coded
 from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
-from ...sim.signature import parse_signature
+from ...sim.signature import WIDTH, parse_signature
 from ...sim.system import System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streaming_work
 from .kernels import REGIMES, GpuDatasheet, KernelFamily, load_families
-from .matrix_product import matrix_product, tiles_flop
+from .matrix_product import matrix_product, rows_are_aligned, tiles_flop
 from .op_shape import op_shape
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
 STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
+LIKE = "like"  # attribute of a signature of given flop and bytes: the family that it errs like
+TENSOR_TYPES = ("tf32", "fp16", "bf16")  # fp8 is refused where it is not aligned
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
 Floats = NDArray[np.float64]
@@ -41,7 +43,9 @@ Floats = NDArray[np.float64]
 class Roofline(Backend):
     """One GPU, timed by its roofline.
 
-    The peak is that of the first operand's element type.  Give the peaks of all types in use.
+    The peak is that of the first operand's element type.  Give the peaks of all types in use.  An
+    op of given flop and bytes may name the family whose errors it has: ``compute:layers
+    like=product bf16[]``; else its doubt is that of rooflines of anything.
 
     Parameters
     ----------
@@ -66,6 +70,12 @@ class Roofline(Backend):
         Share of the shorter of arithmetic and memory that the longer does not hide.
     join : Seconds
         For each doubling of what a product sums: sums are shared out among threads and joined.
+    cold : Seconds
+        What a product takes longer where other kernels ran since its like, as in every recorded
+        step and in no table of measured ops: its program and its operands come again.
+    unaligned : Ratio
+        Times as long as the arithmetic and bytes of a product on tensor cores take where rows of an
+        operand do not begin at multiples of 16 B, so that they are loaded in small pieces.
     tile_processors : int
         Multiprocessors that products of fp8 keep in whole tiles (see ``tiles_flop``), none of
         which is shared out; 0 for arithmetic that is spread evenly.
@@ -113,6 +123,8 @@ class Roofline(Backend):
         launch_fp8: Seconds | None = None,
         exposed: Ratio = 0.0,
         join: Seconds = 0.0,
+        cold: Seconds = 0.0,
+        unaligned: Ratio = 1.0,
         tile_processors: int = 0,
         processors: int = 0,
         clock: Hertz | None = None,
@@ -138,6 +150,7 @@ class Roofline(Backend):
         self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
         self.scales = launch_fp8 is not None
         self.exposed, self.join, self.tile_processors = exposed, join, tile_processors
+        self.cold, self.unaligned = cold, unaligned
         self.kernels = kernels
         self.families = load_families(kernels) if kernels else {}
         if kernels and not (processors and clock and shared_cache):
@@ -201,7 +214,7 @@ class Roofline(Backend):
             at = [r for r in rows.tolist() if _name(own[ops.signature[r]]) == name]
             work = np.array([_work(own[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
-            found[:, at] = self.families[name].time_parts(work, self.chip, peak)
+            found[:, at] = self.families[name].time_parts(work, self.chip, peak, "step")
         return found * self._levels(ops, own)
 
     def _roof_parts(self, ops: Ops) -> Floats:
@@ -210,8 +223,9 @@ class Roofline(Backend):
         ops = ops.replace(flop=flop, bytes=moved)
         require(ops, "flop", "bytes")
         rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
-        launch, filled = self._launch_and_tile_factors(ops)
-        arithmetic, memory = ops.flop * filled / self._peak_flop_rates(ops), ops.bytes / rate
+        launch, filled, strided = self._launch_and_factors(ops)
+        arithmetic = strided * ops.flop * filled / self._peak_flop_rates(ops)
+        memory = strided * ops.bytes / rate
         slower = arithmetic > memory
         memory = np.where(slower, self.exposed, 1.0) * memory
         arithmetic = np.where(slower, 1.0, self.exposed) * arithmetic
@@ -221,7 +235,8 @@ class Roofline(Backend):
             work = np.array([streaming_work(b) for b in ops.bytes[at].tolist()], float).reshape(
                 -1, 7
             )
-            found[:, at] = self.families[STREAM].time_parts(work, self.chip, np.ones(len(at)))
+            each = np.ones(len(at))
+            found[:, at] = self.families[STREAM].time_parts(work, self.chip, each, "step")
         return found
 
     def _family_of_signatures(self, ops: Ops) -> list[tuple[str, KernelWork] | None]:
@@ -295,11 +310,24 @@ class Roofline(Backend):
         )
 
     def _doubt_family(self, text: str, own: tuple[str, KernelWork] | None) -> str:
-        """Family whose doubt an op has."""
+        """Family whose doubt an op has: its own, or the one that its signature says it is like."""
+        like = (
+            parse_signature(text).attributes.get(LIKE) if own is None or own[0] == STREAM else None
+        )
+        if like is not None:
+            return self._checked_family(like, text)
         if own is not None:
             return own[0]
         shape = op_shape(text)
         return shape.family if shape is not None and shape.family in self.families else ROOFLINE
+
+    def _checked_family(self, name: str, text: str) -> str:
+        if self.families and name not in self.families:
+            raise BackendError(
+                f"op {text!r}: {LIKE}={name} is no family of kernels {self.kernels!r}; take one of "
+                f"{', '.join(sorted(self.families))}"
+            )
+        return name
 
     def _doubt(self, name: str, regime: int) -> Doubt:
         known = self.families.get(name, KernelFamily()).quantiles
@@ -316,26 +344,29 @@ class Roofline(Backend):
             return f"assumed:{self.kernels} {name}, like other families"
         return f"fitted:{self.kernels} {name}, {family.error:.0%} on what was held out"
 
-    def _launch_and_tile_factors(self, ops: Ops) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """(n,) s of launch, and (n,) factor by which whole tiles exceed the arithmetic."""
-        rows = [self._launch_and_tile_factor(text) for text in ops.signatures]
-        table = np.array([*rows, (self.launch, 1.0)])[ops.signature]
-        return table[:, 0], table[:, 1]
+    def _launch_and_factors(self, ops: Ops) -> Floats:
+        """(3, n) s of launch, and factors of whole tiles and of rows that are not aligned."""
+        rows = [self._launch_and_factors_of(text) for text in ops.signatures]
+        return np.array([*rows, (self.launch, 1.0, 1.0)])[ops.signature].T
 
-    def _launch_and_tile_factor(self, text: str) -> tuple[float, float]:
-        """Launch seconds and tile factor of one signature."""
+    def _launch_and_factors_of(self, text: str) -> tuple[float, float, float]:
+        """Launch seconds and both factors of one signature."""
         parts = parse_signature(text)
-        shape, fp8 = matrix_product(parts), COMPUTED_AS.get(parts.dtype, parts.dtype) == "fp8"
-        launch = self.launch_fp8 if fp8 else self.launch
+        dtype = COMPUTED_AS.get(parts.dtype, parts.dtype)
+        shape = matrix_product(parts)
+        launch = self.launch_fp8 if dtype == "fp8" else self.launch
         if shape is None or not math.prod(shape):
-            return launch, 1.0
-        if not fp8:
-            return launch + self.join * math.log2(max(shape.k / SHORT, 1.0)), 1.0
+            return launch, 1.0, 1.0
+        launch += self.cold
+        if dtype != "fp8":
+            launch += self.join * math.log2(max(shape.k / SHORT, 1.0))
+            apart = dtype in TENSOR_TYPES and not rows_are_aligned(shape, WIDTH[dtype])
+            return launch, 1.0, self.unaligned if apart else 1.0
         if self.scales:
             launch += SCALING * shape.batch * shape.m * shape.k / self.sustained
         if not self.tile_processors:
-            return launch, 1.0
-        return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape))
+            return launch, 1.0, 1.0
+        return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape)), 1.0
 
     def _peak_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s; infinite where there is no arithmetic."""

@@ -154,7 +154,9 @@ def test_all_reduce_of_a_machine_that_nobody_fitted(data, n):
 )
 def test_matrix_products_of_shapes_that_were_held_out(data, gpu, folder, dtype, median, mean):
     ops, s = products(data, folder, dtype)
-    error = PredictionErrors.of(part("gpu", gpu, Roofline).timing(ops).fixed, s)
+    warm = part("gpu", gpu, Roofline)
+    warm.cold, warm.unaligned = 0.0, 1.0  # tables time one product in a loop, and fits saw no other
+    error = PredictionErrors.of(warm.timing(ops).fixed, s)
     assert error.median <= median
     assert error.mean <= mean
 

@@ -55,3 +55,14 @@ def test_half_an_interval_is_a_share_of_the_value():
     assert format_half_width(10.0, (9.0, 11.0)) == "±10 %"
     assert format_half_width(10.0, None) == ""
     assert format_half_width(0.0, (0.0, 1.0)) == ""
+
+
+def test_an_interval_wider_than_its_value_says_how_many_times_its_ends_are():
+    assert format_half_width(0.104, (0.0583, 19.5)) == "0.561 to 188 times that"
+    assert format_half_width(1.0, (0.0, 2.0)) == "±100 %"
+    assert format_half_width(1.0, (-1.5, 2.0)) == "±175 %"
+
+
+def test_a_change_of_many_times_is_no_percentage():
+    assert format_change(24.63) == "25.6 times as much"
+    assert format_change(9.99) == "+999.0 %"

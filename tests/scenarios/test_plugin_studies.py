@@ -66,8 +66,9 @@ def test_a_process_workload_is_run_answered_and_reported_by_its_own_number(serve
     assert "As described, ttft p99 is" in out
     half = summary["points"]["half-the-cache"]["change"]
     assert 0.5 < half["value"] < half["interval"][1]
-    # a GPU as quick as its model may be wrong would need no more cache
-    assert "half-the-cache: cannot tell, the change of +" in out
+    assert (
+        "times that, jitter left out" in out
+    )  # where requests fill a queue, not +- thousands of %
     page = (folder / "report.html").read_text()
     assert "around the highest percent of ttft" in page
     assert "held in amounts there is 10 % more" in page

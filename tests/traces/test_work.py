@@ -172,11 +172,11 @@ def test_gradients_of_a_convolution_by_cudnn_count_one_product_each():
     assert op_work("aten::cudnn_convolution_backward_weight", shapes, types, told).flop == flop
 
 
-def recorded(script, folder, *called):
+def recorded(script, folder, *called, dtype="float"):
     """Kernels of a trace of (operator, shapes, kernel) one after another, without scalars."""
     s = script(deviceProperties=[{"name": "A GPU"}])
     for at, (name, shapes, kernels) in enumerate(called):
-        told = {"Input Dims": shapes, "Input type": ["float"] * len(shapes)} if shapes else {}
+        told = {"Input Dims": shapes, "Input type": [dtype] * len(shapes)} if shapes else {}
         s.op(name, 1000 * at, 500, **told)
         for i, kernel in enumerate(kernels):
             begin = 1000 * at + 100 * i
@@ -192,6 +192,26 @@ def test_products_on_tensor_cores_are_tf32_as_the_name_of_their_kernel_says(scri
     assert [ops.signature_text(i) for i in range(2)] == [
         "compute:aten::mm tf32[64x64] tf32[64x64]", "compute:aten::mm fp32[64x64] fp32[64x64]",
     ]  # fmt: skip
+
+
+def test_a_list_of_tensors_is_one_operand_of_the_type_that_the_kernel_names(script, tmp_path):
+    lists = [[[4, 1, 768], [4, 196, 768]]]
+    kernels = [
+        "void CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 3>(int)",
+        "void cat<float>()",
+    ]
+    of = [("aten::cat", lists, [kernel]) for kernel in (*kernels, "no_template")]
+    ops = recorded(script, tmp_path, *of, dtype="TensorList")
+    assert [ops.signature_text(i) for i in range(3)] == [
+        "compute:aten::cat int16[605184]", "compute:aten::cat fp32[605184]", "compute:aten::cat"
+    ]  # fmt: skip
+
+
+def test_two_lists_of_tensors_are_two_operands_and_an_empty_one_is_none(script, tmp_path):
+    lists = [[[8], [4, 2]], [[8], [8]], []]
+    kernel = "void multi_tensor_apply_kernel<TensorListMetadata<2>, Functor<c10::BFloat16> >(int)"
+    ops = recorded(script, tmp_path, ("aten::_foreach_add_", lists, [kernel]), dtype="TensorList")
+    assert ops.signature_text(0) == "compute:aten::_foreach_add_ bf16[16] bf16[16]"
 
 
 def test_a_convolution_without_its_stride_is_as_large_as_its_gradient_says(script, tmp_path):

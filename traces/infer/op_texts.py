@@ -19,7 +19,7 @@ from .op_work import (
     op_work,
     product_saving_factor,
 )
-from .operands import parse_operands
+from .operands import kernel_element_type, parse_operands
 from .rank_graph import RankGraph
 
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
@@ -101,7 +101,8 @@ def _add_signature(graph: RankGraph, key: list[int], texts: OpTexts) -> int:
     strings = (*graph.events.trace.strings, "")
     word = Kind(kind).name.lower()
     name = strings[operator]
-    told = parse_operands(strings[shapes], strings[dtypes])
+    element = kernel_element_type(strings[own]) if own != operator else ""
+    told = parse_operands(strings[shapes], strings[dtypes], element)
     if kind == Kind.COPY:
         name = _copy_direction(strings[own])
     elif kind == Kind.COMPUTE:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from ...sim.signature import Operand
@@ -22,29 +24,64 @@ DTYPES = {  # as PyTorch's profilers write them, in lower case
 }  # fmt: skip
 
 
+LIST = "TensorList"
+ELEMENTS = re.compile(  # among the parameters of a kernel's template
+    r"OpaqueType<(\d+)|\b(float|double|c10::Half|c10::BFloat16|unsigned char|signed char|bool)\b"
+    r"|(?<!unsigned )\b(long|int|short)\b"
+)
+OPAQUE = {"1": "uint8", "2": "int16", "4": "int32", "8": "int64", "16": "complex128"}
+
+
 @lru_cache(maxsize=1 << 16)
-def parse_operands(shapes: str, dtypes: str) -> tuple[Operand, ...]:
+def parse_operands(shapes: str, dtypes: str, element: str = "") -> tuple[Operand, ...]:
     """Tensors among the inputs of an operator, in call order.
 
     Parameters
     ----------
     shapes, dtypes : as the profiler writes them, JSON
+    element : type of the tensors of lists, which profilers do not write; "" leaves lists out.  A
+        list is one operand, as long as all its tensors together.
 
     Examples
     --------
     >>> parse_operands("[[64, 128], [], [128]]", '["float", "Scalar", "c10::Half"]')
     (Operand(dtype='fp32', shape=(64, 128)), Operand(dtype='fp16', shape=(128,)))
+    >>> parse_operands("[[[4, 8], [2, 8]], []]", '["TensorList", "Scalar"]', "bf16")
+    (Operand(dtype='bf16', shape=(48,)),)
     >>> parse_operands("", "")
     ()
     """
     if not shapes or not dtypes:
         return ()
     pairs = zip(_parse_json_list(shapes), _parse_json_list(dtypes), strict=False)
-    return tuple(
-        Operand(dtype, tuple(shape))
-        for shape, text in pairs
-        if (dtype := DTYPES.get(str(text).lower())) and _is_shape(shape)
-    )
+    return tuple(o for shape, text in pairs for o in _parse_operand(shape, str(text), element))
+
+
+def _parse_operand(shape: Any, text: str, element: str) -> tuple[Operand, ...]:
+    """The tensor, or the list of tensors, of one input; empty for what is neither."""
+    if text == LIST:
+        told = isinstance(shape, list) and bool(shape) and all(map(_is_shape, shape))
+        return (Operand(element, (sum(map(prod, shape)),)),) if told and element else ()
+    dtype = DTYPES.get(text.lower())
+    return (Operand(dtype, tuple(shape)),) if dtype and _is_shape(shape) else ()
+
+
+@lru_cache(maxsize=1 << 12)
+def kernel_element_type(kernel: str) -> str:
+    """Element type that a kernel's name tells, the first of its template; "" where it tells none.
+
+    >>> kernel_element_type("void at::native::CatArrayBatchedCopy<float, unsigned int, 2>(float*)")
+    'fp32'
+    >>> kernel_element_type("void CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 3>(int)")
+    'int16'
+    >>> kernel_element_type("Cijk_Alik_Bljk")
+    ''
+    """
+    found = ELEMENTS.search(kernel.partition("<")[2])
+    if found is None:
+        return ""
+    opaque, number, whole = found.groups()
+    return OPAQUE.get(opaque, "") if opaque else DTYPES[(number or whole).lower()]
 
 
 def _parse_json_list(text: str) -> list[Any]:

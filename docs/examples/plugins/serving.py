@@ -14,7 +14,8 @@ from foretrace.sim.units import Bytes
 
 LAYERS, HIDDEN, KV_HIDDEN, WIDTH, PARAMETERS = 32, 4096, 1024, 2, 8e9  # Llama 3 8B in bf16
 BLOCK, TILE, CHUNK = 16, 64, 2048  # tokens of a block; of a kernel's tile; that fill a step
-LAYER, REDUCE = "compute:layers bf16[]", "collective:all-reduce bf16[]"
+LAYER = "compute:layers like=product bf16[]"  # its time is that of matrix products, and its doubt
+REDUCE = "collective:all-reduce bf16[]"
 BLOCK_BYTES = BLOCK * 2 * LAYERS * KV_HIDDEN * WIDTH  # keys and values: 2 MiB
 
 

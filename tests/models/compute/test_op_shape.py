@@ -144,6 +144,32 @@ def test_bytes_beyond_the_cache_cost_more():
     assert s.tolist() == pytest.approx([0.5, 1.0], rel=2e-3)
 
 
+def test_a_kernel_starts_later_in_a_step_and_a_call_of_an_engine_holds_more_than_it():
+    chip = GpuDatasheet(100, 1e9, 1e12, 1e6)
+    one = KernelFamily(launch=1e3, cold=2e3, call=4e3)
+    rows = np.zeros((1, 7)) + 1.0
+    us = [
+        one.time_parts(rows, chip, np.ones(1), how)[0, 0] * 1e6
+        for how in ("nothing", "step", "call")
+    ]
+    assert us == pytest.approx([1.0, 3.0, 5.0])
+
+
+def test_an_answer_is_of_a_kernel_in_a_step():
+    gpu = h100()
+    ops = Ops.of(signature=0, signatures=("compute:aten::add bf16[8] bf16[8]",))
+    known = gpu.families["elementwise"]
+    start = (known.launch + known.cold) / gpu.chip.clock
+    assert known.cold > 0
+    assert gpu.parts(ops)[0, 0] == pytest.approx(start)
+
+
+def test_lists_of_tensors_side_by_side_are_read_and_written_once():
+    read, written = op_shape("compute:aten::stack bf16[100]").axes
+    assert (read, written) == (200.0, 200.0)
+    assert op_shape("compute:aten::_foreach_mul_ fp32[100]").family == "elementwise"
+
+
 def test_a_kernel_of_unknown_flop_is_answered_from_its_operands():
     gpu = h100()
     ops = Ops.of(signature=0, signatures=("compute:vllm::rms_norm bf16[4096x8192] bf16[8192]",))

@@ -192,3 +192,60 @@ def test_a_family_takes_the_datasheets_peak_since_its_constants_hold_their_own_s
     whole, half = (Roofline(**some, efficiency=share) for share in (1.0, 0.5))
     assert whole.parts(ops)[3] > 0
     assert whole.parts(ops).tolist() == half.parts(ops).tolist()
+
+
+def h100():
+    """An H100 whose families of kernels are known."""
+    return Roofline(
+        bandwidth=3.35e12, peak_bf16=989.4e12, launch=2e-6, kernels="h100-sxm5-80g", processors=132,
+        clock=1.98e9, shared_cache=50 * 2**20,
+    )  # fmt: skip
+
+
+def declared(text):
+    return Ops.of(flop=1e12, bytes=1e9, signature=0, signatures=(text,))
+
+
+def test_an_op_of_given_work_errs_like_the_family_that_it_names():
+    gpu = h100()
+    texts = "compute:layers bf16[]", "compute:layers like=product bf16[]"
+    plain, named = (gpu.timing(declared(text)) for text in texts)
+    assert plain.fixed.tolist() == named.fixed.tolist()
+    assert (plain.doubt[0].family, named.doubt[0].family) == ("roofline", "product")
+    widths = [np.subtract(*np.log(t.doubt[0].interval()[::-1])) for t in (plain, named)]
+    assert widths[1] < 0.6 * widths[0]
+
+
+def test_an_op_like_a_family_that_nobody_knows_is_refused_with_the_choice():
+    with pytest.raises(BackendError, match=r"like=produkt is no family .*; take one of activation"):
+        h100().timing(declared("compute:layers like=produkt bf16[]"))
+
+
+def test_an_op_whose_operands_tell_its_family_keeps_it():
+    text = "compute:vllm::rms_norm like=product bf16[64x4096] bf16[4096]"
+    assert h100().timing(declared(text)).doubt[0].family == "norm"
+
+
+def small(text, **more):
+    gpu = Roofline(peak_bf16=1e12, peak_fp32=1e12, bandwidth=1e9, launch=1e-6, **more)
+    return gpu.timing(Ops.of(flop=1e9, bytes=1e3, signature=0, signatures=(text,))).fixed[0]
+
+
+def test_products_start_later_where_other_kernels_ran_and_nothing_else_does():
+    product, other = "compute:aten::mm bf16[32x16] bf16[16x64]", "compute:mine bf16[32]"
+    assert small(product, cold=3e-6) - small(product) == pytest.approx(3e-6)
+    assert small(other, cold=3e-6) == small(other)
+
+
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [
+        ("compute:aten::mm bf16[30x16] bf16[16x64]", 1.0),
+        ("compute:aten::mm bf16[32x16] bf16[16x60]", 1.5),
+        ("compute:aten::mm bf16[32x15] bf16[15x64]", 1.5),
+        ("compute:aten::mm fp32[32x15] fp32[15x64]", 1.0),  # no tensor cores
+    ],
+)
+def test_products_on_tensor_cores_take_longer_where_rows_are_not_aligned(text, longer):
+    work = small(text) - 1e-6
+    assert small(text, unaligned=1.5) - 1e-6 == pytest.approx(longer * work)
