@@ -388,14 +388,14 @@ class System:
             return self._share_cache[a, b]
         if self._sprays:
             _, component, share = self.crossings(a, b)
-            crossed: Iterable[tuple[int, float]] = zip(
+            crossed: Iterable[tuple[int, float]] = list(zip(
                 component.tolist(), share.tolist(), strict=True
-            )
+            ))
         else:
             routes = self.routes(a, b)
             if len(routes) == 1:
                 return dict.fromkeys(routes[0].components, 1.0)
-            crossed = ((c, weight) for components, weight in routes for c in components)
+            crossed = [(c, weight) for components, weight in routes for c in components]
         found: dict[int, float] = {}
         for c, part in crossed:
             found[c] = found.get(c, 0.0) + part

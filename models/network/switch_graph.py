@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from ...sim.errors import GraphError
 from ...sim.system import Component
@@ -33,7 +31,7 @@ class SwitchGraph:
     --------
     >>> graph = SwitchGraph([Adapter(0, 0), Adapter(1, 0)])
     >>> left, right = graph.add_switches("leaf", 2)
-    >>> graph.add_cables([left], [right], Component("", "switch", rate=1e9))
+    >>> _ = graph.add_cables([left], [right], Component("", "switch", rate=1e9))
     >>> graph.hang([0, 1], [left, right])
     >>> [c.name for c in graph.components]
     ['leaf0.leaf1', 'leaf1.leaf0']
@@ -184,12 +182,19 @@ class SwitchGraph:
             return
         source, target, component, *_ = self.columns
         up = ~np.isin(component, list(self._down))
-        size = (len(self.names), len(self.names))
-        joined = csr_array((np.ones(up.sum(), bool), (source[up], target[up])), shape=size)
-        _, part = connected_components(joined, connection="strong")
-        apart = np.flatnonzero(part[self.home] != part[self.home[0]])
-        if len(apart):
-            raise self.no_way(int(self.home[0]), int(self.home[apart[0]]))
+        for ends in ((source[up], target[up]), (target[up], source[up])):  # from it, and to it
+            apart = np.flatnonzero(~self._reached(int(self.home[0]), *ends)[self.home])
+            if len(apart):
+                raise self.no_way(int(self.home[0]), int(self.home[apart[0]]))
+
+    def _reached(self, start: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
+        """(switches,) whether links lead there from one of them."""
+        reached = np.zeros(len(self.names), bool)
+        reached[start] = True
+        count = 0
+        while count < (count := int(reached.sum())):
+            reached[target[reached[source]]] = True
+        return reached
 
     def no_way(self, at: int, to: int) -> GraphError:
         """Error of two switches that nothing joins."""
