@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TOOLS = Path(__file__).parents[2] / "tools"
-FEW = 250  # rows of a family
+FEW = 200  # rows of a family
 
 
 @pytest.fixture
@@ -61,12 +61,11 @@ def test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not(unseen):
             assert line.errors["blind"] <= line.errors["copied"] / 2
 
 
-def test_d10_from_h100_to_h200_all_but_the_arithmetic_of_fp8_is_below_the_bar(unseen):
-    found = unseen("h200_sxm", "gemm", "gemm fp8", "context attention", "decode attention")
-    missed = {key for key, line in found.items() if not line.blind_holds}
-    assert missed <= {("gemm fp8", "arithmetic"), ("context attention", "memory")}
-    far = [key for key, line in found.items() if not line.calibrated_holds]
-    assert len(far) <= 3  # of 11 with 20 measured ops, one level a family
+def test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copying(unseen):
+    found = unseen("h200_sxm", "gemm", "gemm fp8", "decode attention")
+    assert {line.family for line in found.values() if not line.blind_holds} <= {"gemm fp8"}
+    assert all(line.errors["blind"] <= 0.12 for line in found.values())
+    assert all(line.errors["with 20"] <= 0.12 for line in found.values())
 
 
 def test_d13_products_of_a_source_that_nobody_saw_lie_inside(tool, monkeypatch):
