@@ -146,23 +146,24 @@ OPERATORS: dict[str, Any] = {
 
 
 def write_trace(file: Path, ops: Sequence[Operator], seconds: np.ndarray) -> None:
-    """Kineto trace of ops one after another on one stream, each with its kernel."""
+    """Kineto trace of ops one after another on one stream, launched ahead of it."""
     events: list[dict[str, Any]] = []
-    at = 0.0
+    free = 0.0
     for number, (op, took) in enumerate(zip(ops, (seconds * 1e6).tolist(), strict=True), 1):
         told = {
             "Input Dims": [[round(n) for n in shape] for _, shape in op.operands],
             "Input type": [TYPES[dtype] for dtype, _ in op.operands],
         }
-        place = {"ph": "X", "pid": 1, "tid": 1}
+        place, at = {"ph": "X", "pid": 1, "tid": 1}, float(number)
+        start = max(free, at + 1)
+        free = round(start + took + 0.001, 3)
         launch = {"name": "cudaLaunchKernel", "cat": "cuda_runtime", "ts": at + 0.1, "dur": 0.5}
-        kernel = {"name": "kernel", "cat": "kernel", "ts": at + 1, "dur": took, "pid": 0, "tid": 7}
+        kernel = {"name": "kernel", "cat": "kernel", "ts": start, "dur": took, "pid": 0, "tid": 7}
         events += [
             {**place, "name": op.name, "cat": "cpu_op", "ts": at, "dur": 0.8, "args": told},
             {**place, **launch, "args": {"correlation": number}},
             {"ph": "X", **kernel, "args": {"correlation": number, "stream": 7, "device": 0}},
         ]
-        at = round(at + took + 2, 3)
     with gzip.open(file, "wt", compresslevel=1) as text:
         json.dump({"deviceProperties": [{"name": "GPU"}], "traceEvents": events}, text)
 

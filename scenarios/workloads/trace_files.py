@@ -104,7 +104,8 @@ def files_read(trace: str, starts: str | None) -> tuple[str, ...]:
 
     if starts is not None:
         return trace, starts
-    return trace, *(str(t) for t in tables_beside(paths(trace)) if not _is_bundled(trace))
+    beside = [] if _is_bundled(trace) else tables_beside(paths(trace))
+    return trace, *map(str, beside)
 
 
 def _is_bundled(name: str) -> bool:

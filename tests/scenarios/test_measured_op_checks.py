@@ -7,6 +7,7 @@ of those that ``tools/ask_unseen_gpu.py`` and ``tools/ask_intervals.py`` print t
 import importlib
 import os
 import sys
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 ROOT = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TOOLS = Path(__file__).parents[2] / "tools"
-FEW = 250  # rows of a family
+FEW = 200  # rows of a family
 
 
 @pytest.fixture
@@ -61,12 +62,11 @@ def test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not(unseen):
             assert line.errors["blind"] <= line.errors["copied"] / 2
 
 
-def test_d10_from_h100_to_h200_all_but_the_arithmetic_of_fp8_is_below_the_bar(unseen):
-    found = unseen("h200_sxm", "gemm", "gemm fp8", "context attention", "decode attention")
-    missed = {key for key, line in found.items() if not line.blind_holds}
-    assert missed <= {("gemm fp8", "arithmetic"), ("context attention", "memory")}
-    far = [key for key, line in found.items() if not line.calibrated_holds]
-    assert len(far) <= 3  # of 11 with 20 measured ops, one level a family
+def test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copying(unseen):
+    found = unseen("h200_sxm", "gemm", "gemm fp8", "decode attention")
+    assert {line.family for line in found.values() if not line.blind_holds} <= {"gemm fp8"}
+    assert all(line.errors["blind"] <= 0.12 for line in found.values())
+    assert all(line.errors["with 20"] <= 0.12 for line in found.values())
 
 
 def test_d13_products_of_a_source_that_nobody_saw_lie_inside(tool, monkeypatch):
@@ -91,23 +91,21 @@ def test_d13_products_of_a_source_that_nobody_saw_lie_inside(tool, monkeypatch):
 
 def test_an_op_of_a_table_is_the_same_op_when_a_profile_holds_it(tool):
     """Else the command line would be asked about other work than was measured."""
+    from foretrace.models.compute.op_database_rows import measured_rows
     from foretrace.models.compute.op_shape import op_shape
 
-    asked, kernels = tool("_asked"), tool("_kernels")
-    for group in kernels.groups(20):
-        told = [(shape, asked.operator(shape)) for shape in group.shapes]
-        for shape, op in told:
-            if op is not None:
-                operands = " ".join(
+    operator = tool("_asked").operator
+    tables = sorted(ROOT.glob("llm-opdb-nvidia/op/a100_sxm/*/vllm/0.14.0/*_perf.parquet"))
+    tables += sorted(ROOT.glob("vidur-opdb/compute/a100/**/phi-2/mlp.csv*"))
+    families = set()
+    for table in tables:
+        for row in islice(measured_rows(table), 0, 2000, 41):
+            if (op := operator(row.shape)) is not None:
+                told = (
                     f"{dtype}[{'x'.join(str(round(n)) for n in sizes)}]"
                     for dtype, sizes in op.operands
                 )
-                found = op_shape(f"compute:{op.name} {operands}")
-                assert (found.family, found.exact, found.axes) == (
-                    shape.family, shape.exact, pytest.approx(shape.axes),
-                )  # fmt: skip
-        assert (
-            group.family == "experts"
-            or all(op is not None for _, op in told)
-            or (group.family in ("attention", "decode attention"))
-        )
+                found = op_shape(f"compute:{op.name} {' '.join(told)}")
+                assert found._replace(dtype="") == row.shape._replace(dtype="")
+                families.add(found.family)
+    assert families >= {"product", "attention", "decode attention", "experts", "rope"}
