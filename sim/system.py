@@ -388,9 +388,9 @@ class System:
             return self._share_cache[a, b]
         if self._sprays:
             _, component, share = self.crossings(a, b)
-            crossed: Iterable[tuple[int, float]] = list(zip(
-                component.tolist(), share.tolist(), strict=True
-            ))
+            crossed: Iterable[tuple[int, float]] = list(
+                zip(component.tolist(), share.tolist(), strict=True)
+            )
         else:
             routes = self.routes(a, b)
             if len(routes) == 1:

@@ -42,14 +42,37 @@ def print_error(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def print_sentences(sentences: Iterable[str]) -> Console:
-    """Print the answer, one sentence per line; returns the console for the tables."""
+def answer_console() -> Console:
+    """Console for answers: as wide as the terminal; where there is none, no line is folded."""
     from rich.console import Console
 
-    console = Console(width=WIDEST, highlight=False, markup=False)  # [names] are no styles
+    console = Console(highlight=False, markup=False)  # [names] are no styles
+    if console.is_terminal:
+        return console
+    return Console(width=WIDEST, highlight=False, markup=False)
+
+
+def print_sentences(sentences: Iterable[str], console: Console | None = None) -> Console:
+    """Print the answer, one sentence per line, folded at words; returns the console."""
+    console = console or answer_console()
     for sentence in sentences:
-        console.print(sentence, soft_wrap=True)
+        console.print(sentence)
     return console
+
+
+def print_table(console: Console, table: Any) -> None:
+    """Print a table; one that cannot be folded to the width is left to the terminal to fold."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    if Measurement.get(console, console.options, table).minimum <= console.width:
+        console.print(table)
+        return
+    wide = Console(
+        file=console.file, width=WIDEST, force_terminal=console.is_terminal,
+        no_color=console.no_color, highlight=False, markup=False,
+    )  # fmt: skip
+    wide.print(table)
 
 
 def progress_printer(quiet: bool) -> Callable[[str], None]:

@@ -12,10 +12,13 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import MISSED, app
-from .common import Json, Out, print_json
+from .common import Json, Out, answer_console, print_json
 
 if TYPE_CHECKING:
     from ..studies.comparison import Comparison, ComparisonRow
+
+
+SIGNS = {"+": "green", "-": "red", "~": "yellow"}  # of settings that differ
 
 
 @app.command()
@@ -49,7 +52,10 @@ def compare(
         print_json({"rows": [_row_to_dict(r) for r in found.rows], "failed": failed,
                     "no_effect": list(found.no_effect)})  # fmt: skip
     else:
-        typer.echo(_comparison_markdown(found) if md else _comparison_text(found))
+        if md:
+            typer.echo(_comparison_markdown(found))
+        else:
+            _print_comparison(found)
         for line in failed:
             typer.echo(f"FAIL  {line}", err=True)
     if failed:
@@ -144,6 +150,14 @@ def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
     )
 
 
+def _print_comparison(found: Comparison) -> None:
+    """The table, then what differs: added, taken out and changed settings in their colours."""
+    console = answer_console()
+    for line in _comparison_text(found).splitlines():
+        sign = line.strip()[:1] if line.startswith("  ") else ""
+        console.print(line, soft_wrap=True, style=SIGNS.get(sign, ""))
+
+
 def _comparison_text(found: Comparison) -> str:
     cells = _table_cells(found)
     widths = [max(len(r[i]) for r in cells) for i in range(len(cells[0]))]
@@ -155,8 +169,8 @@ def _comparison_notes(found: Comparison) -> list[str]:
     """Settings of each run, reasons for the difference, and settings without effect."""
     lines = []
     for row in found.rows[1:]:
-        for path, (was, is_) in row.settings.items():
-            lines.append(f"{row.name}: {path}: {was or 'unsaid'} -> {is_ or 'unsaid'}")
+        lines += [f"{row.name}:"] * bool(row.settings)
+        lines += [_setting_line(path, *pair) for path, pair in row.settings.items()]
         if why := found.why(row):
             lines.append(f"{row.name}: why: {why}")
     if found.no_effect:
@@ -164,7 +178,23 @@ def _comparison_notes(found: Comparison) -> list[str]:
     return lines
 
 
+def _setting_line(path: str, was: str, is_: str) -> str:
+    """A setting that differs, as plans of infrastructure show it.
+
+    >>> _setting_line("a.b", "1", "2"), _setting_line("a.c", "", "3"), _setting_line("d", "4", "")
+    ('  ~ a.b: 1 -> 2', '  + a.c: 3', '  - d: 4')
+    """
+    if not was or not is_:
+        return f"  {'-' if was else '+'} {path}: {was or is_}"
+    return f"  ~ {path}: {was} -> {is_}"
+
+
 def _comparison_markdown(found: Comparison) -> str:
     head, *body = _table_cells(found)
     rows = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *body)]
-    return "\n".join([*rows, "", *(f"- {line}" for line in _comparison_notes(found))]).rstrip()
+    return "\n".join([*rows, "", *(_bulleted(line) for line in _comparison_notes(found))]).rstrip()
+
+
+def _bulleted(line: str) -> str:
+    """A note as an item of a list, a setting as one of the list below it."""
+    return f"  - `{line.strip()}`" if line.startswith("  ") else f"- {line}"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...reports.headline import metric_header as column_of
 from ...reports.numbers import format_quantity, format_share, format_signed_share
-from ...reports.run.answer import TOKENS, answer_sentences, token_price_text
+from ...reports.run.answer import TOKENS, answer_sentences, token_price_text, variant_verdict
 from ..config.condition import Condition, read_condition
-from .common import print_sentences
+from .common import print_sentences, print_table
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+BAR = 20  # letters of a bar that is the whole
+LEAST = 0.005  # share that is shown
+STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow", "same": ""}
+MARKS = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "FAIL": ("✗", "red")}
 SHARES = (".utilization", ".occupancy")
 SHOWN = (  # the metrics of the table, after the one that decides, where the run has them
     "exposed_communication",
@@ -24,39 +32,51 @@ SHOWN = (  # the metrics of the table, after the one that decides, where the run
 )
 
 
-def print_run_answer(summary: dict[str, Any], quiet: bool) -> None:
+def print_run_answer(summary: dict[str, Any], quiet: bool, console: Console | None = None) -> None:
     """The answer in sentences, then the table of variants and the metrics of the base."""
-    console = print_sentences(answer_sentences(summary))
+    console = print_sentences(answer_sentences(summary), console)
     if quiet:
         return
     console.print()
     if len(summary["points"]) > 1:
-        console.print(variants_table(summary))
+        print_table(console, variants_table(summary))
         console.print()
-    console.print(metrics_table(summary["points"]["base"], summary["answer"]))
     base = summary["points"]["base"]
-    console.print(f"\ntime     {largest_activity_shares(base['activity'])}")
-    console.print(f"limit    {largest_shares_text(base['blame'])}")
+    print_table(console, metrics_table(base, summary["answer"]))
+    means = {box.replace("_", " "): t["mean"] for box, t in base["activity"].items()}
+    for name, seconds in (("time", means), ("limit", base["blame"])):
+        console.print()
+        for line in share_bars(name, seconds):
+            console.print(line, soft_wrap=True)
 
 
-def largest_activity_shares(activity: dict[str, dict[str, float]]) -> str:
-    """Shares of the time of the mean rank, largest first."""
-    means = {box.replace("_", " "): t["mean"] for box, t in activity.items()}
-    return largest_shares_text(means)
+def share_bars(name: str, seconds: dict[str, float], most: int = 5) -> list[str]:
+    """The largest shares of the sum, from 0.5 %, each as a bar.
 
-
-def largest_shares_text(seconds: dict[str, float], most: int = 5) -> str:
-    """The largest shares of the sum, from 0.5 %, as text, such as "gpu 80 %, nic 20 %"."""
+    >>> share_bars("limit", {"gpu": 3.0, "nic": 1.0})[0]
+    'limit    gpu  ███████████████       75 %'
+    """
     whole = sum(seconds.values()) or 1.0
-    ordered = sorted(seconds.items(), key=lambda item: -item[1])
-    return ", ".join(
-        f"{who} {format_share(t / whole, 0)}" for who, t in ordered[:most] if t / whole >= 0.005
-    )
+    ordered = sorted(seconds.items(), key=lambda item: -item[1])[:most]
+    shown = {who: t / whole for who, t in ordered if t / whole >= LEAST}
+    width = max(map(len, shown), default=0)
+    heads = [name, *[""] * len(shown)]
+    return [
+        f"{head:<8} {who:<{width}}  {_bar(share):<{BAR}} {format_share(share, 0):>5}"
+        for head, (who, share) in zip(heads, shown.items(), strict=False)
+    ]
+
+
+def _bar(share: float) -> str:
+    """A bar in eighths of a letter."""
+    eighths = round(8 * BAR * share)
+    return "█" * (eighths // 8) + "▏▎▍▌▋▊▉"[eighths % 8 - 1 : eighths % 8] * bool(eighths % 8)
 
 
 def variants_table(summary: dict[str, Any]) -> Any:
     """A row for each variant: the number that decides, its change, expectations."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
     priced = TOKENS in summary["points"]["base"]["metrics"]
@@ -64,12 +84,16 @@ def variants_table(summary: dict[str, Any]) -> Any:
     decides = column_of(summary["answer"])
     for column, justify in (("variant", "left"), (decides, "right"), ("change", "right"),
                             *costs, ("expectations", "left")):  # fmt: skip
-        wraps = column == "expectations"  # else a long one would cut the names
+        wraps = column in ("expectations", "change")  # else a long one would cut the names
         most = 60 if wraps else None
-        table.add_column(column, justify=justify, no_wrap=not wraps, max_width=most)  # type: ignore[arg-type]
+        table.add_column(
+            column, justify=justify, no_wrap=not wraps, max_width=most, overflow="fold"
+        )  # type: ignore[arg-type]
     for name, point in summary["points"].items():
         value = point["metrics"][summary["answer"]["metric"]]
-        change = "" if name == "base" else format_change(point["change"])
+        verdict = "same" if name == "base" else variant_verdict(point, summary["answer"])
+        text = "" if name == "base" else format_change(point["change"])
+        change = Text(text, STYLES[verdict])
         cost = [token_price_text(point["metrics"])] if priced else []
         amount = format_quantity(value["value"], value["unit"])
         table.add_row(name, amount, change, *cost, expectations_text(point["expect"]))
@@ -85,10 +109,18 @@ def format_change(change: dict[str, Any]) -> str:
     return text
 
 
-def expectations_text(expected: list[dict[str, Any]]) -> str:
-    """``pass``, or what is missed."""
+def expectations_text(expected: list[dict[str, Any]]) -> Text:
+    """``✓ pass``, or what is missed."""
     failed = [e["that"] for e in expected if not e["met"]]
-    return "" if not expected else "misses " + "; ".join(failed) if failed else "pass"
+    return _marked(expectation_status(expected), "misses " + "; ".join(failed) if failed else "")
+
+
+def _marked(status: str, text: str = "") -> Text:
+    """A status, or a text in its place, in its colour and with its mark."""
+    from rich.text import Text
+
+    mark, style = MARKS.get(status, ("", ""))
+    return Text(f"{mark} {text or status}".strip(), style)
 
 
 def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
@@ -103,7 +135,8 @@ def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
     table = Table(box=None, pad_edge=False)
     for column, justify in (("", "left"), ("metric", "left"), ("p50", "right"), ("p95", "right"),
                             ("p50 is within", "right"), ("expected", "left")):  # fmt: skip
-        table.add_column(column, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        wraps = column in ("metric", "p50 is within", "expected")
+        table.add_column(column, justify=justify, no_wrap=not wraps, overflow="fold")  # type: ignore[arg-type]
     expected = [(read_condition(e["that"]), e) for e in point["expect"]]
     for name in dict.fromkeys(
         (
@@ -134,7 +167,9 @@ def _job_completion_lines(point: dict[str, Any]) -> list[str]:
 Expected = list[tuple[Condition, dict[str, Any]]]
 
 
-def _metric_row(found: dict[str, Any], name: str, expected: Expected) -> tuple[str, ...] | None:
+def _metric_row(
+    found: dict[str, Any], name: str, expected: Expected
+) -> tuple[str | Text, ...] | None:
     usual = "mean" if name.endswith(SHARES) else "p50"  # half of the time nothing may be in use
     p50, p95 = found.get(f"{name}.{usual}", found.get(name)), found.get(f"{name}.p95")
     if p50 is None:
@@ -142,7 +177,7 @@ def _metric_row(found: dict[str, Any], name: str, expected: Expected) -> tuple[s
     bounds = p50["interval"]
     within = " to ".join(format_quantity(b, p50["unit"]) for b in bounds) if bounds else "unknown"
     return (
-        expectation_status([e for _, e in expected]),
+        _marked(expectation_status([e for _, e in expected])),
         f"{name.replace('_', ' ')}{' (mean)' * (usual == 'mean')}",
         format_quantity(p50["value"], p50["unit"]),
         format_quantity(p95["value"], p95["unit"]) if p95 else "",

@@ -125,8 +125,8 @@ def _problem_of(
     if release := planned_release(
         dotted_path_text(_path_inside_job(path)).removesuffix(".use"), node.value
     ):
-        offered = message.partition(" is not ")[2] or message.partition("; there is: ")[2]
-        others = offered.partition("; did you mean")[0]
+        listed = message.partition(" is not ")[2] or message.partition("; there is: ")[2]
+        others = listed.partition("; did you mean")[0]
         message = f"'{node.value}' comes with release {release}; until then it is {others}"
     return Problem(NAMES.get(kind, kind.replace("_", "-")), message, _spot_at(node.spot, path))
 

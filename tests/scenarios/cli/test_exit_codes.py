@@ -60,7 +60,7 @@ def test_missing_hardware_is_exit_4(cli, monkeypatch):
     from foretrace.scenarios.studies import run
     from foretrace.sim.errors import HardwareUnavailable
 
-    def absent(*_):
+    def absent(*_, **__):
         raise HardwareUnavailable("node0.gpu0: no CUDA device; bind a recording")
 
     monkeypatch.setattr(run, "study", absent)
@@ -71,7 +71,7 @@ def test_missing_hardware_is_exit_4(cli, monkeypatch):
 def test_our_own_fault_is_exit_1_with_all_there_is(cli, monkeypatch):
     from foretrace.scenarios.studies import run
 
-    monkeypatch.setattr(run, "study", lambda *_: 1 / 0)
+    monkeypatch.setattr(run, "study", lambda *_, **__: 1 / 0)
     code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
     assert code == 1
     assert "ZeroDivisionError" in err
@@ -81,7 +81,7 @@ def test_our_own_fault_is_exit_1_with_all_there_is(cli, monkeypatch):
 def test_an_interrupt_is_exit_130(cli, monkeypatch):
     from foretrace.scenarios.studies import run
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "study", interrupted)
@@ -112,7 +112,7 @@ def test_a_place_that_cannot_be_written_is_exit_2_and_named(cli, folder, words):
 def test_a_full_disk_is_exit_2(cli, monkeypatch):
     from foretrace.scenarios.studies import run
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run, "study", full)
