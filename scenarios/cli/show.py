@@ -87,8 +87,12 @@ def variants_table(summary: dict[str, Any]) -> Any:
         wraps = column in ("expectations", "change")  # else a long one would cut the names
         most = 60 if wraps else None
         table.add_column(
-            column, justify=justify, no_wrap=not wraps, max_width=most, overflow="fold"
-        )  # type: ignore[arg-type]
+            column,
+            justify=justify,  # type: ignore[arg-type]
+            no_wrap=not wraps,
+            max_width=most,
+            overflow="fold",
+        )
     for name, point in summary["points"].items():
         value = point["metrics"][summary["answer"]["metric"]]
         verdict = "same" if name == "base" else variant_verdict(point, summary["answer"])
