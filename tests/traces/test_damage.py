@@ -32,6 +32,13 @@ EVENTS = st.builds(
 )  # fmt: skip
 
 
+NO_TIME = [
+    {"ph": "X", "cat": cat, "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 0, "dur": 0,
+     "args": {"correlation": 1}}
+    for cat in ("cuda_runtime", "kernel")
+]  # fmt: skip
+
+
 def try_everything(path):
     """Read, describe and infer; TraceError is the only refusal, and says where and what to do."""
     try:
@@ -63,6 +70,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(EVENTS, max_size=12))
+@example(NO_TIME)
 def test_any_events_are_read_or_refused(path, events):
     path.write_text(json.dumps({"traceEvents": events}))
     try_everything(path)

@@ -160,10 +160,10 @@ class _RankAssembly:
         host, network, threads = analysis.host_waits, analysis.network_waits, analysis.thread_waits
         self._add_dependencies(self._program_order_pairs())
         before = work.previous_on_lane()
-        self._add_dependencies((self.work_op[before], self.work_op), before >= 0)
+        self._add_dependencies((_ops_at(before, self.work_op), self.work_op))
         launched = np.flatnonzero(work.call >= 0)
         at = segments.last_segment_before(work.thread_cuts(self.events))
-        self._add_dependencies((self.segment_op[at], self.work_op[launched]), at >= 0)
+        self._add_dependencies((_ops_at(at, self.segment_op), self.work_op[launched]))
         # op after each wait; waits are numbered as rank_analysis joins them: host, network, threads
         resumed = np.full(int(segments.wait.max(initial=-1)) + 1, -1, np.int64)
         resumed[segments.wait[segments.wait >= 0]] = self.segment_op[segments.wait >= 0]
@@ -172,7 +172,7 @@ class _RankAssembly:
         self._add_dependencies((self.work_op[host.work], resumed[host.wait]))
         self._add_dependencies((self.work_op[network.work], resumed[hosts:networks]))
         done = segments.last_segment_before(threads.cuts)
-        self._add_dependencies((self.segment_op[done], resumed[networks:]), done >= 0)
+        self._add_dependencies((_ops_at(done, self.segment_op), resumed[networks:]))
         streams = analysis.stream_waits
         self._add_dependencies((self.work_op[streams.awaited], self.work_op[streams.work]))
         self._add_dependencies(
@@ -181,13 +181,9 @@ class _RankAssembly:
         if self.serialise:
             self._add_dependencies(self._recorded_order_pairs())
 
-    def _add_dependencies(
-        self, pairs: tuple[Ints, Ints], mask: NDArray[np.bool_] | None = None
-    ) -> None:
+    def _add_dependencies(self, pairs: tuple[Ints, Ints]) -> None:
         source, target = pairs
         keep = (source >= 0) & (target >= 0)
-        if mask is not None:
-            keep &= mask
         self.edges.append((source[keep], target[keep]))
 
     def _program_order_pairs(self) -> tuple[Ints, Ints]:
@@ -311,3 +307,8 @@ class _RankAssembly:
 def _number_kept_rows(kept: NDArray[np.bool_], first: int) -> Ints:
     """Numbers of kept rows, ascending from `first`; -1 for the others."""
     return np.where(kept, np.cumsum(kept) - 1 + first, -1)
+
+
+def _ops_at(positions: Ints, ops: Ints) -> Ints:
+    """Op at each position; -1 where the position is -1, also of no ops."""
+    return np.append(ops, -1)[positions]
