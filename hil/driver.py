@@ -53,7 +53,7 @@ class Missing:
     Examples
     --------
     >>> str(Missing("missing", "no module named torch", "pip install torch").fault())
-    "missing: no module named torch; pip install torch"
+    'missing: no module named torch; pip install torch'
     """
 
     kind: Kind

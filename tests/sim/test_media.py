@@ -1,6 +1,6 @@
 """A medium beside max-min, plugged in from one file: both engines, and what it must do."""
 
-import importlib.util
+import importlib
 import os
 import sys
 from dataclasses import replace
@@ -32,10 +32,8 @@ NIGHTLY = 20_000 // len(KINDS) + 1
 
 def load(path):
     """The module of a plug-in."""
-    spec = importlib.util.spec_from_file_location(f"plugin_{path.stem}", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.append(str(path.parent))
+    return importlib.import_module(path.stem)
 
 
 PLUGGED = load(PLUGIN)

@@ -127,6 +127,10 @@ NODES = {
 WHOLE = b"\x07\n\x050.0.4\x0a\x08\x01\x12\x04abcd \x04"
 FILES = {
     "an empty file": (b"", "x.0.et: is empty; export it again"),
+    "a message of exabytes": (
+        WHOLE[:8] + b"\xff\xff\xff\xff\xff\xff\xff\x7f",
+        f"x.0.et: message 1 {MESSAGE}",
+    ),
     "cut short": (
         WHOLE[:-3],
         f"x.0.et: message 1 {MESSAGE}",

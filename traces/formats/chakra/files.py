@@ -80,7 +80,7 @@ def _read_protobuf_messages(stream: IO[bytes], path: Path) -> Iterator[Any]:
         while (message := parse_length_prefixed(kind, stream)) is not None:
             yield message
             kind, count = message_classes().Node, count + 1
-    except (DecodeError, ValueError) as e:
+    except (DecodeError, ValueError, MemoryError) as e:  # a size of exabytes finds no memory
         raise TraceError(
             f"{path}: message {count} is damaged or ends in the middle; this is no Chakra trace, "
             "or it was cut short: export it again"
