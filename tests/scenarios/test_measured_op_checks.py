@@ -69,6 +69,7 @@ def test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copyi
     assert all(line.errors["with 20"] <= 0.12 for line in found.values())
 
 
+@pytest.mark.nightly  # half a minute
 def test_d13_products_of_a_source_that_nobody_saw_lie_inside(tool, monkeypatch):
     """One source fitted (of llm-opdb), another judged (of vidur), on A100 and on H100."""
     module = tool("ask_intervals")
