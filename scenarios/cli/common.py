@@ -65,7 +65,8 @@ def print_table(console: Console, table: Any) -> None:
     from rich.console import Console
     from rich.measure import Measurement
 
-    if Measurement.get(console, console.options, table).minimum <= console.width:
+    unbounded = console.options.update(width=WIDEST)  # a minimum is never more than the width asked
+    if Measurement.get(console, unbounded, table).minimum <= console.width:
         console.print(table)
         return
     wide = Console(

@@ -139,14 +139,8 @@ def metrics_table(point: dict[str, Any], of: dict[str, str]) -> Any:
     table = Table(box=None, pad_edge=False)
     for column, justify in (("", "left"), ("metric", "left"), ("p50", "right"), ("p95", "right"),
                             ("p50 is within", "right"), ("expected", "left")):  # fmt: skip
-        wraps = column in ("p50 is within", "expected")
-        table.add_column(
-            column,
-            justify=justify,  # type: ignore[arg-type]
-            no_wrap=not wraps,
-            min_width=len("p50 is within") if wraps else None,  # no word is cut
-            overflow="fold",
-        )
+        wraps = column in ("metric", "p50 is within", "expected")
+        table.add_column(column, justify=justify, no_wrap=not wraps, overflow="fold")  # type: ignore[arg-type]
     expected = [(read_condition(e["that"]), e) for e in point["expect"]]
     for name in dict.fromkeys(
         (
