@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 import simpy
 
-from ..engine_api import Answer, EngineGraph, Numbers, Online, There
+from ..engine_api import Answer, EngineGraph, Numbers, There
 from ..moving import RemainingWork
 from ..simpy_adapter import HandedInGraph
 from .block import GraphBlock
