@@ -18,6 +18,7 @@ from ..headline import (
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from ..waiting import last_arriver_sentence
 from .changed_ops import changed_ops
+from .error_sources import error_source_sentences
 from .robustness import robustness_sentences
 from .work_ratio import work_ratio
 
@@ -84,7 +85,8 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
     quick = [QUICK] if is_quick(summary) else []
-    return [*late, *quick, *unsure, *link_sentences(base.get("chains", {}))]
+    wide = error_source_sentences(base)
+    return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
 
 
 def _base_sentence(point: Point, answer: Answer) -> str:

@@ -231,6 +231,7 @@ def _summarise_variant(
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
                      for box, t in activity_seconds_per_period(of).items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
+        **({"errors": found} if (found := tried.deviations()) else {}),
         "sources": _sources_of_op_times(of),
         **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
         **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
