@@ -69,10 +69,8 @@ class EventTimer:
         for call in calls:
             call()
         hold = LEAST
-        ns, ahead = self._time_round(calls, streams, hold)
-        while not ahead and hold < MOST:
+        while not self._time_round(calls, streams, hold)[1] and hold < MOST:
             hold *= LONGER
-            ns, ahead = self._time_round(calls, streams, hold)
         rounds = [self._time_round(calls, streams, hold) for _ in range(n)]
         every = all(a for _, a in rounds)
         return np.array([ns for ns, _ in rounds]), {} if every else {"ahead": 0}

@@ -71,7 +71,7 @@ class Plan:
     def text(self) -> str:
         """JSON text of the plan."""
         pieces = [
-            {"seconds": round(p.seconds, 1), "work": json.loads(p.work.text())}
+            {"seconds": p.seconds, "work": json.loads(p.work.text())}
             for p in self.pieces
         ]  # fmt: skip
         told = {"form": FORM, "schema": SCHEMA, "rounds": self.rounds, "pieces": pieces}

@@ -53,7 +53,7 @@ def _after(signature: str) -> Request:
 
 
 def _piece(name: str, requests: list[Request], device: str) -> Piece:
-    seconds = estimated_seconds(requests)
+    seconds = round(estimated_seconds(requests), 1)
     work = WorkList(
         DRIVER,
         tuple(requests),
