@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from ...sim.errors import DriverFault, RecordingError
+from ...sim.errors import DriverFault, RecordingError, SimulationError
 from ..private_file import read_token
 from .dispatcher import Agent
 from .server import frame_streams_of_stdio, reply_until_end, serve_unix_socket
+
+EXIT_CODES: dict[type[Exception], int] = {DriverFault: 4, RecordingError: 2, SimulationError: 3}
 
 
 def die_with_parent() -> None:
@@ -52,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SOCKET",
         help="a Unix socket of this user; {rank} is that of torchrun or srun",
     )
-    how.add_argument("--record", type=Path, metavar="PLAN", help="do a work list, offline")
+    how.add_argument("--record", type=Path, metavar="WORK", help="do a work list, offline")
+    how.add_argument(
+        "--plan", type=Path, help="do what is left of a plan; begin it again after any stop"
+    )
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the recordings")
     parser.add_argument("--token-file", type=Path, help="needed to listen; mode 0600")
     parser.add_argument("--allow", action="append", default=[], metavar="DRIVER")
@@ -65,9 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path in options.load:
             load_driver_file(path)
         return _run_command(options)
-    except (DriverFault, RecordingError) as error:
+    except (DriverFault, RecordingError, SimulationError) as error:
         sys.stderr.write(f"error {error}\n")
-        return 4 if isinstance(error, DriverFault) else 2
+        return next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped; what was measured before is kept\n")
+        return 130
 
 
 def _run_command(options: argparse.Namespace) -> int:
@@ -79,6 +87,10 @@ def _run_command(options: argparse.Namespace) -> int:
             raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the socket is taken away
         serve_unix_socket(options.listen, read_token(options.token_file), options.allow)
+    elif options.plan is not None:
+        from .offline import do_plan
+
+        do_plan(options.plan, options.out, options.allow)
     else:
         from .offline import record_work_list
 

@@ -1,4 +1,4 @@
-"""Offline measuring: a work list read from a file, its recording written to a file."""
+"""Offline measuring: a work list or plan read from a file, its recording written to a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ...sim.errors import DriverFault
 from ..measuring.measurement import measure
+from ..measuring.plan import Plan
+from ..measuring.plan_run import run_plan
 from ..measuring.work_list import WorkList
 from .local_agent import in_agent_process
 
@@ -23,8 +25,7 @@ def record_work_list(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
         The driver is not allowed here, or does not work.
     """
     work = WorkList.read(path)
-    if allow and work.driver not in allow:
-        raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {work.driver!r}")
+    _require_allowed(work.driver, allow)
     recording = measure(work, lambda: in_agent_process(work.driver), _print_line)
     kept = recording.keep(out)
     _print_line(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
@@ -32,6 +33,29 @@ def record_work_list(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     for row in recording.failed:
         _print_line(f"failed: {row.signature} ({row.context}): {row.fault}")
     return kept
+
+
+def do_plan(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
+    """Do what is left of a plan, each start in a new process; returns the path of the recording.
+
+    Raises
+    ------
+    RecordingError
+        It is no plan, or the folder holds another device's.
+    DriverFault
+        The driver is not allowed here, or does not work; what was measured is kept.
+    """
+    plan = Plan.read(path)
+    for name in {p.work.driver for p in plan.pieces}:
+        _require_allowed(name, allow)
+    kept = run_plan(plan, out, lambda name: lambda: in_agent_process(name), _print_line)
+    _print_line(f"wrote {kept}")
+    return kept
+
+
+def _require_allowed(driver: str, allow: Sequence[str]) -> None:
+    if allow and driver not in allow:
+        raise DriverFault("denied", f"this agent serves {', '.join(allow)}, not {driver!r}")
 
 
 def _print_line(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Driver ``collective``: torch's gloo between ranks, each in its own network namespace.
+"""Driver ``collective``: torch's gloo between ranks, each in its own network namespace; or NCCL.
 
 The hosts hang on one bridge, whose ports are given a rate and a delay.  In virtual time any
 number of ranks runs on one core: sleeping is free and exact, so what is measured is the library,
@@ -20,13 +20,14 @@ from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
 from . import clock_source, netns, switch
-from .rank_processes import OP_BUILDERS, RankProcesses
+from .rank_processes import OP_BUILDERS, GlooOnStar, NcclOnGpus, RankProcesses
 
 if TYPE_CHECKING:
     from ...sim.system import System
 
 SETTINGS = {"ranks": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
-            "limit": 10000, "mtu": 1500}  # fmt: skip
+            "limit": 10000, "mtu": 1500, "library": "gloo"}  # fmt: skip
+GLOO, NCCL = "gloo", "nccl"
 STEP = ("buckets", "forward_us", "backward_us", "update_us")
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
     "all-reduce": lambda n: 2 * (n - 1) / n,
@@ -49,7 +50,8 @@ class CollectiveDriver(Driver):
     every call when each rank began, and of a step when each bucket was there.
 
     Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``queue``,
-    ``limit``; ``mtu``.
+    ``limit``; ``mtu``; ``library``: ``gloo``, or ``nccl``, of which each rank has the GPU of its
+    number and is timed by that GPU's events, and which crosses what is between the GPUs.
     """
 
     ops = tuple(f"collective:{name}" for name in OP_BUILDERS)
@@ -83,27 +85,53 @@ class CollectiveDriver(Driver):
         count = self.settings["ranks"]
         if not 2 <= count <= 64:
             raise DriverFault("unsupported", f"{count} ranks; 2 to 64")
-        self.lock.enter_context(lock_device(netns.LOCK))
+        if self.settings["library"] not in (GLOO, NCCL):
+            raise DriverFault("unsupported", f"library {self.settings['library']!r}; gloo or nccl")
+        self._lock(count)
         try:
             self._start_ranks(count)
         except Exception:
             self.close()
             raise
 
+    def _lock(self, count: int) -> None:
+        """Lock the bridges of this machine, or the GPUs by their numbers."""
+        if self.settings["library"] == GLOO:
+            self.lock.enter_context(lock_device(netns.LOCK))
+            return
+        ports = {k for k in ("rate", "delay_us", "loss") if self.settings[k]}
+        if ports:
+            raise DriverFault("unsupported", f"{', '.join(sorted(ports))}: of gloo's bridge; NCCL "
+                              "takes what is between the GPUs")  # fmt: skip
+        with ExitStack() as held:
+            for number in range(count):
+                held.enter_context(lock_device(f"nccl-cuda{number}"))
+            self.lock.push(held.pop_all())
+
     def _start_ranks(self, count: int) -> None:
         import torch.distributed as group
 
+        if self.settings["library"] == NCCL:
+            if not group.is_available() or not group.is_nccl_available():
+                raise DriverFault("unsupported", "this torch has no NCCL; install one with CUDA")
+            self.clock = "device"
+            self.ranks = RankProcesses(NcclOnGpus(), count)
+            return
         if not group.is_available() or not group.is_gloo_available():
             raise DriverFault("unsupported", f"this torch has no gloo; {CURE}")
         self.star = netns.StarNetwork(count, f"fc{os.getpid()}", self.settings["mtu"])
         self.star.build()
         netns.set_queueing(self.star.switch, self.star.ports, switch.queue_words(self.settings))
-        self.ranks = RankProcesses(self.star, count)
+        self.ranks = RankProcesses(GlooOnStar(self.star), count)
 
     def describe(self) -> dict[str, str]:
         """Provenance: library, number of ranks, queues of the ports."""
         import torch
 
+        if self.settings["library"] == NCCL:
+            told = ".".join(map(str, torch.cuda.nccl.version()))
+            return {"device": NCCL, "torch": torch.__version__, "nccl": told,
+                    "ranks": str(self.settings["ranks"])}  # fmt: skip
         queue = " ".join(switch.queue_words(self.settings))
         return {"device": "gloo", "torch": torch.__version__, "ranks": str(self.settings["ranks"]),
                 "queue": queue, "kernel": os.uname().release}  # fmt: skip
@@ -130,6 +158,9 @@ class CollectiveDriver(Driver):
 
     def _time_collective(self, ranks: RankProcesses, request: Request) -> Sample:
         call = parse_collective(request.signature)
+        if self.settings["library"] == NCCL and call[0] in ("step", "barrier"):
+            raise DriverFault("unsupported", f"{request.signature}: the host does it, no GPU; take "
+                              "library: gloo")  # fmt: skip
         ranks.run_collective(call)
         times, arrivals = zip(*(ranks.run_collective(call) for _ in range(request.n)), strict=True)
         ns = np.array(times)

@@ -6,7 +6,8 @@ What a GPU does not tell is left out.  Not verified on a GPU; tested against a s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...sim.errors import DriverFault
 # nvmlClocksEventReasons (nvml.h): slowed by hardware, by heat, by a power brake; not: idle, the
 # application's own clocks, or the power cap, under which every large GPU works
 SLOWED = 0x8 | 0x20 | 0x40 | 0x80
+THERMAL = 1  # NVML_PERF_POLICY_THERMAL (nvml.h, nvmlPerfPolicyType_t)
 
 
 class Gpu:
@@ -39,17 +41,58 @@ class Gpu:
         """
         if self.library is None:
             return {}
+        values = self._state()
+        if "gpu_reasons" in values:
+            values["throttled"] = int(bool(values["gpu_reasons"] & SLOWED))
+        return values
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[str, Any]]:
+        """Context manager whose dict holds the facts of a batch once the block is left.
+
+        A GPU that was slowed before, during or after it was slowed: reasons of both ends, and the
+        time that the driver counted meanwhile (``gpu_slowed_ns``), which no reading at an instant
+        would see.  ``gpu_mhz_before`` is there where the clock moved.
+
+        >>> with Gpu().watched() as facts:
+        ...     pass
+        >>> facts
+        {}
+        """
+        facts: dict[str, Any] = {}
+        if self.library is None:
+            yield facts
+            return
+        before, slowed = self._state(), self._slowed_ns()
+        yield facts
+        facts |= self._state()
+        if "gpu_reasons" in facts:
+            facts["gpu_reasons"] |= before.get("gpu_reasons", 0)
+        lost = self._slowed_ns() - slowed
+        if lost > 0:
+            facts["gpu_slowed_ns"] = lost
+        if "gpu_reasons" in facts or lost > 0:
+            facts["throttled"] = int(lost > 0 or bool(facts.get("gpu_reasons", 0) & SLOWED))
+        if before.get("gpu_mhz", facts.get("gpu_mhz")) != facts.get("gpu_mhz"):
+            facts["gpu_mhz_before"] = before["gpu_mhz"]
+
+    def _slowed_ns(self) -> int:
+        """Nanoseconds so far in which heat slowed it; 0 where it does not count them."""
         n, gpu = self.library, self.handle
-        values = self._query({
+        told = self._query(
+            {"ns": lambda: n.nvmlDeviceGetViolationStatus(gpu, THERMAL).violationTime}
+        )
+        return int(told.get("ns", 0))
+
+    def _state(self) -> dict[str, Any]:
+        n, gpu = self.library, self.handle
+        return self._query({
             "gpu_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_SM),
             "gpu_memory_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_MEM),
             "gpu_watts": lambda: n.nvmlDeviceGetPowerUsage(gpu) / 1000,
             "gpu_celsius": lambda: n.nvmlDeviceGetTemperature(gpu, n.NVML_TEMPERATURE_GPU),
             "gpu_reasons": lambda: n.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
         })  # fmt: skip
-        if "gpu_reasons" in values:
-            values["throttled"] = int(bool(values["gpu_reasons"] & SLOWED))
-        return values
 
     def static_facts(self) -> dict[str, str]:
         """Constant facts: driver version, memory, PCIe link, limits of clock and power.

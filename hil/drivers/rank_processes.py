@@ -1,6 +1,6 @@
-"""Ranks of a collective: forked processes that run gloo.
+"""Ranks of a collective: forked processes that run gloo or NCCL.
 
-Each lives in its own network namespace and receives over a pipe what to run and when to start.
+Each lives in its own network namespace, or on its own GPU, and receives over a pipe what to run and when to start.
 """
 
 from __future__ import annotations
@@ -12,16 +12,74 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
 
 from ...sim.errors import DriverFault
 from .netns import StarNetwork, inside_namespace
 
 PORT = 29600
 AHEAD = 2_000_000  # ns between telling the ranks and the instant at which all begin
+HOLD = 1 << 21  # cycles, about a millisecond, in which a collective is queued
 WAIT = 300.0  # s for an answer of a rank
 Op = Callable[[], list[int]]
 """Op of a rank; returns the times, in ns, at which its gradient buckets were ready."""
+
+
+class RankPlace(Protocol):
+    """Where ranks are, and what library they call."""
+
+    def inside(self, rank: int) -> AbstractContextManager[Any]:
+        """Context manager within which a rank lives."""
+
+    def join(self, rank: int, count: int) -> RankOps:
+        """Ops of a rank that has joined the group of all."""
+
+
+@dataclass(frozen=True)
+class GlooOnStar:
+    """Ranks of gloo, each on a host of its own.
+
+    Parameters
+    ----------
+    star : network of hosts, one per rank
+    """
+
+    star: StarNetwork
+
+    def inside(self, rank: int) -> AbstractContextManager[Any]:
+        """Namespace of the rank's host."""
+        return inside_namespace(self.star.host(rank + 1))
+
+    def join(self, rank: int, count: int) -> RankOps:
+        """Ops over TCP between the hosts."""
+        return _init_gloo(self.star, rank, count)
+
+
+@dataclass(frozen=True)
+class NcclOnGpus:
+    """Ranks of NCCL, each on a GPU of this machine, by its number."""
+
+    def inside(self, rank: int) -> AbstractContextManager[Any]:
+        """This machine itself."""
+        return nullcontext()
+
+    def join(self, rank: int, count: int) -> RankOps:
+        """Ops on the rank's GPU, timed by its own events."""
+        import torch
+        import torch.distributed as group
+
+        found = torch.cuda.device_count()
+        if found < count:
+            raise RuntimeError(
+                f"{count} ranks need {count} GPUs, there are {found}, and NCCL shares none; set ranks"
+            )
+        torch.cuda.set_device(rank)
+        torch.set_default_device(f"cuda:{rank}")
+        where = f"tcp://127.0.0.1:{PORT}"
+        group.init_process_group("nccl", init_method=where, rank=rank, world_size=count)
+        return RankOps(count, torch.cuda)
 
 
 class RankProcesses:
@@ -29,12 +87,12 @@ class RankProcesses:
 
     Parameters
     ----------
-    star : network of hosts, one per rank
+    place : where they are
     count : number of ranks
     """
 
-    def __init__(self, star: StarNetwork, count: int):
-        self.star = star
+    def __init__(self, place: RankPlace, count: int):
+        self.place = place
         self.pipes: list[socket.socket] = []
         self.children: list[int] = []
         try:
@@ -48,7 +106,9 @@ class RankProcesses:
     def run_collective(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
         """Run a collective: ns from the last rank's start to the last end, and each rank's start.
 
-        Starts are in ns after the first rank's; of a step the times of ready buckets follow.
+        Starts are in ns after the first rank's; of a step the times of ready buckets follow.  Of
+        GPUs, whose clocks nobody compares, it is the least that any of them took: that one came
+        last, and waited for nobody.
         """
         begin = time.monotonic_ns() + AHEAD
         for pipe in self.pipes:
@@ -56,6 +116,8 @@ class RankProcesses:
         replies = self._receive_answers()
         begins = [t["begin"] for t in replies]
         arrivals = [[float(at - min(begins)) for at in t["came"]] for t in replies]
+        if all("device_ns" in t for t in replies):
+            return float(min(t["device_ns"] for t in replies)), arrivals
         return float(max(t["end"] for t in replies) - max(begins)), arrivals
 
     def close(self) -> None:
@@ -72,7 +134,7 @@ class RankProcesses:
         child = os.fork()
         if child == 0:
             ours.close()
-            _rank_main(theirs, self.star, rank, count)
+            _rank_main(theirs, self.place, rank, count)
         theirs.close()
         ours.settimeout(WAIT)
         self.pipes.append(ours)
@@ -86,12 +148,12 @@ class RankProcesses:
         return replies
 
 
-def _rank_main(pipe: socket.socket, star: StarNetwork, rank: int, count: int) -> NoReturn:
+def _rank_main(pipe: socket.socket, place: RankPlace, rank: int, count: int) -> NoReturn:
     """Main function of a rank: join the group, then run the ops received until the pipe closes."""
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # die with who forked us
-        with inside_namespace(star.host(rank + 1)):
-            work = _init_gloo(star, rank, count)
+        with place.inside(rank):
+            work = place.join(rank, count)
             _send(pipe, {})
             while replies := _receive(pipe):
                 _send(pipe, _run_op(work, replies))
@@ -116,16 +178,37 @@ def _run_op(work: RankOps, replies: dict[str, Any]) -> dict[str, Any]:
     op = work.op_built_once(*replies["what"])
     time.sleep(max(0, replies["at"] - time.monotonic_ns()) / 1e9)
     begin = time.monotonic_ns()
+    if work.cuda is not None:
+        device_ns = _event_time(work.cuda, op)
+        return {"begin": begin, "end": begin, "came": [begin], "device_ns": device_ns}
     buckets = op()
     end = time.monotonic_ns()
     return {"begin": begin, "end": end, "came": [begin, *buckets]}
 
 
-class RankOps:
-    """Ops of a rank, with buffers reused between calls."""
+def _event_time(cuda: Any, op: Op) -> float:
+    """Nanoseconds that an op takes on the current GPU, which is held until it is queued."""
+    begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+    cuda.synchronize()
+    cuda._sleep(HOLD)
+    begin.record()
+    op()
+    end.record()
+    cuda.synchronize()
+    return float(begin.elapsed_time(end)) * 1e6
 
-    def __init__(self, count: int):
-        self.count = count
+
+class RankOps:
+    """Ops of a rank, with buffers reused between calls.
+
+    Parameters
+    ----------
+    count : of ranks
+    cuda : ``torch.cuda``, whose events time them; None for the host's clock
+    """
+
+    def __init__(self, count: int, cuda: Any = None):
+        self.count, self.cuda = count, cuda
         self.kept: dict[tuple[Any, ...], Op] = {}
 
     def op_built_once(self, name: str, size: int, *rest: float) -> Op:

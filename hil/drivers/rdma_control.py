@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .gpu_memory import exported_gpu_memory, register_gpu_memory
+
 if TYPE_CHECKING:
     from .rdma_end import RdmaEndpoint
 
-CALLS = ("open", "alloc-pd", "create-cq", "reg-mr", "create-qp",
+CALLS = ("open", "alloc-pd", "create-cq", "reg-mr", "reg-gpu", "create-qp",
          "modify-init", "modify-rtr", "modify-rts")  # fmt: skip
 OPS = tuple(f"host:verbs-{call}" for call in CALLS)
 DEPTH, SMALL = 64, 64
@@ -25,7 +27,7 @@ def call_times(name: str, device: str, peer: str, size: int, n: int) -> NDArray[
     Parameters
     ----------
     name : as in ``OPS``, without the kind
-    size : B, of ``reg-mr``
+    size : B, of ``reg-mr``, and of ``reg-gpu``, which registers memory of a GPU
     """
     call = name.removeprefix("verbs-")
     measure = _transition_time if call.startswith("modify") else _creation_time
@@ -67,6 +69,11 @@ def _creation_time(call: str, device: str, peer: str, size: int) -> int:
         domain = kept(PD(context))
         if call == "reg-mr":
             elapsed, thing = _time_call(lambda: MR(domain, size, RIGHTS))
+            kept(thing)
+            return elapsed
+        if call == "reg-gpu":
+            file, whole = stack.enter_context(exported_gpu_memory(size))
+            elapsed, thing = _time_call(lambda: register_gpu_memory(domain, file, whole, RIGHTS))
             kept(thing)
             return elapsed
         queue = kept(CQ(context, DEPTH))

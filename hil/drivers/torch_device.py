@@ -18,7 +18,8 @@ from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, parse_within_cap, signature_head
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
-from ..sample import Request, Sample
+from ..sample import WARM, Request, Sample
+from .cuda_library import device_attributes, load_cuda_library
 from .nvml import Gpu
 from .timer import Call, context_restorer, time_call
 from .torch_events import EventTimer
@@ -35,6 +36,7 @@ SETTINGS: dict[str, Any] = {
     "strides": {},
     "graphs": {},
     "memory": False,
+    "sharing": "solo",
 }
 
 
@@ -45,7 +47,8 @@ class TorchDriver(Driver):
     Opened with ``device`` (``cpu`` or ``cuda:0``), ``core`` (to pin to; -1: the last we may use),
     ``cap`` (B of operands of one op), ``strides`` (of convolutions by signature, where the
     signature does not tell), ``graphs`` (lists of signatures by name, done in order as the op
-    ``compute:graph NAME``) and ``memory`` (whether to find the peak of each op).
+    ``compute:graph NAME``), ``memory`` (whether to find the peak of each op) and ``sharing``
+    (``concurrent`` on a GPU: ops in flight have a stream each).
 
     On a GPU fp32 is fp32, and an op with operands of ``tf32`` is done in it.  ``ahead`` 0 among the
     facts of a sample tells that the host's time is in it (see ``torch_events.py``).
@@ -100,6 +103,7 @@ class TorchDriver(Driver):
         torch.set_grad_enabled(False)
         self.device = torch.device(self.name_of_device)
         self.clock = "cpu" if self.device.type == "cpu" else "device"
+        self._set_sharing()
         if self.clock == "device":
             torch.cuda.set_device(self.device)  # events are of the current device
         self._pin_to_core()
@@ -122,6 +126,7 @@ class TorchDriver(Driver):
             facts["cuda"] = str(torch.version.cuda)
             facts["cudnn"] = str(torch.backends.cudnn.version())
             facts["event_pair_ns"] = f"{self.events.pair:.0f}"
+            facts |= device_attributes(load_cuda_library(), self.device.index or 0)
             facts |= self.gpu.static_facts()
         return facts
 
@@ -129,10 +134,34 @@ class TorchDriver(Driver):
         """Samples of each op; its tensors are created once and kept until the driver is closed."""
         return [self._time(r) for r in requests]
 
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """Samples of all ops at once on a GPU, each on a stream of its own."""
+        if self.sharing != "concurrent":
+            return super().together(requests)
+        if any(r.key[1] != WARM for r in requests):
+            raise DriverFault("unsupported", "ops in flight together are warm; say context: warm")
+        calls = [self._build(r.signature) for r in requests]
+        with self.gpu.watched() as state:
+            ns, facts = self.events.timed_together(calls, min(r.n for r in requests))
+        facts |= state
+        flags = ("throttled",) if facts.get("throttled") else ()
+        return [
+            Sample(r.signature, ns[:, i], self.clock, self.metric, WARM, flags=flags, facts=facts)
+            for i, r in enumerate(requests)
+        ]
+
     def close(self) -> None:
         """Release the core, the lock and the memory."""
         self.calls.clear()
         self.stack.close()
+
+    def _set_sharing(self) -> None:
+        told = self.settings["sharing"]
+        if told not in ("solo", "concurrent") or (told != "solo" and self.clock == "cpu"):
+            raise DriverFault(
+                "unsupported", f"sharing is {told!r}; solo, or concurrent of a GPU's streams"
+            )
+        self.sharing = told
 
     def _devices(self) -> list[str]:
         return ["cpu", *(f"cuda:{i}" for i in range(self.torch.cuda.device_count()))]
@@ -157,8 +186,9 @@ class TorchDriver(Driver):
         restore = context_restorer(
             request, self._flush_caches, [self._call(s) for s in request.preceding]
         )
-        ns, facts = self._time_call(call, request, restore)
-        facts |= self.gpu.facts()
+        with self.gpu.watched() as state:
+            ns, facts = self._time_call(call, request, restore)
+        facts |= state
         flags = ("throttled",) if facts.get("throttled") else ()
         if self.settings["memory"]:
             facts["memory_peak"] = self._peak_bytes(request.signature)

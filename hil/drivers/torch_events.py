@@ -8,6 +8,7 @@ Tested against a stand-in of a GPU (``tests/hil/cuda_stand_in.py``); not verifie
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,41 @@ class EventTimer:
             ns, ahead = self._time_batch(call, n, restore, hold)
         self.holds[key, n] = hold if ahead else 0
         return ns, {} if ahead else {"ahead": 0}
+
+    def timed_together(
+        self, calls: Sequence[Call], n: int
+    ) -> tuple[NDArray[np.float64], dict[str, float]]:
+        """(n, k) ns from the common start until each of k ops is done, each on its own stream.
+
+        Facts as those of ``timed``.
+        """
+        streams = [self.cuda.Stream(self.device) for _ in calls]
+        for call in calls:
+            call()
+        hold = LEAST
+        while not self._time_round(calls, streams, hold)[1] and hold < MOST:
+            hold *= LONGER
+        rounds = [self._time_round(calls, streams, hold) for _ in range(n)]
+        every = all(a for _, a in rounds)
+        return np.array([ns for ns, _ in rounds]), {} if every else {"ahead": 0}
+
+    def _time_round(
+        self, calls: Sequence[Call], streams: Sequence[Any], hold: int
+    ) -> tuple[list[float], bool]:
+        """ns of each op, and whether the device had not begun when the last was queued."""
+        begin = self.cuda.Event(enable_timing=True)
+        ends = [self.cuda.Event(enable_timing=True) for _ in calls]
+        self.cuda.synchronize(self.device)
+        self.cuda._sleep(hold)
+        begin.record()
+        for call, stream, end in zip(calls, streams, ends, strict=True):
+            stream.wait_event(begin)
+            with self.cuda.stream(stream):
+                call()
+                end.record()
+        ahead = not begin.query()
+        self.cuda.synchronize(self.device)
+        return [begin.elapsed_time(end) * 1e6 for end in ends], ahead
 
     def _time_batch(
         self, call: Call, n: int, restore: Call | None, hold: int

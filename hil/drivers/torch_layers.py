@@ -6,10 +6,21 @@ from .torch_tensors import Call, TorchOp
 
 
 def build_attention(op: TorchOp) -> Call:
-    """Causal attention of query, key and value."""
+    """Attention of query, key and value; heads may share keys.
+
+    Causal, unless ``causal=0`` or one query looks back over the keys of a cache.
+    """
     q, k, v = op.operands(3)[:3]
     does = op.torch.nn.functional.scaled_dot_product_attention
-    return lambda: does(q, k, v, is_causal=True)
+    wanted: dict[str, bool] = {"is_causal": _is_causal(op)}
+    if q.shape[-3] != k.shape[-3]:
+        wanted["enable_gqa"] = True  # of torch 2.5 and later
+    return lambda: does(q, k, v, **wanted)
+
+
+def _is_causal(op: TorchOp) -> bool:
+    queries = op.parts.operands[0].shape[-2]
+    return op.parts.attributes.get("causal", "1") != "0" and queries > 1
 
 
 def build_attention_backward(op: TorchOp) -> Call:
@@ -25,10 +36,10 @@ def build_attention_backward(op: TorchOp) -> Call:
 
 
 def build_flash_attention(op: TorchOp) -> Call:
-    """Causal flash attention on a GPU."""
+    """Flash attention on a GPU, causal unless ``causal=0`` or of one query."""
     q, k, v = op.operands(3)[:3]
-    does = op.torch.ops.aten._scaled_dot_product_flash_attention
-    return lambda: does(q, k, v, 0.0, True)
+    does, causal = op.torch.ops.aten._scaled_dot_product_flash_attention, _is_causal(op)
+    return lambda: does(q, k, v, 0.0, causal)
 
 
 def build_flash_attention_backward(op: TorchOp) -> Call:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import torch_layers as layers
+from .torch_language import LANGUAGE_OPS
 from .torch_tensors import Builder, Call, TorchOp
 
 
@@ -208,4 +209,5 @@ BUILDERS: dict[str, Builder] = {
     **{f"compute:aten::{name}": _build_with_number(*how) for name, how in NUMBERED.items()},
     **{f"compute:aten::{name}": build for name, build in OTHERS.items()},
     **COPIES,
+    **LANGUAGE_OPS,
 }

@@ -33,6 +33,10 @@ Opener = Callable[[], Driver]
 Tell = Callable[[str], None]
 
 
+def _nobody_listens(measurement: Measurement) -> None:
+    """What is called after each batch unless somebody wants to know."""
+
+
 @dataclass
 class Measurement:
     """Execution of one work list.
@@ -43,6 +47,7 @@ class Measurement:
     opener : starts a driver, each time in a new process
     tell : called with lines of progress
     now : clock of the time limit, s
+    kept : called with itself after each batch that is kept
     """
 
     work: WorkList
@@ -55,6 +60,7 @@ class Measurement:
     ended: str = ""
     moved_bytes: int = 0
     longest: float = 0.0
+    kept: Callable[[Measurement], None] = _nobody_listens
 
     def run(self) -> Recording:
         """Recording of all samples; partial after a fault or time-out, the reason in ``ended``.
@@ -150,6 +156,7 @@ class Measurement:
                 with self._failing_alone(request):
                     sample = self._measure_batch(driver, request)
                     self.samples.append(replace(sample, start=start))
+                    self.kept(self)
                     medians.setdefault(request.key, []).append(sample.median)
             unresolved = [
                 r

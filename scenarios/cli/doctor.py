@@ -22,11 +22,17 @@ def doctor(
     bundle: Annotated[
         Path | None, typer.Option(help="Also write it to this file, for a bug report.")
     ] = None,
+    hardware: Annotated[
+        bool, typer.Option(help="What devices are here, what is missing, the next command.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Say what works here, and how to get what does not."""
     import json as text
 
+    if hardware:
+        _print_hardware(json)
+        return
     told = installation_checks(out, workers)
     if bundle is not None:
         bundle.write_text(text.dumps(told, indent=1) + "\n")
@@ -40,6 +46,22 @@ def doctor(
         typer.echo(f"{row['state']:<6}{row['name']:<15}{row['told']}")
     if bundle is not None:
         typer.echo(f"wrote {bundle}; read it before you send it", err=True)
+
+
+def _print_hardware(json: bool) -> None:
+    """Findings about devices, one a line, the command that mends each below it."""
+    from dataclasses import asdict
+
+    from ...hil.inventory.inventory import inventory
+
+    found = inventory()
+    if json:
+        print_json({"findings": [asdict(f) for f in found]})
+        return
+    for one in found:
+        typer.echo(f"{one.state:<6}{one.name:<15}{one.told}")
+        if one.next:
+            typer.echo(f"{'':21}$ {one.next}")
 
 
 def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]:

@@ -70,6 +70,10 @@ def fit(
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
     if component not in (*BENCHES, RATES_KIND):
         raise ScenarioError(f"fit '{component}': take one of {', '.join((*BENCHES, RATES_KIND))}")
+    if component == "gpu" and not parameter and _is_of_families(recording, only):
+        _fit_gpu(Bench(component, machine, tuple(catalog)), recording, (start, know, name), out,
+                 json)  # fmt: skip
+        return
     data = measured_rows(recording, only)
     stated = None if bar is None else bar / 100
     asked = (start, know, parameter, name)
@@ -89,6 +93,33 @@ def fit(
         return
     _print_fit_report(report)
     typer.echo(f"\nwrote {out}" if out else f"\n{text}")
+
+
+def _is_of_families(recording: list[str], only: str) -> bool:
+    """Whether all constants of a GPU are asked for, of more than its products."""
+    from ..studies.fitting.gpu_rows import is_of_families
+
+    return not only and is_of_families(recording)
+
+
+def _fit_gpu(
+    bench: Bench, recording: list[str], asked: tuple[str, list[str], str], out: Path | None,
+    json: bool,
+) -> None:  # fmt: skip
+    """Every constant of a GPU: its entry, the file of its families, and the round trip."""
+    from ..studies.fitting.gpu_command import fitted_gpu
+
+    start, know, name = asked
+    made = fitted_gpu(bench, recording, start, know, name, _today(), out)
+    if out is not None:
+        _write_catalog_entry(out, made.entry)
+        _write_catalog_entry(made.kernels_path, made.kernels)
+    if json:
+        print_json({**made.report, "wrote": str(out) if out else None})
+        return
+    for line in made.lines():
+        typer.echo(line)
+    typer.echo(f"\nwrote {out} and {made.kernels_path}" if out else f"\n{made.entry}")
 
 
 def _fit_families(

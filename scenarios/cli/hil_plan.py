@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...hil.measuring.work_list import WorkList
 
 Ops = Annotated[list[str], typer.Option("--op", help="A signature; repeatable.")]
+GPU, PLAN = "gpu", "plan.json"
 REPEATS, STARTS, MOST = 10, 3, 2  # unless said; starts at most, times those at least
 
 
@@ -24,7 +25,10 @@ REPEATS, STARTS, MOST = 10, 3, 2  # unless said; starts at most, times those at 
 def plan(
     file: Annotated[
         str,
-        typer.Argument(help="A scenario: what hil.swap says; without a swap, all of its ops."),
+        typer.Argument(
+            help="A scenario: what hil.swap says; without a swap, all of its ops. gpu: all "
+            "families of ops of one GPU."
+        ),
     ] = "",
     driver: Annotated[
         str, typer.Option(help="Which driver shall measure; that of hil.swap, or host.")
@@ -44,11 +48,20 @@ def plan(
     ] = None,
     starts: Annotated[int | None, typer.Option(min=1, help="Of the process, at least.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Time limit of all.")] = None,
+    hours: Annotated[
+        float | None, typer.Option(min=0.0, help="Of 'hil plan gpu': how long it may take; 2.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Write a work list for a machine out of reach.  Its agent comes with it; opens nothing."""
     from ...hil.agent.bundle import write_bundle
 
+    if file == GPU:
+        rest = (driver, agent, op, trace, repeats, bar, starts, seconds)
+        _plan_gpu(out, option, hours, any(rest), json)
+        return
+    if hours is not None:
+        raise ScenarioError("hil plan: --hours is of 'hil plan gpu'; say --seconds")
     said = {"bar": bar, "starts": starts, "seconds": seconds}
     said = {k: v for k, v in said.items() if v is not None}
     if starts is not None:
@@ -78,6 +91,39 @@ def plan(
         typer.echo(f"there: python3 foretrace-agent.pyz {loads}--record {name}.json --out .")
         typer.echo(f"       with NumPy, and what 'foretrace drivers {work.driver}' says it needs")
     typer.echo("here:  foretrace hil record --read FILE.rec.gz")
+
+
+def _plan_gpu(
+    out: Path, option: list[str], hours: float | None, other: bool, json: bool
+) -> None:
+    """Plan of all families of one GPU, with the agent that does it."""
+    from ...hil.agent.bundle import write_bundle
+    from ...hil.measuring.plan_run import time_text
+    from ..studies.fitting.gpu_plan import HOURS, gpu_plan
+
+    settings = {"device": "cuda:0", **dict(map(_read_option, option))}
+    if other or set(settings) != {"device"}:
+        raise ScenarioError(
+            "hil plan gpu: takes --out, --hours and --option device=cuda:N; it has its own ops, "
+            "repeats and starts"
+        )
+    made = gpu_plan(str(settings["device"]), HOURS if hours is None else hours)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / PLAN).write_text(made.text())
+    write_bundle(out / "foretrace-agent.pyz")
+    ops = sum(len(p.work.requests) for p in made.pieces)
+    if json:
+        pieces = [{"name": p.name, "ops": len(p.work.requests), "seconds": p.seconds}
+                  for p in made.pieces]  # fmt: skip
+        print_json({"ops": ops, "rounds": made.rounds, "seconds": made.seconds,
+                    "pieces": pieces, "folder": str(out)})  # fmt: skip
+        return
+    typer.echo(f"wrote {out}: {ops} ops in {len(made.pieces)} pieces, {made.rounds} rounds, about "
+               f"{time_text(made.seconds)}; the first {time_text(made.seconds / made.rounds)} see "
+               "each op once")  # fmt: skip
+    typer.echo(f"there: python3 foretrace-agent.pyz --plan {PLAN} --out kept")
+    typer.echo("       again after any stop: it goes on.  With NumPy, torch and nvidia-ml-py")
+    typer.echo("here:  foretrace fit gpu --recording kept/gpu.rec.gz --start ENTRY -o mine.yaml")
 
 
 Plan = tuple["WorkList", list[Path], int]  # with files of the driver, and ops that it cannot do

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,18 +13,23 @@ from .common import Json, print_error, print_json, progress_printer
 from .hil import hil
 
 if TYPE_CHECKING:
+    from ...hil.measuring.plan import Plan
     from ...hil.recording import Recording
 
 
 @hil.command()
 def record(
-    work: Annotated[Path | None, typer.Argument(help="A work list of 'hil plan'.")] = None,
+    work: Annotated[
+        Path | None, typer.Argument(help="A work list, or a plan, of 'hil plan'.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the recording.")] = Path(),
     agent: Annotated[str, typer.Option(help="An agent of your agents.yaml.")] = "",
     busy: Annotated[
         float, typer.Option(help="Cores of the machine that others may use; more is refused.")
     ] = -1.0,
-    read: Annotated[Path | None, typer.Option(help="Check and describe a recording.")] = None,
+    read: Annotated[
+        Path | None, typer.Option(help="Check and describe a recording, or a plan's folder.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Do a work list and keep the answers.  ``--read`` checks what came back."""
@@ -32,7 +38,10 @@ def record(
     from ...hil.recording import read as read_recording
 
     path = read if work is None else _measure_work(work, out, agent, busy)
-    recording = read_recording(path or Path())
+    if path is not None and path.is_dir():
+        recording = _recording_of_folder(path)
+    else:
+        recording = read_recording(path or Path())
     told = _recording_facts(str(path), recording)
     if json:
         print_json(told)
@@ -48,12 +57,15 @@ def record(
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list; the recording is kept also when it is partial or interrupted."""
-    from dataclasses import replace
-
     from ...hil.connection import connect_driver
     from ...hil.measuring.measurement import Measurement
+    from ...hil.measuring.plan import Plan, is_plan
+    from ...hil.measuring.plan_run import run_plan
     from ...hil.measuring.work_list import WorkList
 
+    if is_plan(work):
+        opener = lambda name: lambda: connect_driver(name, agent)  # noqa: E731
+        return run_plan(_with_busy(Plan.read(work), busy), out, opener, progress_printer(False))
     asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
     under_way = Measurement(
@@ -66,6 +78,24 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
             kept = under_way.recording("interrupted").keep(out)
             print_error(f"what was measured before is in {kept}")
         raise
+
+
+def _with_busy(plan: Plan, busy: float) -> Plan:
+    """A plan with what others may use of the machine; as it is where that is not said."""
+    if busy < 0:
+        return plan
+    pieces = (replace(p, work=replace(p.work, busy=busy)) for p in plan.pieces)
+    return replace(plan, pieces=tuple(pieces))
+
+
+def _recording_of_folder(folder: Path) -> Recording:
+    """What the journals of a plan hold until now."""
+    from ...hil.measuring.plan_journal import read_journals, recording_of_journals
+
+    journals = read_journals(folder)
+    if not journals:
+        raise RecordingError(f"{folder}: holds no journal of a plan; give the --out of one")
+    return recording_of_journals(journals)
 
 
 def _shortfall_error(

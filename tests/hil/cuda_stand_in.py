@@ -6,6 +6,7 @@ a GPU behaves.
 """
 
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 EVENT, HERTZ = 500, 1e9  # ns that the host takes to record an event; cycles in a second of a sleep
@@ -16,16 +17,26 @@ class Cuda:
     """``torch.cuda`` of one device."""
 
     def __init__(self):
-        self.host = self.device = 0.0
+        self.host = 0.0
+        self.streams = [Stream()]
+        self.current = self.streams[0]
         self.slept = []
-        self.allocated = 0
+        self.allocated = self.peak = 0
+        self.pair = 0.0  # ns that an event takes of the device
+
+    @property
+    def device(self):
+        """When all that was queued has ended."""
+        return max(s.free for s in self.streams)
 
     def launch(self, host, device, waits=False):
         """A call: one kernel; ``waits`` where the host goes on only when it has ended."""
 
         def call():
             self.host += host
-            self.device = max(self.device, self.host) + device
+            self.current.free = max(self.current.free, self.host) + (
+                device() if callable(device) else device
+            )
             if waits:
                 self.synchronize()
 
@@ -41,6 +52,16 @@ class Cuda:
     def Event(self, enable_timing=False):
         return Event(self)
 
+    def Stream(self, device=None):
+        self.streams.append(Stream())
+        return self.streams[-1]
+
+    @contextmanager
+    def stream(self, stream):
+        before, self.current = self.current, stream
+        yield
+        self.current = before
+
     def device_count(self):
         return 1
 
@@ -53,16 +74,35 @@ class Cuda:
     def get_device_name(self, device):
         return "stand-in"
 
+    def memory_allocated(self, device):
+        return self.allocated
+
+    def reset_peak_memory_stats(self, device):
+        self.peak = self.allocated
+
+    def max_memory_allocated(self, device):
+        return self.peak
+
+
+class Stream:
+    """A queue of the device."""
+
+    def __init__(self):
+        self.free = 0.0
+
+    def wait_event(self, event):
+        self.free = max(self.free, event.at)
+
 
 class Event:
-    """A mark in the queue; ``at`` is when the device comes to it."""
+    """A mark in a queue; ``at`` is when the device comes to it."""
 
     def __init__(self, cuda):
         self.cuda = cuda
 
     def record(self):
-        self.cuda.launch(EVENT, 0)()
-        self.at = self.cuda.device
+        self.cuda.launch(EVENT, self.cuda.pair)()
+        self.at = self.cuda.current.free
 
     def query(self):
         return self.at <= self.cuda.host
@@ -98,7 +138,7 @@ def install(monkeypatch):
         backends=SimpleNamespace(
             cudnn=SimpleNamespace(allow_tf32=True, version=lambda: 90000),
         ),
-        precision="highest", device=lambda name: SimpleNamespace(type=name.partition(":")[0]),
+        precision="highest", device=lambda name: SimpleNamespace(type=name.partition(":")[0], index=0),
         zeros=lambda shape, dtype=None, device=None: Tensor(device),
         rand=lambda shape, dtype=None, device=None: Tensor(device),
         set_num_threads=lambda n: None, manual_seed=lambda n: None,

@@ -27,6 +27,7 @@ def library(monkeypatch):
             nvmlInit=lambda: None,
             nvmlDeviceGetHandleByUUID=handle,
             nvmlDeviceGetCurrentClocksThrottleReasons=lambda h: reasons,
+            nvmlDeviceGetViolationStatus=lambda h, policy: SimpleNamespace(violationTime=0),
             nvmlDeviceGetClockInfo=lambda h, kind: {1: 1980, 2: 3201}[kind],
             nvmlDeviceGetMaxClockInfo=lambda h, kind: 1980,
             nvmlDeviceGetEnforcedPowerLimit=lambda h: 700_000,
@@ -62,6 +63,26 @@ def test_clock_power_and_heat_of_a_batch(library):
 def test_heat_and_hardware_slow_a_gpu_idleness_does_not(library, reasons, slowed):
     library(reasons)
     assert Gpu("GPU-1").facts()["throttled"] == slowed
+
+
+def test_a_batch_that_was_slowed_at_either_end_or_between_was_slowed(library):
+    library(reasons=0x40)
+    gpu = Gpu("GPU-1")
+    with gpu.watched() as before:
+        gpu.library.nvmlDeviceGetCurrentClocksThrottleReasons = lambda h: 0x4
+        gpu.library.nvmlDeviceGetClockInfo = lambda h, kind: {1: 1755, 2: 3201}[kind]
+    assert before["throttled"] == 1
+    assert (before["gpu_reasons"], before["gpu_mhz"], before["gpu_mhz_before"]) == (0x44, 1755, 1980)
+    with gpu.watched() as clean:
+        pass
+    assert clean["throttled"] == 0
+    assert "gpu_mhz_before" not in clean
+    gpu.library.nvmlDeviceGetViolationStatus = lambda h, policy: SimpleNamespace(violationTime=5e6)
+    with gpu.watched() as between:  # neither reading sees it, the driver's own count does
+        gpu.library.nvmlDeviceGetViolationStatus = lambda h, policy: SimpleNamespace(
+            violationTime=8e6 if policy == 1 else 0
+        )
+    assert (between["throttled"], between["gpu_slowed_ns"]) == (1, 3_000_000)
 
 
 def test_a_gpu_with_company_is_busy(library):

@@ -105,6 +105,88 @@ def test_gradients_of_attention_are_made_from_what_the_forward_pass_tells(driver
     assert given[-1] == (*forward[:6], 0.0, True, *forward[6:8])  # as native_functions.yaml says
 
 
+def test_the_peak_of_an_op_is_what_it_allocates_beyond_its_operands(torch):
+    driver = TorchDriver()
+    driver.open({"device": "cuda:0", "memory": True})
+
+    def call():
+        torch.cuda.peak = max(torch.cuda.peak, torch.cuda.allocated + 4096)
+
+    torch.cuda.allocated = torch.cuda.peak = 1 << 20
+    torch.cuda.peak += 1 << 30  # of an op before
+    assert taken(driver, call).facts["memory_peak"] == 4096
+    driver.close()
+
+
+def test_ops_in_flight_have_a_stream_each_and_are_timed_from_their_common_start(torch):
+    driver = TorchDriver()
+    driver.open({"device": "cuda:0", "sharing": "concurrent"})
+    times = {"copy:h2d uint8[64]": 5 * KERNEL, "copy:d2h uint8[64]": 2 * KERNEL}
+    driver._build = lambda signature: torch.cuda.launch(HOST, times[signature])
+    samples = driver.together([Request(s, 4) for s in times])
+    driver.close()
+    assert [s.ns.tolist() for s in samples] == [[5 * KERNEL] * 4, [2 * KERNEL] * 4]
+    assert all(s.facts.get("ahead", 1) == 1 for s in samples)
+
+
+def test_ops_in_flight_are_refused_unless_the_driver_was_opened_for_them(driver):
+    with pytest.raises(DriverFault, match="does one op at a time"):
+        driver.together([Request(OP, 1)])
+    for spec in ({"device": "cpu", "sharing": "concurrent"}, {"sharing": "exclusive"}):
+        with pytest.raises(DriverFault, match="solo, or concurrent of a GPU's streams"):
+            TorchDriver().open(spec)
+
+
+class Shaped:
+    """A tensor of which only the shape is known."""
+
+    def __init__(self, shape):
+        self.shape = shape
+
+    def __add__(self, number):
+        return self
+
+    def to(self, dtype):
+        return self
+
+
+def attention_of(driver, torch, words):
+    asked = []
+    torch.nn = SimpleNamespace(functional=SimpleNamespace(
+        scaled_dot_product_attention=lambda *qkv, **how: asked.append(how)
+    ))  # fmt: skip
+    torch.rand = lambda shape, dtype=None, device=None: Shaped(shape)
+    driver._build(f"compute:aten::scaled_dot_product_attention {words}")()
+    return asked[-1]
+
+
+def test_attention_is_causal_unless_it_says_not_or_looks_back_over_a_cache(driver, torch):
+    """A causal mask of one query over many keys would leave it the first of them alone."""
+    q, one, k, few = (f"bf16[2x{h}x{n}x64]" for h, n in ((8, 32), (8, 1), (8, 512), (2, 512)))
+    assert attention_of(driver, torch, f"{q} {q} {q}") == {"is_causal": True}
+    assert attention_of(driver, torch, f"causal=1 {q} {q} {q}") == {"is_causal": True}
+    assert attention_of(driver, torch, f"causal=0 {q} {q} {q}") == {"is_causal": False}
+    assert attention_of(driver, torch, f"{one} {k} {k}") == {"is_causal": False}
+    shared = {"is_causal": False, "enable_gqa": True}
+    assert attention_of(driver, torch, f"{one} {few} {few}") == shared
+
+
+def test_each_shape_is_compiled_from_code_of_its_own(driver, torch):
+    """Torch takes what it compiled for eight shapes of one code uncompiled, without a word."""
+    compiled = []
+
+    def compile_(function, **how):
+        compiled.append((function.__code__, how))
+        return function
+
+    torch.compile, torch.rand = compile_, lambda shape, dtype=None, device=None: Shaped(shape)
+    torch.nn = SimpleNamespace(functional=SimpleNamespace(rms_norm=lambda x, shape, weight: x))
+    for n in range(1, 12):
+        driver._build(f"compute:inductor::rms_norm bf16[{n}x64] bf16[64]")()
+    assert len({id(code) for code, _ in compiled}) == 11
+    assert all(how == {"dynamic": False, "fullgraph": True} for _, how in compiled)
+
+
 def test_a_gpu_is_locked_by_what_it_is_and_not_by_its_number(driver, torch):
     other = TorchDriver()
     torch.cuda.device_count = lambda: 2  # the same GPU by another number, as in another process

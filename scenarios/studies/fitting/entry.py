@@ -104,12 +104,12 @@ UNITS = {
 }
 
 
-def _parameter_text(name: str, value: float) -> str:
+def parameter_text(name: str, value: float) -> str:
     """A parameter as a catalog has it.
 
-    >>> _parameter_text("latency", 1.234e-6), _parameter_text("bandwidth", 9.87e9)
+    >>> parameter_text("latency", 1.234e-6), parameter_text("bandwidth", 9.87e9)
     ('1.234 us', '9.87 GB/s')
-    >>> _parameter_text("efficiency", 0.8164)
+    >>> parameter_text("efficiency", 0.8164)
     '0.8164'
     """
     unit = _unit_of(name)
@@ -190,12 +190,12 @@ def catalog_entry_text(
             continue
         low, high = p.interval or (p.value, p.value)
         where = (
-            f"{data.where}; 90 % within {_parameter_text(key, low)} to {_parameter_text(key, high)}"
+            f"{data.where}; 90 % within {parameter_text(key, low)} to {parameter_text(key, high)}"
         )
         error = f"{three_digits(100 * found.held.median)} %" if found.held else ""
         note = fit_error_text(found, holdout, median_error_bar(kind, bar))
         source = NumberSource("fitted", where, date, error, note)
-        lines.append(_entry_line(key, _parameter_text(key, p.value), source))
+        lines.append(entry_line(key, parameter_text(key, p.value), source))
     return "\n".join(lines) + "\n"
 
 
@@ -204,16 +204,16 @@ def _kept_value_text(
 ) -> str:
     """As it was, and that a fit could not tell it."""
     node = before.node.mapping.get(key) if before.node else None
-    start = _parameter_text(key, p.before) if p else ""
+    start = parameter_text(key, p.before) if p else ""
     text = str(before.texts.get(key, start))
     source = node.source if node and str(node.value) == text else None
     why = f"kept: {data.where} cannot tell it; " if p else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
     told = replace(source, where=where) if source else NumberSource("assumed", where)
-    return _entry_line(key, text, told)
+    return entry_line(key, text, told)
 
 
-def _entry_line(key: str, value: str, source: NumberSource) -> str:
+def entry_line(key: str, value: str, source: NumberSource) -> str:
     told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
     shown = f'"{value}"' if set(value) & set(",:{}[]#") else value
     return f"    {key}: {{value: {shown}, source: {{{told}}}}}"
@@ -226,11 +226,11 @@ def _yaml_text(key: str, text: str) -> str:
 
 def _parameter_facts(p: FittedParameter) -> dict[str, Any]:
     if p.kept:
-        before = _parameter_text(p.name, p.before) if p.before else "none"
+        before = parameter_text(p.name, p.before) if p.before else "none"
         text = f"{p.name}: kept at {before}; the data cannot tell it"
     else:
         low, high = p.interval or (p.value, p.value)
-        value, least, most = (_parameter_text(p.name, x) for x in (p.value, low, high))
+        value, least, most = (parameter_text(p.name, x) for x in (p.value, low, high))
         text = f"{p.name}: {value} ({least} to {most})"
     return {
         "name": p.name,
@@ -269,7 +269,7 @@ def _op_corrections_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
     factors = [{"name": n, "value": f, "text": f"{n}: x {f:.3g}"} for n, f in own.factors.items()]
     starts = own.launches.items()
     return factors + [
-        {"name": n, "value": s, "text": f"{n}: starts in {_parameter_text('launch', s)}"}
+        {"name": n, "value": s, "text": f"{n}: starts in {parameter_text('launch', s)}"}
         for n, s in starts
     ]
 

@@ -1,0 +1,110 @@
+"""Builders of ops of language models that torch has no kernel of its own for.
+
+``inductor::NAME`` is the one kernel that ``torch.compile`` makes of it; ``torch::fused_experts``
+are the two grouped products of a layer of experts with what is between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from types import FunctionType
+from typing import Any
+
+from .torch_tensors import Builder, Call, TorchOp
+
+NUMBERS = count()
+
+
+def build_rms_norm(op: TorchOp) -> Call:
+    """RMS norm of the last dimension, one kernel."""
+    x, weight = op.operands(2)[:2]
+    norm = op.torch.nn.functional.rms_norm
+
+    def rms_norm(x: Any, weight: Any) -> Any:
+        return norm(x, (x.shape[-1],), weight)
+
+    return _compiled(op, rms_norm, x, weight)
+
+
+def build_silu_and_mul(op: TorchOp) -> Call:
+    """Gate and value side by side: silu of the first half, times the second."""
+    (x,) = op.operands(1)[:1]
+    silu = op.torch.nn.functional.silu
+
+    def silu_and_mul(x: Any) -> Any:
+        gate, value = x.chunk(2, dim=-1)
+        return silu(gate) * value
+
+    return _compiled(op, silu_and_mul, x)
+
+
+def build_rotary_embedding(op: TorchOp) -> Call:
+    """Rotation of queries and keys, (tokens, heads x width) each; ``head`` is that width."""
+    query, key = op.operands(2)[:2]
+    head = int(op.parts.attributes.get("head", 128))
+    angles = op.torch.rand((query.shape[0], 1, head // 2), device=op.device)
+    cosine, sine = (f(angles).to(query.dtype) for f in (op.torch.cos, op.torch.sin))
+    cat = op.torch.cat
+
+    def rotary_embedding(query: Any, key: Any) -> Any:
+        turned = []
+        for x in (query, key):
+            one, other = x.view(x.shape[0], -1, head).chunk(2, dim=-1)
+            two = (one * cosine - other * sine, other * cosine + one * sine)
+            turned.append(cat(two, dim=-1))
+        return turned
+
+    return _compiled(op, rotary_embedding, query, key)
+
+
+def build_fused_experts(op: TorchOp) -> Call:
+    """Tokens to their experts, two grouped products with a gate between, and their sum.
+
+    Operands as vllm passes them: tokens, both weights, and (tokens, experts to each).  Tokens are
+    spread evenly.
+    """
+    x, first, second, chosen = op.operands(4)[:4]
+    torch, every, inner = op.torch, first.shape[0], second.shape[2]
+    if first.shape[1] != 2 * inner:
+        raise op.unsupported_error("is of experts without a gate")
+    pairs = chosen.numel()
+    spread = torch.arange(pairs, device=op.device) % every
+    order = torch.argsort(spread)
+    rows = order // chosen.shape[1]
+    ends = torch.cumsum(torch.bincount(spread, minlength=every), 0).to(torch.int32)
+    up, down = first.transpose(1, 2), second.transpose(1, 2)
+    silu, product = torch.nn.functional.silu, torch._grouped_mm
+
+    def fused_experts() -> Any:
+        both = product(x.index_select(0, rows), up, offs=ends)
+        inside = silu(both[:, :inner]) * both[:, inner:]
+        out = product(inside, down, offs=ends)
+        return torch.zeros_like(x).index_add_(0, rows, out)
+
+    return fused_experts
+
+
+def _compiled(op: TorchOp, function: Callable[..., Any], *operands: Any) -> Call:
+    """Call of what torch compiles for these shapes alone.
+
+    Each op has code of its own: torch stops compiling, without a word, what it compiled for eight
+    shapes before (``recompile_limit``).
+    """
+    own = FunctionType(
+        function.__code__.replace(co_name=f"{function.__name__}_{next(NUMBERS)}"),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    does = op.torch.compile(own, dynamic=False, fullgraph=True)
+    return lambda: does(*operands)
+
+
+LANGUAGE_OPS: dict[str, Builder] = {
+    "compute:inductor::rms_norm": build_rms_norm,
+    "compute:inductor::silu_and_mul": build_silu_and_mul,
+    "compute:inductor::rotary_embedding": build_rotary_embedding,
+    "compute:torch::fused_experts": build_fused_experts,
+}

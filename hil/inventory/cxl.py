@@ -1,0 +1,48 @@
+"""CXL memory: what stands in the way between an expander in its slot and pages that move there."""
+
+from __future__ import annotations
+
+from .finding import Finding
+from .machine import Machine
+
+PCI, BUS, DAX = "sys/bus/pci/devices", "sys/bus/cxl/devices", "sys/bus/dax/devices"
+NODES = "sys/devices/system/node"
+MEMORY = "0x0502"  # class of CXL memory
+
+
+def findings(machine: Machine) -> list[Finding]:
+    """All expanders as one, with the first thing that is in their way."""
+    cards = [a for a in machine.names(PCI) if machine.text(f"{PCI}/{a}/class").startswith(MEMORY)]
+    memories = [n for n in machine.names(BUS) if n.startswith("mem")]
+    if not cards and not memories:
+        return [Finding("cxl", "off", "no CXL memory here")]
+    if not memories:
+        return [Finding("cxl", "bad", f"{len(cards)} expanders that no driver has",
+                        "sudo modprobe -a cxl_acpi cxl_pci cxl_port cxl_mem")]  # fmt: skip
+    told = ", ".join(memories)
+    if bare := [n for n in _nodes(machine) if _is_memory_alone(machine, n)]:
+        return [Finding("cxl", "ok", f"{told}: {', '.join(bare)} has memory and no processor")]
+    if dax := [n for n in machine.names(DAX) if n.startswith("dax")]:
+        return [Finding("cxl", "bad", f"{told}: {dax[0]} is no NUMA node yet", _tool(
+            machine, f"sudo daxctl reconfigure-device --mode=system-ram {dax[0]}"))]  # fmt: skip
+    decoder = next((n for n in machine.names(BUS) if n.startswith("decoder0.")), "decoder0.0")
+    return [Finding("cxl", "bad", f"{told}: no region is made of it", _tool(
+        machine, f"sudo cxl create-region -m -t ram -d {decoder} {memories[0]}"))]  # fmt: skip
+
+
+def _tool(machine: Machine, command: str) -> str:
+    """The command; before it, the one that installs its program."""
+    if machine.has_program(command.split()[1]):
+        return command
+    told = machine.distribution
+    return f"{told.install} {told.cxl} && {command}"
+
+
+def _nodes(machine: Machine) -> list[str]:
+    return [n for n in machine.names(NODES) if n.startswith("node") and n[4:].isdigit()]
+
+
+def _is_memory_alone(machine: Machine, node: str) -> bool:
+    words = machine.text(f"{NODES}/{node}/meminfo").split()
+    size = words[words.index("MemTotal:") + 1] if "MemTotal:" in words else "0"
+    return not machine.text(f"{NODES}/{node}/cpulist") and int(size) > 0

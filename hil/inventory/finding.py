@@ -1,0 +1,26 @@
+"""A finding about a machine's hardware."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["ok", "off", "bad"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A finding: what was seen of a device or of what it needs.
+
+    Parameters
+    ----------
+    name : of the device, or of what it needs
+    state : ``ok``; ``off``: not here; ``bad``: here, and something stands in its way
+    told : what was seen
+    next : command to type; "" where nothing is to be done
+    """
+
+    name: str
+    state: State
+    told: str
+    next: str = ""

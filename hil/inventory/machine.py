@@ -1,0 +1,163 @@
+"""A machine as its files tell it: distribution, Python, packages, limits of a process."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..sysfs import stripped_text
+from .finding import Finding
+
+OLDEST = (3, 11)  # Python that an agent needs
+LOCKED = 64 << 20  # B that a process should be allowed to lock: registered memory is
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How a family of distributions installs what is missing.
+
+    Parameters
+    ----------
+    install : command before names of packages
+    rdma, perftest, pyverbs : packages
+    python : commands that bring a Python of at least 3.11 with NumPy
+    nvidia : command that brings NVIDIA's driver with open kernel modules
+    cxl : packages of ``cxl`` and ``daxctl``
+    """
+
+    install: str
+    rdma: str
+    perftest: str
+    pyverbs: str
+    python: str
+    nvidia: str
+    cxl: str
+
+
+VENV = "python{v} -m venv ~/ft && ~/ft/bin/pip install numpy"
+DEBIAN = Distribution(
+    "sudo apt install",
+    "rdma-core ibverbs-providers ibverbs-utils",
+    "perftest",
+    "python3-pyverbs",
+    "sudo apt install python3-numpy",
+    "sudo apt install nvidia-open-kernel-dkms nvidia-driver nvidia-smi  # of non-free",
+    "daxctl ndctl",
+)
+DISTRIBUTIONS = {
+    "debian 12": DEBIAN,
+    "ubuntu 22.04": Distribution(
+        **{
+            **vars(DEBIAN),
+            "python": "sudo apt install python3.11 python3.11-venv && " + VENV.format(v="3.11"),
+            "nvidia": "sudo ubuntu-drivers install --gpgpu nvidia:570-server-open",
+        }
+    ),
+    "ubuntu 24.04": Distribution(
+        **{
+            **vars(DEBIAN),
+            "nvidia": "sudo ubuntu-drivers install --gpgpu nvidia:570-server-open",
+            "cxl": "cxl daxctl",
+        }
+    ),
+    "rhel 9": Distribution(
+        "sudo dnf install",
+        "rdma-core libibverbs-utils",
+        "perftest",
+        "python3-pyverbs",
+        "sudo dnf install python3.11 python3.11-numpy",
+        "sudo dnf module install nvidia-driver:open-dkms  # of NVIDIA's own repository",
+        "cxl-cli daxctl",
+    ),
+}
+"""By ``ID VERSION_ID`` of ``os-release``; of RHEL the major version, and those that are built like it
+(``ID_LIKE``)."""
+SITES = (
+    "usr/lib/python3/dist-packages", "usr/lib64/python{v}/site-packages",
+    "usr/lib/python{v}/site-packages", "usr/local/lib/python{v}/dist-packages",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine below a root folder.
+
+    Parameters
+    ----------
+    root : ``/``, or a captured tree
+    """
+
+    root: Path = Path("/")
+
+    def text(self, name: str) -> str:
+        """Stripped text of a file; "" where it cannot be read."""
+        return stripped_text(self.root / name)
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, sorted; none where it is not there."""
+        path = self.root / folder
+        return sorted(p.name for p in path.iterdir()) if path.is_dir() else []
+
+    def has_program(self, name: str) -> bool:
+        """Whether a program is installed."""
+        return any((self.root / f / name).exists() for f in ("usr/bin", "usr/sbin", "usr/local/bin"))
+
+    def link_name(self, path: str) -> str:
+        """Last part of what a link points to, such as the driver of a device; "" for no link."""
+        try:
+            return os.path.basename(os.readlink(self.root / path))
+        except OSError:
+            return ""
+
+    def release(self) -> dict[str, str]:
+        """``os-release`` by key."""
+        rows = (line.partition("=") for line in self.text("etc/os-release").splitlines())
+        return {k: v.strip('"') for k, _, v in rows if k}
+
+    @property
+    def distribution(self) -> Distribution:
+        """How it installs packages; as Debian 12 where nobody knows its name."""
+        told = self.release()
+        family = f"{told.get('ID', '')} {told.get('ID_LIKE', '')}".split()
+        version = told.get("VERSION_ID", "")
+        if {"rhel", "fedora", "centos"} & set(family):
+            return DISTRIBUTIONS["rhel 9"]
+        return DISTRIBUTIONS.get(f"{told.get('ID', '')} {version}", DEBIAN)
+
+    @property
+    def python(self) -> tuple[int, int] | None:
+        """Version of ``/usr/bin/python3``; None for no Python."""
+        found = re.fullmatch(r"python(\d)\.(\d+)", self.link_name("usr/bin/python3"))
+        return (int(found[1]), int(found[2])) if found else None
+
+    def has_module(self, name: str) -> bool:
+        """Whether the system's Python has a module."""
+        version = ".".join(map(str, self.python or ()))
+        return any((self.root / s.format(v=version) / name).exists() for s in SITES)
+
+    def locked_limit(self) -> float:
+        """Bytes that a process may lock in memory; infinite for no limit, and where nobody says."""
+        found = re.search(r"^Max locked memory\s+(\S+)", self.text("proc/self/limits"), re.M)
+        return float(found[1]) if found and found[1].isdigit() else float("inf")
+
+
+def findings(machine: Machine) -> list[Finding]:
+    """What an agent needs of the machine itself."""
+    told = machine.release().get("PRETTY_NAME", "an unknown distribution")
+    version, cure = machine.python, machine.distribution.python
+    if version is None:
+        return [Finding("python", "bad", f"{told}: no /usr/bin/python3", cure)]
+    text = f"{told}: Python {version[0]}.{version[1]}"
+    if version < OLDEST:
+        return [Finding("python", "bad", f"{text}, the agent needs 3.11", cure)]
+    if not machine.has_module("numpy"):
+        return [Finding("python", "bad", f"{text} without NumPy", cure)]
+    return [Finding("python", "ok", f"{text} with NumPy: it runs foretrace-agent.pyz")]
+
+
+def missing_programs(machine: Machine, names: Sequence[str]) -> list[str]:
+    """Programs of a list that are not installed."""
+    return [n for n in names if not machine.has_program(n)]

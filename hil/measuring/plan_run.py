@@ -1,0 +1,196 @@
+"""Doing a plan: piece by piece, going on where it was stopped, with the time that is left."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...sim.errors import DriverFault, SimulationError
+from ..driver import Driver
+from .measurement import Measurement
+from .plan import Piece, Plan
+from .plan_journal import (
+    WHOLE,
+    Journal,
+    JournalWriter,
+    journal_path,
+    read_journals,
+    recording_of_journals,
+)
+from .work_list import WorkList
+
+log = logging.getLogger(__name__)
+Opener = Callable[[], Driver]
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is done of a plan, and what is left of it.
+
+    Parameters
+    ----------
+    plan : all of it
+    journals : by number of their start
+    """
+
+    plan: Plan
+    journals: Mapping[int, Journal]
+
+    @property
+    def failed(self) -> set[Key]:
+        """Ops that the device failed at; nobody asks for them again."""
+        return {(row.signature, row.context) for j in self.journals.values() for row in j.failed}
+
+    def rest(self, piece: Piece, number: int) -> WorkList | None:
+        """What is left of a piece in a round; None for nothing."""
+        mine = [j for j in self.journals.values() if _is_of(j, piece, number)]
+        if any(j.seconds for j in mine):
+            return None
+        batches = Counter(s.key for j in mine for s in j.samples)
+        left = tuple(
+            r for r in piece.work.requests
+            if r.key not in self.failed and batches[r.key] < piece.work.blocks
+        )  # fmt: skip
+        return replace(piece.work, requests=left) if left else None
+
+    def left(self) -> Iterator[tuple[int, Piece, WorkList]]:
+        """Rounds and pieces that are not through, in order, with what is left of each."""
+        for number in range(self.plan.rounds):
+            for piece in self.plan.pieces:
+                work = self.rest(piece, number)
+                if work is not None:
+                    yield number, piece, work
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds that the rest takes, about: as planned, times what was needed so far over it."""
+        planned = {p.name: p.seconds for p in self.plan.pieces}
+        through = [j for j in self.journals.values() if j.seconds and j.head["piece"] in planned]
+        whole = [j for j in through if j.head["of"] == 1.0]
+        needed = sum(j.seconds for j in whole)
+        told = sum(planned[j.head["piece"]] for j in whole)
+        factor = needed / told if told else 1.0
+        return factor * sum(
+            p.seconds * len(work.requests) / len(p.work.requests) for _, p, work in self.left()
+        )
+
+    def line(self) -> str:
+        """How far it is, in words."""
+        left = len(list(self.left()))
+        every = self.plan.rounds * len(self.plan.pieces)
+        return f"{every - left} of {every} pieces done, about {time_text(self.seconds_left)} left"
+
+
+def run_plan(
+    plan: Plan, folder: Path, opener: Callable[[str], Opener], tell: Callable[[str], None] = log.info
+) -> Path:  # fmt: skip
+    """Do what is left of a plan; returns the path of the recording, in that folder.
+
+    Every batch is written when the next one begins, so it may be stopped at any instant and begun
+    again.  Two starts of one folder end with the second's fault: the device is locked.
+
+    Parameters
+    ----------
+    opener : makes what opens the driver of that name, in a new process
+
+    Raises
+    ------
+    DriverFault
+        The device is missing, busy, or ended; what was measured before is kept.
+    SimulationError
+        A piece took longer than it may; the next start goes on with it.
+    """
+    progress = Progress(plan, read_journals(folder))
+    tell(progress.line())
+    while (following := next(progress.left(), None)) is not None:
+        number, piece, work = following
+        tell(f"{piece.name}, round {number + 1} of {plan.rounds}: {len(work.requests)} ops")
+        try:
+            _measure_piece(progress, number, piece, work, folder, opener(work.driver))
+        finally:
+            progress = Progress(plan, read_journals(folder))
+            collect(progress, folder)
+        tell(progress.line())
+    return folder / WHOLE
+
+
+def collect(progress: Progress, folder: Path) -> Path | None:
+    """Write what was measured until now as one recording; None for nothing."""
+    if not any(j.samples for j in progress.journals.values()):
+        return None
+    ended = progress.line() if next(progress.left(), None) else ""
+    recording_of_journals(progress.journals, ended).write(folder / WHOLE)
+    return folder / WHOLE
+
+
+def _measure_piece(
+    progress: Progress, number: int, piece: Piece, work: WorkList, folder: Path, opener: Opener
+) -> None:
+    """One start of a process, whose batches go to a journal of its own."""
+    begin = time.monotonic()
+    writer: list[JournalWriter] = []
+
+    def journal(measurement: Measurement, share: float) -> JournalWriter:
+        """The journal, begun with what is known of the device once something was measured."""
+        if not writer:
+            start = _next_start(progress, folder)
+            writer.append(JournalWriter(folder, start, _head(measurement, piece, number, share)))
+        return writer[0]
+
+    share = len(work.requests) / len(piece.work.requests)
+    under_way = Measurement(
+        work, opener, log.info, kept=lambda m: journal(m, share).sample(m.samples[-1])
+    )
+    try:
+        recording = under_way.run()
+        if recording.fault is not None:
+            raise recording.fault
+        if recording.ended:
+            raise SimulationError(
+                "unfinished", f"{piece.name}: {recording.ended}; begin again to go on"
+            )
+        journal(under_way, share).end(list(recording.failed), time.monotonic() - begin)
+    except DriverFault:
+        if under_way.samples or not under_way.failed:
+            raise
+        failed = list(under_way.recording().failed)  # of all that it was asked
+        journal(under_way, 0.0).end(failed, time.monotonic() - begin)
+    finally:
+        for one in writer:
+            one.close()
+
+
+def _next_start(progress: Progress, folder: Path) -> int:
+    """Number of a start that no journal has, not even one that was torn at its first line."""
+    start = max(progress.journals, default=-1) + 1
+    while journal_path(folder, start).exists():
+        start += 1
+    return start
+
+
+def _head(measurement: Measurement, piece: Piece, number: int, share: float) -> dict[str, Any]:
+    """First line of a journal; ``of`` is the share of the piece that it asks for."""
+    now = measurement.recording()
+    told = {"driver": now.driver, "device": now.device, "host": now.host, "date": now.date}
+    whose = {"piece": piece.name, "round": number, "of": share}
+    return {**told, "versions": dict(now.versions), "spec": dict(now.spec), **whose}
+
+
+def _is_of(journal: Journal, piece: Piece, number: int) -> bool:
+    return (journal.head["piece"], journal.head["round"]) == (piece.name, number)
+
+
+def time_text(seconds: float) -> str:
+    """Time as words.
+
+    >>> time_text(50), time_text(3 * 60), time_text(6660)
+    ('1 min', '3 min', '1 h 51 min')
+    """
+    hours, minutes = divmod(max(1, round(seconds / 60)), 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"

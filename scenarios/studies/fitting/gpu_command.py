@@ -1,0 +1,106 @@
+"""What ``foretrace fit gpu`` makes of a recording of all families: both files and the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....sim.errors import ScenarioError
+from .bench import Bench
+from .entry import SettingsBeforeFit, settings_before_fit
+from .gpu_entry import (
+    facts_as_settings,
+    gpu_entry_text,
+    gpu_report,
+    kernels_path,
+    kernels_text,
+)
+from .gpu_fit import fit_gpu
+from .gpu_round_trip import gpu_round_trip
+from .gpu_rows import GpuRows, gpu_rows
+
+MOST = 12  # reasons that are printed; --json has all
+
+
+@dataclass(frozen=True)
+class FittedGpu:
+    """A fit of a GPU.
+
+    Parameters
+    ----------
+    entry, kernels : text of the catalog file, and of that of its families
+    kernels_path : which the entry names
+    report : as plain data
+    """
+
+    entry: str
+    kernels: str
+    kernels_path: Path
+    report: Mapping[str, Any]
+
+    def lines(self) -> list[str]:
+        """What a reader sees."""
+        found = []
+        for one in self.report["fits"]:
+            found.append(f"{one['name']}: {one['errors']}".rstrip(": "))
+            found += [f"  {p['text']}" for p in one["parameters"]]
+        report = self.report
+        found.append(f"told within 2 %: {len(report['told'])} constants")
+        found += [f"told worse: {text}" for text in report["worse"]]
+        found += [f"not told: {name}" for name in report["kept"]]
+        found += [f"not fitted: {text}" for text in report["left"][:MOST]]
+        if len(report["left"]) > MOST:
+            found.append(f"not fitted: {len(report['left']) - MOST} more, see --json")
+        for number, line in enumerate(report["round_trip"]["lines"]):
+            found.append(f"{'' if number else 'round trip':14s} {line}")
+        return found
+
+
+def fitted_gpu(
+    bench: Bench, files: Sequence[str], start: str, know: Sequence[str], name: str, date: str,
+    out: Path | None,
+) -> FittedGpu:  # fmt: skip
+    """Fit of a GPU to recordings of its ops, with the round trip.
+
+    Parameters
+    ----------
+    start : catalog entry to start from; "" for none
+    know : ``NAME=VALUE`` known before
+    name : of the new entry
+    out : where the entry goes; the file of families goes beside
+
+    Raises
+    ------
+    ScenarioError
+        What must be known before is not, or the entry does not simulate what was fitted.
+    """
+    rows = gpu_rows(files)
+    before, told = _known_before(rows, start, know, bench.catalogs)
+    found = fit_gpu(rows, before.settings)
+    beside = kernels_path((out or Path(f"{name}.yaml")).resolve())
+
+    def entry(file: str, called: str = "fitted") -> str:
+        return gpu_entry_text(called, before, told, rows, found, file, date)
+
+    back, lines = gpu_round_trip(bench, rows, found, entry)
+    back.require_return()
+    report = gpu_report(rows, found, {**back.to_dict(), "lines": lines})
+    kernels = kernels_text(found.model.families)
+    return FittedGpu(entry(str(beside), name), kernels, beside, report)
+
+
+def _known_before(
+    rows: GpuRows, start: str, know: Sequence[str], catalogs: Sequence[Path]
+) -> tuple[SettingsBeforeFit, dict[str, str]]:
+    """Settings before the fit, and those that the GPU told: what nobody else says of it."""
+    told = facts_as_settings(rows.facts)
+    known = settings_before_fit("gpu", start, know, catalogs)
+    missing = [f"{k}={v}" for k, v in told.items() if k not in known.texts]
+    if not start and not know:
+        raise ScenarioError(
+            "fit gpu: no recording tells the peak from the share of it that products reach; name "
+            "the GPU's entry with --start, or give --know peak_bf16='... Tflop/s' of its datasheet"
+        )
+    return settings_before_fit("gpu", start, [*know, *missing], catalogs), told

@@ -1,0 +1,194 @@
+"""Catalog entry and families of a fitted GPU, as files, and what is said of the fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ....models.compute.kernels import FORM, KernelFamily
+from ....reports.numbers import three_digits
+from ...config.reading.tree import NumberSource
+from .entry import SettingsBeforeFit, entry_line, parameter_text
+from .gpu_constants import GpuConstant
+from .gpu_fit import CONSTANTS, MAIN, SCALED, GpuFit
+from .gpu_rows import PRODUCT, GpuRows
+
+STREAMS = {"7": 128, "8": 128, "9": 128, "10": 128, "12": 128}
+"""Resident grids by compute capability (CUDA C++ Programming Guide 12, technical specifications)."""
+CLOSE = 0.02  # half of an interval: what a recording tells well
+TOLD_BY = "told by the GPU (libcuda, NVML)"
+
+
+def facts_as_settings(facts: Mapping[str, str]) -> dict[str, str]:
+    """Settings of an entry that a GPU told of itself, as a file writes them.
+
+    >>> facts_as_settings({"gpu_processors": "132", "gpu_memory_khz": "2619000",
+    ...     "gpu_bus_bits": "5120", "gpu_khz": "1980000"})
+    {'bandwidth': '3.352 TB/s', 'processors': '132', 'clock': '1.98 GHz'}
+    """
+    known = {k: float(v) for k, v in facts.items() if _is_number(v)}
+    found = {}
+    if "gpu_memory" in known:
+        found["memory"] = f"{known['gpu_memory']:.0f} B"
+    if {"gpu_memory_khz", "gpu_bus_bits"} <= set(known):  # two transfers a cycle
+        rate = 2e3 * known["gpu_memory_khz"] * known["gpu_bus_bits"] / 8
+        found["bandwidth"] = f"{rate / 1e12:.4g} TB/s"
+    if "gpu_processors" in known:
+        found["processors"] = f"{known['gpu_processors']:.0f}"
+    if "gpu_khz" in known:
+        found["clock"] = f"{known['gpu_khz'] / 1e6:.4g} GHz"
+    if "gpu_cache" in known:
+        found["shared_cache"] = f"{known['gpu_cache']:.0f} B"
+    if facts.get("gpu_major", "") in STREAMS:
+        found["streams"] = str(STREAMS[facts["gpu_major"]])
+    if "gpu_copy_engines" in known:
+        found["copy_engines"] = f"{known['gpu_copy_engines']:.0f}"
+    if "gpu_most_watts" in known:
+        found["power"] = f"{known['gpu_most_watts']:.0f} W"
+    return found
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def entry_constants(found: GpuFit) -> dict[str, GpuConstant]:
+    """Fitted constants that the entry has itself, by name."""
+    return {
+        c.name: c for stage, several in found.constants.items() if stage not in CONSTANTS
+        for c in several
+    }  # fmt: skip
+
+
+def gpu_entry_text(
+    name: str, before: SettingsBeforeFit, told: Mapping[str, str], rows: GpuRows, found: GpuFit,
+    kernels: str, date: str,
+) -> str:  # fmt: skip
+    """A catalog file with the new entry.
+
+    Parameters
+    ----------
+    told : settings that the GPU told of itself
+    kernels : file of its families
+    """
+    fitted = entry_constants(found)
+    error = _error_of(found, PRODUCT)
+    lines = ["# Fitted by foretrace fit gpu.", "gpu:", f"  {name}:"]
+    keys = [*before.texts, *(k for k in fitted if k not in before.texts)]
+    for key in dict.fromkeys(keys):
+        if key == "kernels":
+            continue
+        if key in fitted and fitted[key].told:
+            c = fitted[key]
+            where = f"{rows.where}; {three_digits(100 * c.width)} % to either side hold 90 %"
+            source = NumberSource("fitted", where, date, error, _note(key, found))
+            text = parameter_text(key, c.value)
+        else:
+            text, source = _before(key, before, told, fitted.get(key), rows, date)
+        lines.append(entry_line(key, text, source))
+    tiles = found.model.settings.get("tile_processors", 0)
+    if SCALED in found.constants and "tile_processors" not in before.texts and tiles:
+        why = NumberSource("fitted", f"{rows.where}; products err less in whole tiles", date)
+        lines.append(entry_line("tile_processors", str(tiles), why))
+    where = f"{rows.where}; each family in the file says of itself how wrong it is"
+    lines.append(entry_line("kernels", kernels, NumberSource("fitted", where, date)))
+    return "\n".join(lines) + "\n"
+
+
+def _note(key: str, found: GpuFit) -> str:
+    """What else is to be known of a fitted constant."""
+    if key.startswith("peak_"):
+        return f"of products that reach the share of {MAIN}, so no peak of a datasheet"
+    errors = found.errors.get(PRODUCT)
+    if errors is None or not len(errors.held):
+        return "nothing was held out"
+    return f"median of {len(errors.held)} products that no fit saw"
+
+
+def _error_of(found: GpuFit, family: str) -> str:
+    errors = found.errors.get(family)
+    return f"{three_digits(100 * errors.error)} %" if errors is not None else ""
+
+
+def _before(
+    key: str, before: SettingsBeforeFit, told: Mapping[str, str], c: GpuConstant | None,
+    rows: GpuRows, date: str,
+) -> tuple[str, NumberSource]:  # fmt: skip
+    """Text and source of a setting that no row changed."""
+    why = f"kept: {rows.where} cannot tell it; " if c is not None else ""
+    text = str(before.texts.get(key, parameter_text(key, c.value) if c else ""))
+    node = before.node.mapping.get(key) if before.node else None
+    if node is not None and str(node.value) == text:
+        source = node.source or NumberSource("assumed", f"of {before.node}")
+        return text, NumberSource(
+            source.kind, why + source.where, source.date, source.error, source.note
+        )
+    if told.get(key) == text:
+        return text, NumberSource("measured", TOLD_BY, date)
+    return text, NumberSource("assumed", f"{why}given to the fit")
+
+
+def kernels_text(families: Mapping[str, KernelFamily]) -> str:
+    """File of families by name."""
+    told = {n: f.as_plain_data() for n, f in families.items()}
+    return json.dumps({"form": FORM, "families": told}, indent=1) + "\n"
+
+
+def gpu_report(rows: GpuRows, found: GpuFit, round_trip: dict[str, Any]) -> dict[str, Any]:
+    """A fit of a GPU as plain data."""
+    stages = [
+        {
+            "name": stage or "products",
+            "parameters": [_constant_facts(stage, c) for c in constants],
+            "errors": _stage_errors(stage, found),
+        }
+        for stage, constants in found.constants.items()
+    ]
+    every = [p for s in stages for p in s["parameters"]]
+    return {
+        "where": rows.where,
+        "spread": rows.spread,
+        "fits": stages,
+        "told": [p["name"] for p in every if p["width"] is not None and p["width"] <= CLOSE],
+        "worse": [p["text"] for p in every if p["width"] is not None and p["width"] > CLOSE],
+        "kept": [p["name"] for p in every if p["width"] is None],
+        "left": list(found.left),
+        "round_trip": round_trip,
+    }
+
+
+def _constant_facts(stage: str, c: GpuConstant) -> dict[str, Any]:
+    own = stage in CONSTANTS
+    name = f"{stage} {c.name}" if own else c.name
+    text = f"{c.value:.4g}" if own else parameter_text(c.name, c.value)
+    sure = f"+-{three_digits(100 * c.width)} %" if c.told else "kept; the recording cannot tell it"
+    return {
+        "name": name,
+        "value": c.value,
+        "width": c.width if c.told else None,
+        "text": f"{name}: {text} {sure}",
+    }
+
+
+def _stage_errors(stage: str, found: GpuFit) -> str:
+    name = stage if stage in CONSTANTS else PRODUCT if stage == "" else ""
+    errors = found.errors.get(name)
+    if errors is None:
+        return ""
+    held = f"{three_digits(100 * errors.error)} % median of {len(errors.held)} held out"
+    return f"{len(errors.fitted)} ops fitted on; {held if len(errors.held) else 'none held out'}"
+
+
+def kernels_path(out: Path) -> Path:
+    """File of the families of an entry.
+
+    >>> kernels_path(Path("mine.yaml")).name
+    'mine.kernels.json'
+    """
+    return out.with_suffix(".kernels.json")

@@ -1,0 +1,413 @@
+"""Every constant of a GPU of the catalog from one recording of its ops.
+
+In stages, each on what the ones before say: what the GPU tells of itself; products of bf16, whose
+shares and starts all others take; the peaks of other types; fp8; rows that are not aligned; each
+family of kernels; and what a start costs where other kernels ran before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.compute.kernel_work import kernel_work
+from ....models.compute.kernels import GpuDatasheet, KernelFamily, load_families
+from ....models.compute.matrix_product import matrix_product, rows_are_aligned
+from ....models.compute.op_shape import op_shape
+from ....models.compute.roofline import TENSOR_TYPES, Roofline, compute_element_type
+from ....sim.doubt import QUANTILES
+from ....sim.errors import ScenarioError
+from ....sim.ops import Kind, Ops
+from ....sim.signature import WIDTH, parse_signature
+from .gpu_constants import GpuConstant, fit_constants
+from .gpu_rows import PRODUCT, GpuRows
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+FEW = 4  # rows for each constant that a fit may change
+MAIN, SCALED = "bf16", "fp8"
+PRODUCTS = {"efficiency": 0.8, "memory_efficiency": 0.8, "launch": 3e-6, "exposed": 0.3,
+            "join": 4e-7}  # fmt: skip
+FP8 = {"efficiency_fp8": 0.7, "launch_fp8": 5e-6}
+OTHER_PEAKS = ("fp64", "fp32", "tf32", "fp16", "int8")
+ROWS = ("launch", "first", "again", "near", "memory", "cache")
+STREAMS = ("launch", "near", "memory", "cache")
+CONSTANTS = {
+    "norm": ROWS, "layer norm": ROWS, "softmax": ROWS, "activation": ROWS, "rope": ROWS,
+    "elementwise": STREAMS, "reduction": STREAMS, "gather": STREAMS,
+    "gather of few": ("launch", "first"),
+    "attention": ("launch", "first", "again", "near"),
+    "decode attention": ROWS,
+    "experts": ("launch", "arithmetic", "near", "memory", "cache"),
+}  # fmt: skip
+"""Constants of each family that rows may tell; as ``tools/fit_kernels.py`` has them."""
+START = {
+    "launch": 3e3, "first": 700.0, "again": 500.0, "near": 0.6, "memory": 0.8, "arithmetic": 1.5,
+    "cache": 0.6,
+}  # fmt: skip
+TENSOR = {"first": 1.5, "again": 1.0}  # of attention: over what the peak needs
+COLD = {"": 1e-6, "family": 1600.0}  # s of a product, cycles of a family: where the search begins
+DONOR = "nvidia"  # families of a GPU that nobody measured
+STREAM = "stream"
+
+
+@dataclass
+class GpuModel:
+    """A GPU as far as it is known.
+
+    Parameters
+    ----------
+    settings : of ``roofline``, SI, without ``kernels``
+    families : by name
+    """
+
+    settings: dict[str, Any]
+    families: dict[str, KernelFamily] = field(default_factory=dict)
+
+    @property
+    def chip(self) -> GpuDatasheet:
+        """What its datasheet says."""
+        known = (self.settings[n] for n in ("processors", "clock", "bandwidth", "shared_cache"))
+        return GpuDatasheet(*map(float, known))
+
+    def roofline(self, **changed: float) -> Roofline:
+        """Its backend, with other settings."""
+        made = Roofline(**{**self.settings, **changed})
+        made.families = self.families
+        return made
+
+    def seconds(self, texts: Sequence[str], after: Mask) -> Floats:
+        """(n,) s of ops; those not in their place start as quickly as their like did before."""
+        table = ops_table(texts)
+        warm = replace_cold(self, 0.0)
+        found = np.empty(len(texts))
+        for one, rows in ((self, after), (warm, ~after)):
+            at = np.flatnonzero(rows)
+            if len(at):
+                found[at] = one.roofline().parts(table.part(at)).sum(axis=0)
+        return found
+
+
+def replace_cold(model: GpuModel, cold: float) -> GpuModel:
+    """The GPU with another cost of starts after other kernels."""
+    families = {n: replace(f, cold=cold) for n, f in model.families.items()}
+    return GpuModel({**model.settings, "cold": cold}, families)
+
+
+@dataclass(frozen=True)
+class FamilyErrors:
+    """How wrong a fitted GPU is about a family.
+
+    Parameters
+    ----------
+    name : of the family, or of what else was fitted
+    fitted, held : (n,) ln(measured / predicted) of rows that were fitted, and of those set aside
+    """
+
+    name: str
+    fitted: Floats
+    held: Floats
+
+    @property
+    def error(self) -> float:
+        """Median error of what was set aside; of what was fitted, where that is all."""
+        told = self.held if len(self.held) else self.fitted
+        return float(np.median(np.abs(np.expm1(-told))))
+
+
+@dataclass(frozen=True)
+class GpuFit:
+    """A GPU fitted to a recording.
+
+    Parameters
+    ----------
+    model : with all constants
+    constants : fitted ones by stage: "" for products, else the name of a type or a family
+    errors : by family
+    left : what was not fitted, and why
+    """
+
+    model: GpuModel
+    constants: Mapping[str, tuple[GpuConstant, ...]]
+    errors: Mapping[str, FamilyErrors]
+    left: tuple[str, ...]
+
+
+def fit_gpu(rows: GpuRows, settings: Mapping[str, Any]) -> GpuFit:
+    """Every constant of a GPU that its recording tells.
+
+    Parameters
+    ----------
+    settings : known before, SI: of the datasheet, and what the GPU told
+
+    Raises
+    ------
+    ScenarioError
+        The peak of bf16, the bandwidth, or what families are counted in is not known.
+    """
+    _require_known(settings)
+    return _Stages(rows, settings).run()
+
+
+def _require_known(settings: Mapping[str, Any]) -> None:
+    needed = ("bandwidth", f"peak_{MAIN}", "processors", "clock", "shared_cache")
+    missing = [n for n in needed if not settings.get(n)]
+    if missing:
+        raise ScenarioError(
+            f"fit gpu: {', '.join(missing)} of the GPU is not known before; name its entry with "
+            "--start, or give it from its datasheet with --know NAME=VALUE"
+        )
+
+
+class _Stages:
+    """The fits, one after the other, each changing the model."""
+
+    def __init__(self, rows: GpuRows, settings: Mapping[str, Any]):
+        known = {k: v for k, v in settings.items() if k in ROOFLINE_SETTINGS}
+        self.rows, self.before = rows, known
+        donor = str(settings.get("kernels") or DONOR)
+        self.donor = load_families(donor)
+        self.model = GpuModel({**known, "cold": 0.0}, {})
+        self.constants: dict[str, tuple[GpuConstant, ...]] = {}
+        self.left = list(rows.left)
+        self.family = rows.families
+        self.dtype = np.array([compute_element_type(t) for t in rows.texts])
+        self.is_product = (self.family == PRODUCT) & ~rows.after
+        self.aligned = np.array([_is_aligned(t) for t in rows.texts], bool)
+
+    def run(self) -> GpuFit:
+        self._products()
+        self._peaks()
+        self._scaled()
+        self._unaligned()
+        for name in CONSTANTS:
+            self._family(name)
+        self.model.families.setdefault(PRODUCT, KernelFamily())
+        self._starts_in_place()
+        self._assumed()
+        return GpuFit(self.model, self.constants, self._errors(), tuple(self._all_left()))
+
+    def _fit(
+        self, stage: str, mask: Mask, start: Mapping[str, float], predict_of: Any, what: str,
+        other: Mapping[str, float] | None = None,
+    ) -> dict[str, float] | None:  # fmt: skip
+        """Constants of a stage on its rows; None where they are too few."""
+        at = self.rows.of(mask & ~self.rows.kept)
+        if len(at) < FEW * len(start):
+            if len(at):
+                self.left.append(
+                    f"{what}: {len(at)} ops, {len(start)} constants need {FEW * len(start)}"
+                )
+            return None
+        found = fit_constants(predict_of(at), start, self.rows.seconds[at], other)
+        self.constants[stage] = (*self.constants.get(stage, ()), *found)
+        return {c.name: c.value for c in found}
+
+    def _roofline_predict(self, at: NDArray[np.int_]) -> Any:
+        table = ops_table([self.rows.texts[i] for i in at.tolist()])
+        return lambda values: self.model.roofline(**values).parts(table).sum(axis=0)
+
+    def _of_type(self, dtype: str) -> Mask:
+        return np.asarray(self.is_product & self.aligned & (self.dtype == dtype))
+
+    def _products(self) -> None:
+        start = {n: float(self.before.get(n) or v) for n, v in PRODUCTS.items()}
+        found = self._fit(
+            "", self._of_type(MAIN), start, self._roofline_predict, "products", PRODUCTS
+        )
+        self.model.settings |= found or {}
+
+    def _peaks(self) -> None:
+        """Peaks of other types, which reach the share that bf16 reaches."""
+        for dtype in OTHER_PEAKS:
+            mask, name = self._of_type(dtype), f"peak_{dtype}"
+            if not mask.any():
+                continue
+            start = {name: float(self.before.get(name) or self._quickest(mask))}
+            found = self._fit("peaks", mask, start, self._roofline_predict, f"products of {dtype}")
+            self.model.settings |= found or {}
+
+    def _quickest(self, mask: Mask) -> float:
+        """Most flop/s that any product reached."""
+        at = self.rows.of(mask)
+        table = ops_table([self.rows.texts[i] for i in at.tolist()])
+        return float((table.flop / self.rows.seconds[at]).max())
+
+    def _scaled(self) -> None:
+        """Products of fp8, in whole tiles or not, whichever errs less."""
+        mask = self._of_type(SCALED)
+        if not mask.any():
+            return
+        if not self.before.get(f"peak_{SCALED}"):
+            self.left.append("products of fp8: give peak_fp8 with --know")
+            return
+        start = {n: float(self.before.get(n) or v) for n, v in FP8.items()}
+        at = self.rows.of(mask & ~self.rows.kept)
+        tried = {}
+        for tiles in (0, int(self.before["processors"])):
+            self.model.settings["tile_processors"] = tiles
+            self.constants.pop(SCALED, None)
+            found = self._fit(SCALED, mask, start, self._roofline_predict, "products of fp8")
+            if found is None:
+                return
+            wrong = np.log(self._roofline_predict(at)(found) / self.rows.seconds[at])
+            tried[tiles] = (float(np.median(np.abs(wrong))), found, self.constants[SCALED])
+        tiles = min(tried, key=lambda t: tried[t][0])
+        _, found, self.constants[SCALED] = tried[tiles]
+        self.model.settings |= {**found, "tile_processors": tiles}
+
+    def _unaligned(self) -> None:
+        mask = np.asarray(self.is_product & ~self.aligned)
+        start = {"unaligned": float(self.before.get("unaligned") or 1.5)}
+        found = self._fit("", mask, start, self._roofline_predict, "rows that are not aligned")
+        self.model.settings |= found or {}
+
+    def _family(self, name: str) -> None:
+        mask = np.asarray((self.family == name) & ~self.rows.after)
+        told = self.donor.get(name)
+        usual = {**START, **(TENSOR if name == "attention" else {})}
+        start = {k: (getattr(told, k) if told else 0.0) or usual[k] for k in CONSTANTS[name]}
+
+        def predict_of(at: NDArray[np.int_]) -> Any:
+            work, peak = self._works(at)
+
+            def predict(values: Mapping[str, float]) -> Floats:
+                one = KernelFamily(**values)
+                return one.time_parts(work, self.model.chip, peak).sum(axis=0)
+
+            return predict
+
+        other = {k: usual[k] for k in start}
+        found = self._fit(name, mask, start, predict_of, name, other)
+        if found is not None:
+            self.model.families[name] = KernelFamily(**found, source=self.rows.where)
+
+    def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
+        """Work and peak of rows of a family."""
+        work, peak = [], []
+        for i in at.tolist():
+            shape = op_shape(self.rows.texts[i])
+            assert shape is not None  # noqa: S101  it has a family
+            work.append(kernel_work(shape))
+            peak.append(float(self.model.settings.get(f"peak_{self.dtype[i]}") or 1.0))
+        return np.array(work, float).reshape(-1, 7), np.array(peak)
+
+    def _starts_in_place(self) -> None:
+        """What starts cost where other kernels ran before: of products, and of each family."""
+        product = np.asarray(self.rows.after & (self.family == PRODUCT) & self.aligned)
+        known = float(self.before.get("cold") or COLD[""])
+        found = self._fit("", product, {"cold": known}, self._roofline_predict,
+                          "products in their place")  # fmt: skip
+        self.model.settings["cold"] = found["cold"] if found else float(self.before.get("cold", 0))
+        for name, family in self.model.families.items():
+            told = self.donor.get(name)
+            usual = told.cold if told else 0.0
+            mask = np.asarray(self.rows.after & (self.family == name))
+            if name == PRODUCT:
+                continue
+
+            def predict_of(at: NDArray[np.int_], family: KernelFamily = family) -> Any:
+                work, peak = self._works(at)
+                return lambda v: (
+                    replace(family, **v).time_parts(work, self.model.chip, peak, "step").sum(axis=0)
+                )
+
+            begin = {"cold": usual or COLD["family"]}
+            found = self._fit(name, mask, begin, predict_of, f"{name} in its place")
+            self.model.families[name] = replace(family, cold=found["cold"] if found else usual)
+
+    def _assumed(self) -> None:
+        """Families that were not recorded are those of the entry before, or of other GPUs."""
+        mine = self.model.families
+        for name, other in self.donor.items():
+            if name not in mine:
+                mine[name] = other
+        if "elementwise" in self.constants:
+            own = mine["elementwise"]
+            mine[STREAM] = replace(own, source="", error=float("nan"),
+                                   quantiles=self.donor[STREAM].quantiles)  # fmt: skip
+
+    def _errors(self) -> dict[str, FamilyErrors]:
+        """Errors by family, of rows that the model answers; its families learn of them."""
+        rows = self.rows
+        fitted = [n for n in self.constants if n in CONSTANTS]
+        known = np.isin(self.family, fitted) | ((self.family == PRODUCT) & self._has_peak())
+        at = rows.of(known)
+        wrong = np.full(len(rows.texts), np.nan)
+        texts = [rows.texts[i] for i in at.tolist()]
+        wrong[at] = np.log(rows.seconds[at] / self.model.seconds(texts, rows.after[at]))
+        found = {}
+        for name in sorted(set(self.family[at].tolist())):
+            mine = (self.family == name) & known
+            found[name] = FamilyErrors(name, wrong[mine & ~rows.kept], wrong[mine & rows.kept])
+            self._doubt(name, found[name])
+        return found
+
+    def _doubt(self, name: str, errors: FamilyErrors) -> None:
+        levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        told = errors.held if len(errors.held) else errors.fitted
+        quantiles = {"": tuple(np.quantile(told, levels).round(3).tolist())}
+        family = self.model.families[name]
+        self.model.families[name] = replace(
+            family, quantiles=quantiles, error=round(errors.error, 3), source=self.rows.where
+        )
+
+    def _has_peak(self) -> Mask:
+        return np.array([f"peak_{t}" in self.model.settings for t in self.dtype], bool)
+
+    def _all_left(self) -> list[str]:
+        """What was left out before, and recorded ops of which no family was fitted."""
+        fitted = {n for n in self.constants if n in CONSTANTS} | {PRODUCT}
+        answered = np.isin(self.family, list(fitted))
+        names = [
+            text.partition(" ")[0] for text, known in zip(self.rows.texts, answered, strict=True)
+            if not known
+        ]  # fmt: skip
+        counts = {n: names.count(n) for n in dict.fromkeys(names)}
+        return self.left + [
+            f"{n}: {count} ops, of which the entry has no constant" for n, count in counts.items()
+        ]
+
+
+ROOFLINE_SETTINGS = (
+    "bandwidth", "efficiency", "efficiency_fp8", "memory_efficiency", "launch", "launch_fp8",
+    "exposed", "join", "cold", "unaligned", "tile_processors", "processors", "clock",
+    "shared_cache", *(f"peak_{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
+)  # fmt: skip
+
+
+def ops_table(texts: Sequence[str]) -> Ops:
+    """Ops as a run asks for them, with flop and bytes.
+
+    >>> ops_table(["compute:aten::mm bf16[2x4] bf16[4x2]"]).flop.tolist()
+    [32.0]
+    """
+    known = list(dict.fromkeys(texts))
+    work = {}
+    for text in known:
+        shape = op_shape(text)
+        if shape is None:
+            raise ScenarioError(f"fit gpu: nothing tells the flop of '{text}'")
+        one = kernel_work(shape)
+        work[text] = (one.flop or one.blocks * one.depth * one.step, one.bytes)
+    flop, moved = np.array([work[t] for t in texts], float).reshape(-1, 2).T
+    number = {text: i for i, text in enumerate(known)}
+    return Ops.of(
+        kind=int(Kind.COMPUTE),
+        flop=flop,
+        bytes=moved,
+        signature=[number[t] for t in texts],
+        signatures=tuple(known),
+    )
+
+
+def _is_aligned(text: str) -> bool:
+    """Whether a product's rows begin where threads load; as the roofline asks it."""
+    parts = parse_signature(text)
+    shape = matrix_product(parts)
+    dtype = compute_element_type(text)
+    return shape is None or dtype not in TENSOR_TYPES or rows_are_aligned(shape, WIDTH[dtype])

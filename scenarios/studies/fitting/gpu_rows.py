@@ -1,0 +1,134 @@
+"""Rows of the recordings of a GPU: one for each op and context, and what was left out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....hil.bundled_recordings import recording_path
+from ....hil.measuring.spread import difference_between_starts, samples_by_key, start_medians
+from ....hil.recording import Recording, read
+from ....hil.sample import AFTER, WARM, Sample
+from ....models.compute.op_shape import op_shape
+from ....sim.errors import ScenarioError
+from .gpu_shapes import aside, set_aside
+
+Floats = NDArray[np.float64]
+NANOSECOND = 1e-9
+PRODUCT = "product"
+
+
+@dataclass(frozen=True)
+class GpuRows:
+    """Measured times of a GPU.
+
+    Parameters
+    ----------
+    texts : (n,) signatures
+    seconds : (n,) s, the median of the medians of all starts
+    after : (n,) whether other kernels ran before each repeat, as in a step
+    kept : (n,) whether no fit may see it
+    facts : what the GPU told of itself
+    where : one line: what was recorded, when
+    spread : median difference between two halves of the starts; NaN for one start
+    left : what is not among the rows, and why
+    """
+
+    texts: tuple[str, ...]
+    seconds: Floats
+    after: NDArray[np.bool_]
+    kept: NDArray[np.bool_]
+    facts: Mapping[str, str]
+    where: str
+    spread: float
+    left: tuple[str, ...]
+
+    def of(self, rows: NDArray[np.bool_]) -> NDArray[np.int_]:
+        """Numbers of these rows."""
+        return np.flatnonzero(rows)
+
+    @property
+    def families(self) -> NDArray[np.str_]:
+        """(n,) family of each op; "" for an op that no family models."""
+        return np.array([kernel_family(t) for t in self.texts], dtype=np.str_)
+
+
+def kernel_family(text: str) -> str:
+    """Family of an op on a GPU; "" for a copy, and for what no family models.
+
+    >>> kernel_family("compute:aten::mm bf16[8x8] bf16[8x8]"), kernel_family("copy:h2d uint8[8]")
+    ('product', '')
+    """
+    shape = op_shape(text)
+    return "" if shape is None else shape.family
+
+
+def is_of_families(files: Sequence[str]) -> bool:
+    """Whether recordings hold GPU ops beside products, or ops in their place."""
+    every = [s for f in files for s in read(recording_path(f)).samples]
+    return any(
+        s.context.startswith(AFTER) or kernel_family(s.signature) not in ("", PRODUCT)
+        for s in every
+    )
+
+
+def gpu_rows(files: Sequence[str]) -> GpuRows:
+    """Rows of recordings of one GPU.
+
+    Raises
+    ------
+    ScenarioError
+        They are of several GPUs, or of a clock that is no GPU's.
+    """
+    kept = [read(recording_path(f)) for f in files]
+    devices = sorted({r.device for r in kept})
+    clocks = sorted({s.clock for r in kept for s in r.samples})
+    if len(devices) != 1 or clocks != ["device"]:
+        raise ScenarioError(
+            f"fit gpu: the recordings are of {' and '.join(devices) or 'nothing'} by the clocks "
+            f"{', '.join(clocks) or 'none'}; give those of one GPU, by its own clock"
+        )
+    samples = [s for r in kept for s in r.samples]
+    found, left = _medians(samples)
+    if not found:
+        raise ScenarioError(f"fit gpu: no sample may be fitted; {'; '.join(left)}")
+    keys = list(found)
+    texts = tuple(text for text, _ in keys)
+    apart = [v for v in difference_between_starts(samples).values() if np.isfinite(v)]
+    return GpuRows(
+        texts,
+        np.array(list(found.values())),
+        np.array([context.startswith(AFTER) for _, context in keys], bool),
+        np.array([t in set_aside() if _is_planned(kept) else aside(t) for t in texts], bool),
+        kept[0].versions,
+        "; ".join(r.source.removeprefix("recording:") for r in kept),
+        float(np.median(apart)) if apart else float("nan"),
+        (*left, *(f"failed: {row.signature}: {row.fault}" for r in kept for row in r.failed)),
+    )
+
+
+def _is_planned(kept: Sequence[Recording]) -> bool:
+    return all(r.note == "plan" for r in kept)
+
+
+def _medians(samples: Sequence[Sample]) -> tuple[dict[tuple[str, str], float], list[str]]:
+    """Seconds by op and context, and what is left out of them, in words."""
+    found: dict[tuple[str, str], float] = {}
+    slowed, late = [], []
+    for key, group in samples_by_key(samples).items():
+        if key[1] != WARM and not key[1].startswith(AFTER):
+            continue
+        ahead = [s for s in group if s.facts.get("ahead", 1)]
+        good = start_medians(ahead)
+        if good:
+            found[key] = float(np.median(good)) * NANOSECOND
+        else:
+            (slowed if ahead else late).append(key[0])
+    flagged = sum(not s.good for s in samples)
+    left = [f"{flagged} of {len(samples)} batches, in which the GPU was slowed"] if flagged else []
+    left += [f"slowed in all batches: {text}" for text in slowed]
+    left += [f"the host launched it too slowly to time it alone: {text}" for text in late]
+    return found, left
