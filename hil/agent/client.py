@@ -1,13 +1,20 @@
-"""Client of an agent: a driver whose ops are executed in another process."""
+"""Client of an agent: a driver whose ops are executed in another process.
+
+A transfer to another host has a second agent there: its driver is opened beside, and asked what
+the first one wants to know.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ...sim.errors import DriverFault
 from .. import sample_checks
 from ..driver import Driver, Missing, Ready, Spec
+from ..peer_link import ASK, FAR, HEAR, TELL, far_peers
 from ..sample import Request, Sample
 from .protocol import (
     VERSION,
@@ -15,6 +22,7 @@ from .protocol import (
     decode_error,
     decode_probe_result,
     decode_samples,
+    encode_error,
     encode_requests,
 )
 from .transport import LIMIT, Channel
@@ -34,12 +42,23 @@ class RemoteDriver(Driver):
         Name of the driver in the agent.
     limit : s
         Time limit of one request.
+    connect_peer : callable
+        Gives the same driver in the agent of that name, for a peer on another host.
     """
 
     patience = HELLO
 
-    def __init__(self, channel: Channel, driver: str, limit: float = LIMIT):
+    def __init__(
+        self,
+        channel: Channel,
+        driver: str,
+        limit: float = LIMIT,
+        connect_peer: Callable[[str], RemoteDriver] | None = None,
+    ):
         self.channel, self.remote, self.limit = channel, driver, limit
+        self.connect_peer = connect_peer
+        self.peers: list[tuple[str, RemoteDriver]] = []
+        self.told = False  # something, as a far end, whose reply nobody has heard
         self.hello = self._read_hello()
 
     def probe(self) -> Ready | Missing:
@@ -49,7 +68,9 @@ class RemoteDriver(Driver):
         return decode_probe_result(reply["state"])
 
     def open(self, spec: Spec) -> None:
-        """Open the driver in the agent."""
+        """Open the driver in the agent, and before it those at other ends."""
+        for peer in far_peers(spec.get("peer")):
+            self._open_peer(peer["agent"], peer["device"])
         self._copy_traits(
             self._send_request("open", driver=self.remote, spec=dict(spec))[0]["what"]
         )
@@ -71,17 +92,39 @@ class RemoteDriver(Driver):
         return self._time_requests(requests, together=True)
 
     def close(self) -> None:
-        """Close the driver and end its agent."""
-        try:
+        """Close the driver and end its agent, then those at other ends."""
+        with ExitStack() as stack:
+            for _, peer in self.peers:
+                stack.callback(peer.close)
+            stack.callback(self.channel.close)
             if not self.channel.broken:
                 self.limit = min(self.limit, CLOSING)
                 self._send_request("close")
-        finally:
-            self.channel.close()
 
     def answers(self, signature: str) -> bool:
         """Whether the op is on the agent's allow-list; true while the list is unknown."""
         return not self.ops or super().answers(signature)
+
+    def as_far_end(self, do: str, message: Message, limit: float, end: float) -> Message:
+        """What the driver there replies to the one that transfers to it.
+
+        What was told and never heard of is given up by who told it.
+        """
+        if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.told):
+            raise DriverFault("protocol", f"nobody told anything, and {do[:80]!r} is asked")
+        if self.told and do != HEAR:
+            self.channel.receive(limit, end)
+        if do != HEAR:
+            self.channel.send({"verb": "peer", "message": message}, limit, end)
+        self.told = do == TELL
+        if do == TELL:
+            return {}
+        reply, _ = self.channel.receive(limit, end)
+        if "fault" in reply:
+            raise decode_error(reply)
+        if not isinstance(reply.get("reply"), dict):
+            raise DriverFault("protocol", f"its agent replies {str(reply)[:80]}")
+        return dict(reply["reply"])
 
     def _read_hello(self) -> Message:
         hello, _ = self.channel.receive(self.patience)
@@ -98,10 +141,44 @@ class RemoteDriver(Driver):
         return hello
 
     def _send_request(self, verb: str, **rest: Any) -> tuple[Message, list[Any]]:
-        message, arrays = self.channel.ask({"verb": verb, **rest}, self.limit)
+        end = time.monotonic() + self.limit
+        message, arrays = self.channel.ask({"verb": verb, **rest}, self.limit, end)
+        while "peer" in message:
+            reply = self._reply_of_peer(message, end)
+            message, arrays = self.channel.ask(reply, self.limit, end)
         if "fault" in message:
             raise decode_error(message)
         return message, arrays
+
+    def _open_peer(self, name: str, device: str) -> None:
+        if self.connect_peer is None:
+            raise DriverFault("unsupported", f"peer {name}: this agent was connected by itself")
+        with _named(name):
+            peer = self.connect_peer(name)
+            self.peers.append((name, peer))
+            peer.open({"device": device, "end": FAR})
+
+    def _reply_of_peer(self, asked: Message, end: float) -> Message:
+        """Frame for the agent that asks: what the driver at the other end replied, or its fault.
+
+        Raises
+        ------
+        DriverFault
+            The agent there is gone or hangs; so is the one that asks, which waits for it.
+        """
+        number, message = asked["peer"], asked.get("message")
+        if number not in range(len(self.peers)) or not isinstance(message, dict):
+            raise DriverFault("protocol", f"{self.remote}: asks for peer {str(number)[:80]}")
+        name, peer = self.peers[int(number)]
+        try:
+            with _named(name):
+                reply = peer.as_far_end(str(asked.get("do")), message, self.limit, end)
+        except DriverFault as fault:
+            if peer.channel.broken:
+                self.channel.end()
+                raise
+            return encode_error(fault)
+        return {"reply": reply}
 
     def _time_requests(self, requests: Sequence[Request], together: bool) -> list[Sample]:
         reply, arrays = self._send_request(
@@ -119,3 +196,12 @@ class RemoteDriver(Driver):
             self.ops = tuple(map(str, what["ops"]))
         except (KeyError, TypeError) as error:
             raise DriverFault("protocol", f"the agent says of its driver {what!r}") from error
+
+
+@contextmanager
+def _named(peer: str) -> Iterator[None]:
+    """Block whose faults name the agent of a peer."""
+    try:
+        yield
+    except DriverFault as fault:
+        raise DriverFault(fault.kind, f"peer {peer}: {fault.message}") from fault

@@ -5,7 +5,9 @@
     frame = "FTH1"  u32 length of the message  u64 length of the arrays  message  arrays
 
 Arrays are .npy bytes, one dimension, little-endian float64, never pickles.  Lengths are checked
-before anything is allocated.  Verbs: ``probe describe open timing close``.
+before anything is allocated.  Verbs: ``probe describe open timing peer
+close``.  While a driver answers, its agent may ask for a word with the driver at the other end of a
+transfer: ``{peer, do, message}``, which the client answers with ``{reply}`` or an error.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from ..driver import Missing, Ready
 from ..sample import Request, Sample
 
 VERSION = 1
-VERBS = ("probe", "describe", "open", "timing", "close")
+VERBS = ("probe", "describe", "open", "timing", "peer", "close")
 MAGIC = b"FTH1"
 HEAD = struct.Struct(">4sIQ")
 MESSAGE, ARRAYS = 16 << 20, 256 << 20  # bytes at most

@@ -22,16 +22,22 @@ from .dispatcher import Agent, Frame
 
 RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
 GRACE = 5.0  # s that a driver has to close once nobody listens
+Frames = queue.Queue[tuple[bytes, bytes] | Exception]
 
 
-def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
+def reply_until_end(allow: Sequence[str], source: BinaryIO, sink: BinaryIO) -> None:
     """Reply to requests until the input ends.
 
     A thread reads the frames: if the client disappears while a driver works, the process is ended.
     A malformed message is named, dropped, and the next one answered.
+
+    Parameters
+    ----------
+    allow : names of drivers; empty for all
     """
-    frames: queue.Queue[tuple[bytes, bytes] | Exception] = queue.Queue()
+    frames: Frames = queue.Queue()
     threading.Thread(target=_read_frames, args=(source, frames), daemon=True).start()
+    agent = Agent(allow, lambda message: _exchange(frames, sink, message))
     _send(sink, agent.hello())
     while True:
         frame = frames.get()
@@ -44,6 +50,16 @@ def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
     agent.end()
 
 
+def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> protocol.Message:
+    """Reply of the client to a message for the other end, in the middle of a request."""
+    _send(sink, message)
+    frame = frames.get()
+    if isinstance(frame, Exception):
+        frames.put(frame)  # the loop ends with it
+        raise DriverFault("died", "who asks both ends is gone")
+    return protocol.decode_frame(*frame)[0]
+
+
 def _reply_to_frame(agent: Agent, text: bytes, data: bytes) -> Frame:
     try:
         message, _ = protocol.decode_frame(text, data)
@@ -52,7 +68,7 @@ def _reply_to_frame(agent: Agent, text: bytes, data: bytes) -> Frame:
     return agent.reply(message)
 
 
-def _read_frames(source: BinaryIO, frames: queue.Queue[tuple[bytes, bytes] | Exception]) -> None:
+def _read_frames(source: BinaryIO, frames: Frames) -> None:
     """Put frames into the queue as they arrive; after the last, end the process in 5 s."""
     try:
         while True:
@@ -161,7 +177,7 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
             _send(sink, protocol.encode_error(DriverFault("denied", "the token is another one")))
             return
         connection.settimeout(None)
-        reply_until_end(Agent(allow), source, sink)
+        reply_until_end(allow, source, sink)
 
 
 def path_with_rank(path: Path) -> Path:
