@@ -168,7 +168,7 @@ class RemoteDriver(Driver):
         """
         number, message = asked["peer"], asked.get("message")
         if number not in range(len(self.peers)) or not isinstance(message, dict):
-            raise DriverFault("protocol", f"{self.remote}: asks for peer {str(number)[:80]}")
+            return encode_error(DriverFault("protocol", f"there is no peer {str(number)[:80]}"))
         name, peer = self.peers[int(number)]
         try:
             with _named(name):

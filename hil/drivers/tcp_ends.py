@@ -67,7 +67,7 @@ class FarEnd:
             raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
         try:
             return verb(message)
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
         except TimeoutError as error:
             raise DriverFault("hung", f"nothing came for {PATIENCE:g} s") from error
