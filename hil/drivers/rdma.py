@@ -7,6 +7,7 @@ completions are waited for by sleeping: polling would never let time pass.
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from ...sim.errors import DriverFault
 from ...sim.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..sample import COLD, WARM, Request, Sample
-from . import clock_source, rdma_control, rdma_ports
+from . import clock_source, rdma_control, rdma_loop, rdma_ports
 from .netns import missing_from_fault
 from .rdma_ops import Ends, own_cost, round_trip, stream_messages, time_op
 
@@ -27,15 +28,17 @@ if TYPE_CHECKING:
     from .rdma_end import RdmaEndpoint
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "completion",
-            "completions": "", "senders": "", "inline": 0, "gid": -1}  # fmt: skip
+            "completions": "", "senders": "", "inline": 0, "gid": -1, "mtu": 0, "srq": 0,
+            "timed": ""}  # fmt: skip
 SENDS = {
     "rc": ("rdma-send", "rdma-write", "rdma-read"),
     "uc": ("rdma-send", "rdma-write"),
     "ud": ("rdma-send",),
 }
 SLEEP, POLL = "sleep", "poll"
+PYTHON, MACHINE_CODE = "python", "machine-code"
 LARGEST = 64 << 20  # bytes of one op
-ATTRIBUTES = ("depth", "qps", "flows")
+ATTRIBUTES = ("depth", "qps", "batch", "flows")
 DEPTH = 16  # messages outstanding on each queue pair of a rate that does not say it
 BATCH = 32  # messages in a row for a rate
 CURE = (
@@ -56,16 +59,20 @@ class VerbsDriver(Driver):
     """Driver that times RDMA ops and, one by one, the calls of the control path.
 
     Ops are ``send:rdma-write uint8[4096]`` (also ``rdma-read``, ``rdma-send``) with attributes
-    ``depth=`` outstanding and ``qps=`` queue pairs for rates, and ``flows=`` that start at once
-    from the senders in turn and count until the last is complete; ``host:verbs-reg-mr uint8[4096]``
-    and the other calls of ``rdma_control``.  Context ``cold`` is the first use of a new pair.
+    ``depth=`` outstanding, ``qps=`` queue pairs and ``batch=`` of a post for rates, and ``flows=``
+    that start at once from the senders in turn and count until the last is complete;
+    ``host:verbs-reg-mr uint8[4096]`` and the other calls of ``rdma_control``.  Context ``cold`` is
+    the first use of a new pair.
 
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
     ud``), ``metric`` (``completion``; ``half_rtt`` of rdma-send; ``message_rate`` and
     ``bandwidth``, as ns a message), ``completions`` (``sleep`` or ``poll``), ``senders``
     (devices, with commas, whose ops ``together`` starts at once towards ``peer``), ``inline`` (B
     up to which data travel inside of the work request), ``gid`` (index of the device's GID; by
-    default the first of RoCE v2, of the port's own interface).  A ``peer`` that is ``device``
+    default the first of RoCE v2, of the port's own interface), ``mtu`` (B of a packet; by default
+    what both ports have), ``srq`` (1: receives of all queue pairs come from one shared queue),
+    ``timed`` (``machine-code``, the default where a real card is polled by an x86-64 processor:
+    nothing of Python is between post and completion; or ``python``).  A ``peer`` that is ``device``
     itself measures that NIC alone.
     """
 
@@ -75,7 +82,7 @@ class VerbsDriver(Driver):
     def __init__(self) -> None:
         self.clock = clock_source.clock_of_this_machine()
         self.settings: dict[str, Any] = dict(SETTINGS)
-        self.pairs: dict[tuple[str, int, int, int], Ends] = {}
+        self.pairs: dict[tuple[str, int, int, int, int], Ends] = {}
         self.locks = ExitStack()
 
     def probe(self) -> Ready | Missing:
@@ -121,6 +128,7 @@ class VerbsDriver(Driver):
         )
         for name in settings["senders"]:
             rdma_ports.device_and_peer(settings["device"], name, names)
+        settings["timed"] = settings["timed"] or _usual_timing(settings, self.clock)
         _check_settings(settings, self.clock)
         ends = (settings["device"], settings["peer"], *settings["senders"])
         self.locks = rdma_ports.lock_rdma_devices(ends)
@@ -137,6 +145,8 @@ class VerbsDriver(Driver):
             "transport": self.settings["transport"],
             "completions": self.settings["completions"],
             "inline": str(self.settings["inline"]),
+            "mtu": str(self.settings["mtu"] or "the ports'"),
+            "timed": self.settings["timed"],
             "kernel": f"{kernel.sysname} {kernel.release} {kernel.machine}",
         }
 
@@ -202,13 +212,19 @@ class VerbsDriver(Driver):
             raise DriverFault("unsupported", f"context {request.context}; it restores warm or cold")
         ns = METHODS[self.metric](self, request, name, size, facts)
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
-                      request.key[1], facts=self._own_cost())  # fmt: skip
+                      request.key[1], facts=self._own_cost(name))  # fmt: skip
 
-    def _own_cost(self) -> dict[str, float]:
-        """Fact ``own_ns``: what our code adds to an op that is polled for, at least."""
+    def _own_cost(self, name: str) -> dict[str, Any]:
+        """Facts ``own_ns``, what our code adds to an op that is polled for, and whose code that is.
+
+        A rate of sends, whose receives are posted meanwhile, is Python's.
+        """
         if self.settings["completions"] != POLL or not self.pairs:
             return {}
-        return {"own_ns": own_cost(next(iter(self.pairs.values())))}
+        pair, timed = next(reversed(self.pairs.values())), self.settings["timed"]
+        if name == "rdma-send" and self.metric != "completion":
+            timed = PYTHON
+        return {"own_ns": own_cost(pair, name, timed == MACHINE_CODE), "timed": timed}
 
     def _completion_times(
         self, request: Request, name: str, size: int, facts: dict[str, int]
@@ -233,9 +249,12 @@ class VerbsDriver(Driver):
         self, request: Request, name: str, size: int, facts: dict[str, int]
     ) -> list[float]:
         """(n,) ns per message with ``depth`` outstanding on each of ``qps`` queue pairs."""
-        qps, depth = facts.get("qps", 1), facts.get("depth", DEPTH)
-        pair = self._connected_pair(name, size, qps, depth)
-        count = max(BATCH, 2 * depth) * qps
+        qps, depth, batch = facts.get("qps", 1), facts.get("depth", DEPTH), facts.get("batch", 1)
+        if depth % batch:
+            raise DriverFault("unsupported", f"{request.signature}: {depth} outstanding in batches "
+                              f"of {batch}; give a depth that is a multiple")  # fmt: skip
+        pair = self._connected_pair(name, size, qps, depth, batch)
+        count = -(-max(BATCH, 2 * depth) // batch) * batch * qps
         return [stream_messages(pair, name, size, depth, count) / count for _ in range(request.n)]
 
     def _first_use(self, name: str, size: int) -> int:
@@ -247,16 +266,17 @@ class VerbsDriver(Driver):
             for end in pair:
                 end.close()
 
-    def _connected_pair(self, name: str, size: int, qps: int, depth: int) -> Ends:
+    def _connected_pair(self, name: str, size: int, qps: int, depth: int, batch: int = 1) -> Ends:
         """Two connected, warmed-up ends for an op; created once."""
-        key = (name, size, qps, depth)
+        key = (name, size, qps, depth, batch)
         if key not in self.pairs:
-            self.pairs[key] = self._connect_pair(self.settings["device"], size, qps, depth)
+            made = self._connect_pair(self.settings["device"], size, qps, depth, batch)
+            self.pairs[key] = made
             for _ in range(2):
-                time_op(self.pairs[key], name, size)
+                stream_messages(made, name, size, depth, batch)
         return self.pairs[key]
 
-    def _connect_pair(self, device: str, size: int, qps: int, depth: int) -> Ends:
+    def _connect_pair(self, device: str, size: int, qps: int, depth: int, batch: int = 1) -> Ends:
         from .rdma_end import EndpointSettings, connected_pair
 
         if not 0 < size <= LARGEST:
@@ -266,6 +286,8 @@ class VerbsDriver(Driver):
             settings["transport"], size, qps, depth,
             sleep=settings["completions"] == SLEEP, inline=settings["inline"],
             gid=settings["gid"] if device == settings["device"] else -1,
+            batch=batch, shared=bool(settings["srq"]), mtu=settings["mtu"],
+            compiled=settings["timed"] == MACHINE_CODE,
         )  # fmt: skip
         pair = connected_pair((device, settings["peer"]), made)
         if settings["transport"] == "ud" and size > pair[0].largest_datagram:
@@ -285,7 +307,7 @@ class VerbsDriver(Driver):
                 raise DriverFault("unsupported", f"{name} at once; take rdma-write or rdma-read")
             sender = self.settings["senders"][number % len(seen)]
             seen[sender] += 1
-            key = (f"{sender}#{seen[sender]}", size, 1, 1)
+            key = (f"{sender}#{seen[sender]}", size, 1, 1, 1)
             if key not in self.pairs:
                 self.pairs[key] = self._connect_pair(sender, size, 1, 1)
             ends.append(self.pairs[key][0])
@@ -302,14 +324,32 @@ METHODS: dict[str, Callable[[VerbsDriver, Request, str, int, dict[str, int]], li
 
 
 def _check_settings(settings: dict[str, Any], counted: str) -> None:
-    for key, allowed in (("transport", SENDS), ("metric", METHODS), ("completions", (SLEEP, POLL))):
+    for key, allowed in (
+        ("transport", SENDS), ("metric", METHODS), ("completions", (SLEEP, POLL)),
+        ("timed", (PYTHON, MACHINE_CODE)), ("srq", (0, 1)),
+    ):  # fmt: skip
         if settings[key] not in allowed:
             raise DriverFault(
-                "unsupported", f"{key} {settings[key]!r}; one of {', '.join(allowed)}"
+                "unsupported", f"{key} {settings[key]!r}; one of {', '.join(map(str, allowed))}"
             )
+    if settings["timed"] == MACHINE_CODE:
+        rdma_loop.refuse_other_processors()
+        if settings["completions"] != POLL or settings["transport"] == "ud":
+            raise DriverFault("unsupported", "machine code polls, and has no address handles of "
+                              "datagrams; set timed to python")  # fmt: skip
+        if settings["metric"] == "half_rtt":
+            raise DriverFault("unsupported", "half_rtt by machine code; take perftest")
     if settings["completions"] == POLL and counted == clock_source.TIMETRAVEL:
         raise DriverFault("unsupported", "polling where the processor costs nothing never ends; "
                           "set completions to sleep")  # fmt: skip
+
+
+def _usual_timing(settings: dict[str, Any], counted: str) -> str:
+    """Machine code where a real card is polled; recordings of virtual clocks are Python's."""
+    fits = settings["completions"] == POLL and settings["transport"] != "ud"
+    fits = fits and settings["metric"] != "half_rtt"
+    compiled = platform.machine() == rdma_loop.MACHINE and counted == clock_source.WALL
+    return MACHINE_CODE if fits and compiled else PYTHON
 
 
 def parse_op(signature: str) -> tuple[str, dict[str, int], int]:
