@@ -7,6 +7,7 @@ distribution, never from PyPI.
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import time
 from collections.abc import Iterator, Sequence
@@ -191,6 +192,7 @@ class RdmaEndpoint:
         self.port, self.gid, self.made = port, gid, made
         self.transport = made.transport
         self.handle: AH | None = None
+        self.first_packet = secrets.randbits(24)  # so that none of an older connection fits
         self.context = open_device(port.device)
         self.limits = self.context.query_device()
         self._check_limits()
@@ -219,6 +221,7 @@ class RdmaEndpoint:
             "qpns": [qp.qp_num for qp in self.qps],
             "gid": self.gid.text,
             "lid": self.port.lid,
+            "psn": self.first_packet,
             "mtu": int(self.mtu),
             "reads_out": self.limits.max_qp_init_rd_atom,
             "reads_in": self.limits.max_qp_rd_atom,
@@ -250,7 +253,7 @@ class RdmaEndpoint:
             return attr
         attr.qp_access_flags = RIGHTS
         attr.dest_qp_num, attr.path_mtu, attr.ah_attr = number, min(self.mtu, peer["mtu"]), way
-        attr.rq_psn = attr.sq_psn = 0
+        attr.rq_psn, attr.sq_psn = peer["psn"], self.first_packet
         if self.transport == "rc":
             attr.max_rd_atomic = min(self.limits.max_qp_init_rd_atom, peer["reads_in"])
             attr.max_dest_rd_atomic = min(self.limits.max_qp_rd_atom, peer["reads_out"])

@@ -93,7 +93,9 @@ class TcpDriver(Driver):
         try:
             for link, peer in zip(links, peers, strict=True):
                 self.ends.append(NearEnd(link, _address(peer["device"]), settings["device"]))
-                _require_same_seconds(self.clock, link.name, str(self.ends[-1].there["clock"]))
+                clock_source.require_same_seconds(
+                    self.clock, link.name, str(self.ends[-1].there["clock"])
+                )
             self.offsets = [end.offset() for end in self.ends]
         except Exception:
             self.close()
@@ -269,10 +271,3 @@ def _check_settings(settings: dict[str, Any], peers: Sequence[object], peer: obj
         raise DriverFault("unsupported", f"peer {peer!r}: tcp measures two hosts; name an agent of "
                           "another one, or take switch with ends: sockets")  # fmt: skip
     clock_offset.require_stated(settings["metric"], settings["clock_offset"], two_hosts=True)
-
-
-def _require_same_seconds(clock: str, peer: str, there: str) -> None:
-    """Refuse a peer whose machine counts another kind of seconds."""
-    if clock != there:
-        raise DriverFault("unsupported", f"peer {peer} counts by {there}, this host by {clock}: "
-                          "their seconds are not the same; take machines of one kind")  # fmt: skip

@@ -314,7 +314,7 @@ def test_a_peer_of_the_same_agent_is_what_the_driver_takes_as_its_peer(network):
     driver.close()
     far = SwapSection(**swap, peer={"agent": "elsewhere", "device": "mlx5_0"})
     for name in ("verbs", "perftest"):
-        with pytest.raises(DriverFault, match=r"^unsupported: peer .*elsewhere.*of one agent's"):
+        with pytest.raises(DriverFault, match=r"^unsupported: peer elsewhere"):
             make_driver(name).open(driver_options(far))
 
 
