@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, get_args
 
 from ...sim.errors import DriverFault
 from .. import sample_checks
-from ..driver import Driver, Missing, Ready, Spec
+from ..driver import Driver, Missing, Ready, Sharing, Spec
 from ..peer_link import ASK, FAR, HEAR, TELL, far_peers
 from ..sample import Request, Sample
 from .protocol import (
@@ -24,6 +24,7 @@ from .protocol import (
     decode_samples,
     encode_error,
     encode_requests,
+    reply_field,
 )
 from .transport import LIMIT, Channel
 
@@ -59,25 +60,28 @@ class RemoteDriver(Driver):
         self.connect_peer = connect_peer
         self.peers: list[tuple[str, RemoteDriver]] = []
         self.told = False  # something, as a far end, whose reply nobody has heard
-        self.hello = self._read_hello()
+        try:
+            self.hello = self._read_hello()
+        except BaseException:
+            self.channel.close()
+            raise
 
     def probe(self) -> Ready | Missing:
         """Probe result of the driver in the agent."""
         reply = self._send_request("probe", driver=self.remote)[0]
-        self._copy_traits(reply["what"])
-        return decode_probe_result(reply["state"])
+        self._copy_traits(reply_field(reply, "what", dict))
+        return decode_probe_result(reply_field(reply, "state", dict))
 
     def open(self, spec: Spec) -> None:
         """Open the driver in the agent, and before it those at other ends."""
         for peer in far_peers(spec.get("peer")):
             self._open_peer(peer["agent"], peer["device"])
-        self._copy_traits(
-            self._send_request("open", driver=self.remote, spec=dict(spec))[0]["what"]
-        )
+        reply = self._send_request("open", driver=self.remote, spec=dict(spec))[0]
+        self._copy_traits(reply_field(reply, "what", dict))
 
     def describe(self) -> dict[str, str]:
         """Provenance of the driver, and Python version and host of the agent."""
-        reply = self._send_request("describe")[0]["describe"]
+        reply = reply_field(self._send_request("describe")[0], "describe", dict)
         return {str(k): str(v) for k, v in reply.items()} | {
             "python": str(self.hello["python"]),
             "host": str(reply.get("host", self.hello["host"])),
@@ -122,22 +126,20 @@ class RemoteDriver(Driver):
         reply, _ = self.channel.receive(limit, end)
         if "fault" in reply:
             raise decode_error(reply)
-        if not isinstance(reply.get("reply"), dict):
-            raise DriverFault("protocol", f"its agent replies {str(reply)[:80]}")
-        return dict(reply["reply"])
+        return dict(reply_field(reply, "reply", dict))
 
     def _read_hello(self) -> Message:
         hello, _ = self.channel.receive(self.patience)
         if "fault" in hello:
-            self.channel.close()
             raise decode_error(hello)
         if hello.get("protocol") != VERSION:
-            self.channel.close()
             raise DriverFault(
                 "protocol",
                 f"the agent speaks version {hello.get('protocol')}, we speak {VERSION}; "
                 "give both the same foretrace ('foretrace hil agent --bundle')",
             )
+        for name in ("python", "host"):
+            reply_field(hello, name, str)
         return hello
 
     def _send_request(self, verb: str, **rest: Any) -> tuple[Message, list[Any]]:
@@ -184,7 +186,7 @@ class RemoteDriver(Driver):
         reply, arrays = self._send_request(
             "timing", requests=encode_requests(requests), together=together
         )
-        samples = decode_samples(reply["samples"], arrays)
+        samples = decode_samples(reply_field(reply, "samples", list), arrays)
         sample_checks.check_samples(requests, samples, self.remote, self.clock)
         return samples
 
@@ -194,7 +196,9 @@ class RemoteDriver(Driver):
             self.clock, self.metric = str(what["clock"]), str(what["metric"])
             self.sharing, self.realtime = what["sharing"], bool(what["realtime"])
             self.ops = tuple(map(str, what["ops"]))
-        except (KeyError, TypeError) as error:
+            if self.sharing not in get_args(Sharing):
+                raise ValueError(f"sharing {self.sharing!r}")
+        except (KeyError, TypeError, ValueError) as error:
             raise DriverFault("protocol", f"the agent says of its driver {what!r}") from error
 
 

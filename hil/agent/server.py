@@ -12,20 +12,32 @@ import queue
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from ...sim.errors import DriverFault
 from . import protocol
-from .dispatcher import Agent, Frame
+from .dispatcher import Agent
 
 RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
 GRACE = 5.0  # s that a driver has to close once nobody listens
 Frames = queue.Queue[tuple[bytes, bytes] | Exception]
 
 
-def reply_until_end(allow: Sequence[str], source: BinaryIO, sink: BinaryIO) -> None:
+def end_process_soon() -> None:
+    """End this process in 5 s, whatever its driver does: nobody listens any more."""
+    watch = threading.Timer(GRACE, os._exit, (1,))
+    watch.daemon = True
+    watch.start()
+
+
+def reply_until_end(
+    allow: Sequence[str],
+    source: BinaryIO,
+    sink: BinaryIO,
+    ended: Callable[[], None] = end_process_soon,
+) -> None:
     """Reply to requests until the input ends.
 
     A thread reads the frames: if the client disappears while a driver works, the process is ended.
@@ -34,9 +46,10 @@ def reply_until_end(allow: Sequence[str], source: BinaryIO, sink: BinaryIO) -> N
     Parameters
     ----------
     allow : names of drivers; empty for all
+    ended : called when the input has ended, also while a driver works
     """
     frames: Frames = queue.Queue()
-    threading.Thread(target=_read_frames, args=(source, frames), daemon=True).start()
+    threading.Thread(target=_read_frames, args=(source, frames, ended), daemon=True).start()
     agent = Agent(allow, lambda message: _exchange(frames, sink, message))
     _send(sink, agent.hello())
     while True:
@@ -46,7 +59,8 @@ def reply_until_end(allow: Sequence[str], source: BinaryIO, sink: BinaryIO) -> N
         if isinstance(frame, Exception):
             _send(sink, protocol.encode_error(frame))
             break
-        _send(sink, *_reply_to_frame(agent, *frame))
+        sink.write(reply_bytes(agent, *frame))
+        sink.flush()
     agent.end()
 
 
@@ -60,16 +74,20 @@ def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> prot
     return protocol.decode_frame(*frame)[0]
 
 
-def _reply_to_frame(agent: Agent, text: bytes, data: bytes) -> Frame:
+def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
+    """Bytes of the reply; where it is none, or larger than a frame, of the fault."""
     try:
         message, _ = protocol.decode_frame(text, data)
+        return protocol.pack_frame(*agent.reply(message))
     except DriverFault as fault:
-        return protocol.encode_error(fault), []
-    return agent.reply(message)
+        return protocol.pack_frame(protocol.encode_error(fault))
+    except (TypeError, ValueError) as error:  # of a driver that told what is no JSON
+        fault = DriverFault("broken", f"its answer is none that can be sent ({error})")
+        return protocol.pack_frame(protocol.encode_error(fault))
 
 
-def _read_frames(source: BinaryIO, frames: Frames) -> None:
-    """Put frames into the queue as they arrive; after the last, end the process in 5 s."""
+def _read_frames(source: BinaryIO, frames: Frames, ended: Callable[[], None]) -> None:
+    """Put frames into the queue as they arrive, and say when there are no more."""
     try:
         while True:
             frames.put(protocol.read_frame(source.read))
@@ -77,15 +95,11 @@ def _read_frames(source: BinaryIO, frames: Frames) -> None:
         frames.put(fault)
     except Exception:  # the stream ended, in whatever way
         frames.put(EOFError())
-    watch = threading.Timer(GRACE, os._exit, (1,))
-    watch.daemon = True
-    watch.start()
+    ended()
 
 
-def _send(
-    sink: BinaryIO, message: protocol.Message, arrays: Sequence[protocol.Vector] = ()
-) -> None:
-    sink.write(protocol.pack_frame(message, arrays))
+def _send(sink: BinaryIO, message: protocol.Message) -> None:
+    sink.write(protocol.pack_frame(message))
     sink.flush()
 
 
