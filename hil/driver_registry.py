@@ -16,6 +16,7 @@ HOMES = {  # driver: the module of this folder that registers it
     "recorded": "drivers.recording_driver",
     "torch": "drivers.torch_device",
     "switch": "drivers.switch",
+    "tcp": "drivers.tcp",
     "verbs": "drivers.rdma",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME

@@ -23,6 +23,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..peer_link import far_peers
 from ..sample import WARM, Request, Sample
 from . import clock_source, rdma_ports
 from .netns import missing_from_fault
@@ -111,7 +112,10 @@ class PerftestDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose and lock devices; programs are started per op."""
-        rdma_ports.refuse_far_peer(spec.get("peer"))
+        if far := far_peers(spec.get("peer")):
+            raise DriverFault("unsupported", f"peer {far[0]['agent']}: the programs of perftest "
+                              "meet at a port of their own, which nobody here opens between hosts; "
+                              "take verbs")  # fmt: skip
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
