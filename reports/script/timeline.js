@@ -47,7 +47,7 @@
       node.inside = [...stack];
       stack.push(node);
     }
-    let view = [...whole], laid = [], table = null, picked = -1, words = "", match = null, asked = 0;
+    let view = [...whole], laid = [], table = null, picked = -1, words = "", match = null, asked = 0, kept = null;
 
     const search = make("input", { type: "search", placeholder: "search ops", "aria-label": "search ops" });
     const found = make("output");
@@ -112,6 +112,16 @@
       lay();
     }
 
+    // Rows that are seen, and a screen above and below: a server is asked for no others.
+    const near = () => laid.filter(({ y, tall }) => source.resident
+      || (y + tall > body.scrollTop - body.clientHeight && y < body.scrollTop + 2 * body.clientHeight));
+
+    // The bar of a lane that begins then; -1 where it is drawn together with others.
+    function barAt({ lane, start }) {
+      const i = firstFrom(lane, start);
+      return i < table.from[lane + 1] && table.bars.start[i] === start ? i : -1;
+    }
+
     // Bars of what is seen: asked once of the page, at every view of a server.
     async function ask() {
       draw();
@@ -120,11 +130,13 @@
       await new Promise((done) => setTimeout(done, table ? 50 : 0));
       if (mine !== asked) return;
       try {
-        const bars = await source.get(...view, canvas.clientWidth || 1000, laid.flatMap((r) => r.lanes));
+        const bars = await source.get(...view, canvas.clientWidth || 1000, near().flatMap((r) => r.lanes));
         if (mine !== asked && !source.resident) return;
         table = new Lanes(bars, lanes);
-        picked = -1;
-        look();
+        picked = kept ? barAt(kept) : -1;
+        if (picked >= 0) say(picked);
+        if (source.find) light();
+        else look();
       } catch (error) {
         status.textContent = `${error.message ?? error}`;
       }
@@ -292,22 +304,34 @@
       `starts at ${moment(bars.start[i] - whole[0])}`, row.path.join(" · ")];
     }
 
-    function pick(i, seen = true) {
-      picked = i;
-      if (i < 0) return void ((status.textContent = ""), draw());
+    function say(i) {
+      const { bars } = table;
       status.textContent = facts(i).join("  |  ");
       element.dataset.picked = facts(i)[0];
+      if (source.tell && bars.count[i] === 1)
+        source.tell(bars.lane[i], (bars.start[i] + bars.end[i]) / 2).catch((error) => (status.textContent = error.message));
+    }
+
+    function pick(i, seen = true) {
+      picked = i;
+      kept = i < 0 ? null : { lane: table.bars.lane[i], start: table.bars.start[i] };
+      if (i < 0) return void ((status.textContent = ""), draw());
+      say(i);
       if (seen) {
         const { bars } = table, wide = view[1] - view[0];
         const out = bars.end[i] < view[0] + wide * 0.02 || bars.start[i] > view[1] - wide * 0.02;
         for (const above of nodes.find((n) => n.lane === bars.lane[i]).inside.slice(0, 1))
           if (!above.open) toggle(above);
         if (out) show(bars.start[i] - wide / 3, bars.start[i] + (wide * 2) / 3);
-        const row = laid.find((one) => one.lanes.includes(bars.lane[i]));
-        if (row && (row.y < body.scrollTop || row.y + row.tall > body.scrollTop + body.clientHeight))
-          body.scrollTop = row.y - body.clientHeight / 2;
+        uncover(bars.lane[i]);
       }
       draw();
+    }
+
+    function uncover(lane) {
+      const row = laid.find((one) => one.lanes.includes(lane));
+      if (row && (row.y < body.scrollTop || row.y + row.tall > body.scrollTop + body.clientHeight))
+        body.scrollTop = row.y - body.clientHeight / 2;
     }
 
     function under(event) {
@@ -345,6 +369,11 @@
 
     let places = [], place = -1;
 
+    // Which names of what is drawn have the text that is searched for.
+    function light() {
+      match = words ? table.bars.names.map((entry) => nameOf(entry).toLowerCase().includes(words)) : null;
+    }
+
     // What the search finds: its bars stay bright, the others fade.
     async function look() {
       words = search.value.trim().toLowerCase();
@@ -355,9 +384,13 @@
         return draw();
       }
       const { bars } = table;
-      match = bars.names.map((entry) => nameOf(entry).toLowerCase().includes(words));
+      light();
+      draw();
       if (source.find) {
-        const told = await source.find(words);
+        const mine = words;
+        await new Promise((done) => setTimeout(done, 200)); // who types is not done yet
+        const told = mine === words ? await source.find(words) : null;
+        if (mine !== words) return;
         places = told.at;
         found.textContent = `${told.ops.toLocaleString("en")} ops, ${quantity(told.seconds)}`;
         return draw();
@@ -383,11 +416,27 @@
     function step(way) {
       if (!places.length) return;
       place = (place + way + places.length) % places.length;
-      const { lane, start } = places[place];
+      const { lane, start, end } = places[place];
+      if (source.find) reach(lane, start, end);
+      else pick(firstFrom(lane, start));
+      found.textContent = found.textContent.replace(/(: no\. .*)?$/, `: no. ${place + 1}`);
+    }
+
+    function firstFrom(lane, start) {
       let i = table.after(lane, start);
       while (i < table.from[lane + 1] - 1 && table.bars.start[i] < start) i++;
-      pick(i);
-      found.textContent = found.textContent.replace(/(: no\. .*)?$/, `: no. ${place + 1}`);
+      return i;
+    }
+
+    // A place that may be beyond what is drawn: it is chosen when its bars have come.
+    function reach(lane, start, end) {
+      const took = Math.max(end - start, (whole[1] - whole[0]) / 1e9), middle = (start + end) / 2;
+      const wide = Math.min(view[1] - view[0], 40 * took);
+      const [variant] = nodes.find((node) => node.lane === lane).inside;
+      if (!variant.open) toggle(variant);
+      kept = { lane, start };
+      uncover(lane);
+      show(middle - wide / 2, middle + wide / 2);
     }
 
     function save() {
@@ -490,7 +539,7 @@
       pen.fillRect(Math.min(from, to), 0, Math.abs(to - from), RULER);
       pen.globalAlpha = 1;
     }
-    body.addEventListener("scroll", draw);
+    body.addEventListener("scroll", () => (source.resident ? draw() : ask()));
     new ResizeObserver(() => ask()).observe(canvas);
     foretrace.onColours(draw);
     element.dataset.view = view.join(" ");

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.errors import ScenarioError
 from ...sim.ops import KIND_NAMES
+from ..figures.timeline_source import KIND_NUMBER
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -79,8 +80,9 @@ def lanes_query(table: Path) -> str:
 
 def ops_query(table: Path, where: str = "true") -> str:
     """Relation of ops of a table; its connection has a relation ``lanes``."""
+    number = f"{KIND_NUMBER.tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
     return (
-        '(SELECT lane, start, "end", enum_code(kind::op_kind)::UTINYINT AS kind, '
+        f'(SELECT lane, start, "end", {number} AS kind, '
         f"coalesce(name, kind) AS name FROM {quoted(table)} JOIN lanes USING (rank, stream) "
         f"WHERE {RAN} AND {where})"
     )

@@ -72,7 +72,9 @@ def pyramid_folder(table: Path, say: Say = lambda _: None) -> Path:
 
 def _cache_folder(table: Path) -> Path:
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "foretrace" / "view" / sha256(str(table.resolve()).encode()).hexdigest()[:16]
+    return (
+        Path(home) / "foretrace" / "view" / sha256(str(table.resolve()).encode()).hexdigest()[:16]
+    )
 
 
 def _is_of(folder: Path, made_from: dict[str, Any]) -> bool:
@@ -131,7 +133,7 @@ def _levels(
     if base is None:
         base = 0 if ops > FEW else stop
         found = db.execute(
-            'SELECT greatest(log2("end" - start + 1), 0)::INTEGER AS c, count(*) FROM ops GROUP BY c'
+            'SELECT log2("end" - start + 1)::INTEGER AS length, count(*) FROM ops GROUP BY length'
         ).fetchall()
         (spans,) = _one(db, 'SELECT coalesce(sum(l), 0) FROM (SELECT max("end") - min(start) AS l '
                             "FROM ops GROUP BY lane)")  # fmt: skip
@@ -158,7 +160,7 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
     if not levels:
         return
     db.execute(f"CREATE TEMP TABLE longer AS {bars_alone('ops', levels.start)}")
-    order = f'ORDER BY floor(log2(busy)), start >> {levels.start + BLOCK}, lane, start'
+    order = f"ORDER BY floor(log2(busy)), start >> {levels.start + BLOCK}, lane, start"
     _write(db, f"FROM longer {order}", folder / "alone.parquet")
     sums, order = sums_by_cell("ops", levels.start), f"ORDER BY cell >> {BLOCK}, lane, cell"
     for level in levels:

@@ -5,15 +5,15 @@ Shorter ones that begin in the same cell of so many ticks of a lane are one bar,
 start to their last end, of the kind that has most time in it.  Ends of such bars and their busy
 time are kept in 256ths of a cell, rounded down: bars overlap only where ops do.
 
-A relation of ops has the columns ``lane, start, "end", kind`` (its number) and ``name``.
+A relation of ops has the columns ``lane, start, "end", kind`` (its number in ``palette.KINDS``) and
+``name``.
 """
 
 from __future__ import annotations
 
-from ...sim.ops import KIND_NAMES
+from ..palette import KINDS
 
 PARTS = 8  # bits: 256ths of a cell
-KINDS = len(KIND_NAMES)
 
 
 def part_shift(level: int) -> int:
@@ -59,7 +59,7 @@ def cells(sums: str, level: int) -> str:
     ``lead`` is counted from the cell's begin, ``extent`` and ``busy`` are lengths.
     """
     shift = part_shift(level)
-    most = f"arg_max(kind, busy * {KINDS} + {KINDS - 1} - kind)"
+    most = f"arg_max(kind, busy * {len(KINDS)} + {len(KINDS) - 1} - kind)"
     return (
         f"SELECT lane::INTEGER AS lane, cell, {most}::UTINYINT AS kind, "
         f"sum(count)::UINTEGER AS count, (sum(busy)::BIGINT >> {shift})::UINTEGER AS busy, "

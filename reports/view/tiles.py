@@ -97,6 +97,10 @@ class ViewedTable:
         self._groups = RowGroups(self._db, table)
         self._rank = np.array([lane.rank for lane in self.lanes], np.int64)
 
+    def close(self) -> None:
+        """Close the table."""
+        self._db.close()
+
     def tile(self, first: int, last: int, width: int, lanes: Sequence[int] | None = None) -> Tile:
         """Bars of some lanes between two ticks, drawn so many pixels wide.
 
@@ -124,9 +128,10 @@ class ViewedTable:
             return False
         rank = self._rank[lanes]
         rows = self._groups.rows_read(first, last, int(rank.min()), int(rank.max()))
+        kept = self._kept_bars(self.levels.start, first, last)
         with self._db.cursor() as db:
             (ops,) = db.execute(
-                f"SELECT coalesce(sum(count), 0) FROM ({self._kept_bars(self.levels.start, first, last)}) "
+                f"SELECT coalesce(sum(count), 0) FROM ({kept}) "
                 f'WHERE start <= {last} AND "end" >= {first} AND lane IN (SELECT unnest($lanes))',
                 {"lanes": lanes.tolist()},
             ).fetchall()[0]
@@ -140,7 +145,7 @@ class ViewedTable:
             drawn = self._read_bars(level, first, last, lanes)
         with self._db.cursor() as db:
             found: dict[str, Any] = db.execute(
-                f"SELECT lane, start, \"end\", kind, count, busy, name FROM ({drawn}) "
+                f'SELECT lane, start, "end", kind, count, busy, name FROM ({drawn}) '
                 f'WHERE start <= {last} AND "end" >= {first} AND lane IN (SELECT unnest($lanes)) '
                 'ORDER BY lane, start, "end"',
                 {"lanes": lanes.tolist()},

@@ -1,4 +1,4 @@
-"""What a pyramid shows of a table is what the table says, at every resolution and in every window."""
+"""What a pyramid shows of a table is what the table says, at every resolution, in every window."""
 
 import json
 from collections import Counter, defaultdict
@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 import duckdb
 import numpy as np
 import pytest
+from foretrace.reports.figures.timeline_source import KIND_NUMBER
 from foretrace.reports.view import pyramid
 from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
 from foretrace.reports.view.tiles import MOST_PLACES, ViewedTable
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
+KIND_OF = dict(zip(KIND_NAMES.tolist(), KIND_NUMBER.tolist(), strict=True))
 ROW_GROUP = 2048  # rows: the fewest that DuckDB writes
 COLUMNS = ("rank", "stream", "kind", "name", "start", "end")
 
@@ -45,7 +47,7 @@ def write_table(path, rows):
     with duckdb.connect() as db:
         db.register("ops", table)
         db.execute(
-            "COPY (SELECT op, kind::VARCHAR AS kind, rank::INTEGER AS rank, stream::INTEGER AS stream, "
+            "COPY (SELECT op, kind::VARCHAR AS kind, rank::INTEGER AS rank, stream, "
             "CASE WHEN kind = 'collective' THEN 'fabric' ELSE 'node' || rank // 2 || '.gpu0' END "
             'AS component, name::VARCHAR AS name, start AS ready, start, "end", '
             f"CASE WHEN \"end\" < 0 THEN 'pending' ELSE 'ended' END AS state FROM ops) TO '{path}' "
@@ -68,7 +70,7 @@ def bars_directly(rows, level):
     part = 1 << max(level - 8, 0)
     cells, drawn = defaultdict(list), []
     for rank, stream, kind, name, start, end in ran(rows):
-        number, lane = KIND_NAMES.tolist().index(kind), lane_of[rank, stream]
+        number, lane = KIND_OF[kind], lane_of[rank, stream]
         if end - start >= 1 << level:
             drawn.append((lane, start, end, number, 1, end - start, name or kind))
         else:
@@ -202,13 +204,20 @@ def test_many_lanes_are_drawn_in_fewer_bars(tmp_path, monkeypatch):
 def test_an_op_is_told_with_all_that_the_table_has(tmp_path):
     viewed = made(tmp_path, [(3, 7, "compute", "gemm", 10, 20), (3, 7, "copy", None, 15, 18)])
     told = viewed.ops_at(0, 16)
-    assert [(op["op"], op["kind"], op["name"]) for op in told] == [(1, "copy", None), (0, "compute", "gemm")]
+    assert [(op["op"], op["kind"], op["name"]) for op in told] == [
+        (1, "copy", None),
+        (0, "compute", "gemm"),
+    ]
     assert told[1]["component"] == "node1.gpu0"
     assert viewed.ops_at(0, 21) == []
 
 
 def test_lanes_are_told_with_their_machines(tmp_path):
-    rows = [(2, 7, "compute", "a", 0, 1), (0, 0, "collective", "b", 0, 1), (0, 7, "host", "c", -1, -1)]
+    rows = [
+        (2, 7, "compute", "a", 0, 1),
+        (0, 0, "collective", "b", 0, 1),
+        (0, 7, "host", "c", -1, -1),
+    ]
     viewed = made(tmp_path, rows)
     assert viewed.lanes == [(0, 0, ""), (2, 7, "node1")]
     assert (viewed.ops, viewed.rows) == (2, 3)
