@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...sim.errors import ScenarioError
 from .app import INTERRUPTED, app
 from .common import Out, print_error
+
+if TYPE_CHECKING:
+    from ...reports.view.view_server import Pages, ViewServer
 
 MOST_RUNS = 2
 
@@ -29,7 +32,6 @@ def view(
     """Look at every op of a run, or of two side by side, in the browser; Ctrl-C ends it."""
     from ...reports.view.opened_runs import OpenedRuns, RunShown
     from ...reports.view.view_page import view_pages
-    from ...reports.view.view_server import ViewServer
     from ..studies.saved_runs import find_run_folder
 
     if len(runs) > MOST_RUNS:
@@ -39,9 +41,9 @@ def view(
     opened = OpenedRuns([RunShown.of(find_run_folder(name, out)) for name in runs], print_error)
     try:
         opened.shown(opened.first_shown)  # what takes long is over when the page asks
-        with ViewServer(view_pages(opened), port) as server:
+        with _server(view_pages(opened), port) as server:
             typer.echo(server.address)
-            print_error("open this address; it is for you alone. Ctrl-C ends it")
+            print_error("open this address; whoever has it can read the run. Ctrl-C ends it")
             sys.stdout.flush()
             if browser:
                 typer.launch(server.address)
@@ -49,7 +51,14 @@ def view(
     except KeyboardInterrupt:
         print_error("closed")
         raise typer.Exit(INTERRUPTED) from None
-    except OSError as error:
-        raise ScenarioError(f"--port {port}: {error.strerror}; take another, or none") from error
     finally:
         opened.close()
+
+
+def _server(pages: Pages, port: int) -> ViewServer:
+    from ...reports.view.view_server import ViewServer
+
+    try:
+        return ViewServer(pages, port)
+    except OSError as error:
+        raise ScenarioError(f"--port {port}: {error.strerror}; take another, or none") from error

@@ -14,12 +14,11 @@ from foretrace.sim.errors import ScenarioError
 from foretrace.sim.ops import KIND_NAMES
 from hypothesis import given
 from hypothesis import strategies as st
+from op_tables import chain, write_table
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
 KIND_OF = dict(zip(KIND_NAMES.tolist(), KIND_NUMBER.tolist(), strict=True))
-ROW_GROUP = 2048  # rows: the fewest that DuckDB writes
-COLUMNS = ("rank", "stream", "kind", "name", "start", "end")
 
 
 @st.composite
@@ -34,26 +33,6 @@ def op_rows(draw):
         rows.append((draw(st.integers(0, 2)), draw(st.sampled_from([0, 7])), kind,
                      draw(st.sampled_from(NAMES)), start, end))  # fmt: skip
     return rows
-
-
-def write_table(path, rows):
-    """A table of ops as a run leaves it."""
-    columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-    table = {
-        "op": np.arange(len(rows)),
-        **{name: np.array(columns[name], object if name in ("kind", "name") else np.int64)
-           for name in COLUMNS},
-    }  # fmt: skip
-    with duckdb.connect() as db:
-        db.register("ops", table)
-        db.execute(
-            "COPY (SELECT op, kind::VARCHAR AS kind, rank::INTEGER AS rank, stream, "
-            "CASE WHEN kind = 'collective' THEN 'fabric' ELSE 'node' || rank // 2 || '.gpu0' END "
-            'AS component, name::VARCHAR AS name, start AS ready, start, "end", '
-            f"CASE WHEN \"end\" < 0 THEN 'pending' ELSE 'ended' END AS state FROM ops) TO '{path}' "
-            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
-        )
-    return path
 
 
 def ran(rows):
@@ -152,11 +131,6 @@ def test_a_search_finds_what_the_table_has(tmp_path_factory, rows, text):
     found = viewed.find(text)
     assert (found.ops, found.ticks) == (len(fitting), sum(end - s for s, _, end, _ in fitting))
     assert [tuple(at) for at in found.at] == [(b, a, c, d) for a, b, c, d in sorted(fitting)]
-
-
-def chain(ops, names=("gemm", "norm", "all-reduce")):
-    """Ops one after the other on one lane."""
-    return [(0, 0, "compute", names[i % len(names)], 10 * i, 10 * i + 7) for i in range(ops)]
 
 
 def test_a_search_ends_with_the_first_thousand_places(tmp_path):
