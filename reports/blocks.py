@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -280,6 +280,25 @@ class FabricDrawing:
     joins: Sequence[tuple[str, str, str]]
 
 
+Figure = BarChart | Plot | FabricDrawing
+
+
+@dataclass(frozen=True)
+class Live:
+    """A figure that the page's script brings to life; without it the still one is read.
+
+    Parameters
+    ----------
+    component : ``timeline``, ``tree`` or ``heat``, a file of ``reports/script``
+    data : what it is fed with, as plain data
+    still : what is shown without script and on paper; None for nothing
+    """
+
+    component: str
+    data: Mapping[str, Any]
+    still: Figure | None = None
+
+
 @dataclass(frozen=True)
 class FigureRow:
     """Figures side by side, where there is room."""
@@ -319,6 +338,7 @@ Block = (
     | BarChart
     | Plot
     | FabricDrawing
+    | Live
     | FigureRow
     | FirstScreen
 )

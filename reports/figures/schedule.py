@@ -1,7 +1,4 @@
-"""Figures of a run's schedule: results in, marks out.
-
-Colours are those of Okabe and Ito (2008), told apart without colour vision, on light and dark.
-"""
+"""Figures of a run's schedule: results in, marks out."""
 
 from __future__ import annotations
 
@@ -16,17 +13,10 @@ from ...sim.units import seconds
 from ..blocks import BarChart, Bars
 from ..export.op_places import op_places
 from ..numbers import format_quantity
+from ..palette import BOXES, series_colour
 from .bars import WIDTH
 
-COLOURS = {
-    "compute": "#0072B2",
-    "overlapped": "#56B4E9",
-    "exposed_communication": "#D55E00",
-    "memory": "#009E73",
-    "waiting": "#E69F00",
-    "host": "#999999",
-    "idle": "#DDDDDD",
-}
+COLOURS = BOXES
 LAYERS = {  # of the timeline, drawn in this order
     "gap": (Kind.GAP, Kind.DELAY),
     "host": (Kind.HOST,),
@@ -35,7 +25,6 @@ LAYERS = {  # of the timeline, drawn in this order
     "network": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
 }
 LAYER_COLOURS = COLOURS | {"gap": COLOURS["idle"], "network": COLOURS["exposed_communication"]}
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # of variants
 MOST_ROWS = 24
 SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
@@ -79,7 +68,7 @@ def critical_path_bars(points: Mapping[str, Point], most: int = 8) -> BarChart:
     height = 0.8 / len(points)
     bars, legend = [], {}
     for i, (name, p) in enumerate(points.items()):
-        colour = legend[name] = PALETTE[i % len(PALETTE)]
+        colour = legend[name] = series_colour(i)
         for row, who in enumerate(shown):
             charged = p["blame"].get(who, 0.0)
             title = f"{name}: {who} {format_quantity(charged, 's')}"
