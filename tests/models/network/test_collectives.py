@@ -319,7 +319,7 @@ def test_a_fabric_that_another_run_opens_in_the_middle_of_a_question_answers_it(
 
         def open(self, system):
             super().open(system)
-            self._ways = self._stretches = self._played = Gone()
+            self._ways = self._played = Gone()
 
     whole, given = graph(("all-reduce", range(4), 1e6)), {"message": 1e-6} if kind is Gloo else {}
     assert makespan(board(4), Opened(**given), whole) == makespan(board(4), kind(**given), whole)
