@@ -2,9 +2,10 @@
 
 The rule and the digests were committed before anybody who fits had read a row that judges.
 
-- ``h100_dgx``: Vidur's all-reduces of eight of eight H100, 2 KiB to 64 MiB: 20 listed sizes, evenly
-  spaced in their logarithm, are fitted (``below``: 20 that end a decade below the largest).  Of the
-  others half, by hash, choose the form; half are scored once.
+- ``h100_dgx``: Vidur's all-reduces of eight of eight H100, 2 KiB to 64 MiB: 20 listed sizes are
+  fitted (or 20 that end a decade below the largest).  Half of all, by hash, choose the form, and
+  which sizes are listed: 20 even logarithms had been the rule, of which the few below 1 MiB were
+  too scattered.  The other half is scored once.
 - ``a100_dgx``: of sixteen A100 in two nodes sizes below 1 MiB and the largest are fitted.
 - ``alps``: 4, 8 and 16 GPUs are fitted, 32 judged (D11; best of four runs).
 - ``all_to_all``: 2 and 4 GPUs are fitted, 8 judged (D12), half precision.
@@ -78,8 +79,20 @@ def vidur(machine: str, members: int, nodes: int) -> Rows:
                 np.array([found[int(s)] for s in size]))  # fmt: skip
 
 
-def listed(size: np.ndarray, most: float = np.inf) -> np.ndarray:
-    """(n,) mask of the 20 sizes up to ``most`` that are nearest to even logarithms."""
+def listed(size: np.ndarray, able: np.ndarray, most: float = np.inf) -> np.ndarray:
+    """(n,) mask of 20 sizes up to ``most``: ten even in size below 1 MiB, ten in logarithms above.
+
+    Below 1 MiB times hardly depend on size, and what is fitted there is their scatter.
+    """
+    there = np.flatnonzero(able & (size <= most))
+    top = size[there[-1]]
+    asked = np.concatenate([np.linspace(size[0], MIB, 11)[:-1], np.geomspace(MIB, top, 10)])
+    near = np.abs(size[there, None] - asked).argmin(axis=0)
+    return np.isin(np.arange(len(size)), there[near])
+
+
+def _even(size: np.ndarray, most: float = np.inf) -> np.ndarray:
+    """(n,) mask of the sizes up to ``most`` that are nearest to 20 even logarithms."""
     able = np.flatnonzero(size <= most)
     asked = np.geomspace(size[able[0]], size[able[-1]], LISTED)
     near = np.abs(np.log(size[able, None] / asked)).argmin(axis=0)
@@ -87,13 +100,16 @@ def listed(size: np.ndarray, most: float = np.inf) -> np.ndarray:
 
 
 def h100_dgx() -> tuple[Rows, np.ndarray, np.ndarray, np.ndarray]:
-    """All rows; masks of the listed sizes, of those below the top decade, and of the half that
-    chooses the form; all others judge."""
+    """All rows; masks of the listed sizes, of those below the top decade, and of what is known.
+
+    Known are the half that chooses the form, and the sizes that the first rule listed.
+    """
     rows = vidur("h100_dgx", 8, 1)
-    full, below = listed(rows.size), listed(rows.size, rows.size[-1] / 10)
-    known = full | below | ~held_out_mask([f"{s:.0f} B" for s in rows.size], share=0.5)
+    decade = rows.size[-1] / 10
+    half = ~held_out_mask([f"{s:.0f} B" for s in rows.size], share=0.5)
+    known = half | _even(rows.size) | _even(rows.size, decade)
     judging("h100_dgx", rows.take(~known))
-    return rows, full, below, known
+    return rows, listed(rows.size, known), listed(rows.size, known, decade), known
 
 
 def a100_dgx() -> tuple[Rows, Rows]:

@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.units import Seconds
+from ...sim.units import Bytes, Seconds
 from .load import AlgorithmLoad
 from .protocols import Filling, Floats, Protocol, Rounds
+from .steps import SEGMENTS
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class CollectivePlan:
     moves : how it moves bytes
     launch : start, the host's part included
     copied : bytes that a member copies besides, per byte that it sends; not over wires
+    rounds, filling : of a switch that reduces, and of sends
+    segment : B of S that a pipeline passes on at once, at most; None for as little as you like
     """
 
     load: AlgorithmLoad
@@ -32,6 +35,7 @@ class CollectivePlan:
     copied: float = 0.0
     rounds: Rounds | None = None
     filling: Filling | None = None
+    segment: Bytes | None = None
 
     @property
     def name(self) -> str:
@@ -69,6 +73,9 @@ class CollectivePlan:
         fixed = np.full(len(size), self.launch + self.waiting)
         if self.filling is not None:
             fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
+        if self.segment is not None and self.load.algorithm.pipelined:
+            behind = np.minimum(size / SEGMENTS, self.segment) * (self.load.steps - 1)
+            fixed += behind * self.beta
         if self.rounds is not None:
             cost, unfilled = self.rounds.unfilled(size)
             fixed += cost + unfilled * self.beta

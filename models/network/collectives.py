@@ -22,6 +22,7 @@ from .algorithms import ALGORITHMS, Algorithm
 from .choice import PinnedAlgorithms, first_of_least
 from .collective_plan import CollectivePlan
 from .load import (
+    SEND,
     AlgorithmLoad,
     Members,
     compute_load,
@@ -80,6 +81,9 @@ class Fabric(Backend):
     piece : Bytes or None
         Of S, that the buffers of all channels hold: of what is written as sends, the receivers copy
         the last piece when all has arrived.  None for pieces as small as you like.
+    segment : Bytes or None
+        Of S, that a pipeline (tree, chain) passes on at once: all of it on all channels, or 1/16 of
+        S where that is less.  None for segments as small as you like.
     choice : str
         ``quickest``: of all ways the one that is; ``nccl``: the one that NCCL's own tables say is
         (``nccl.py``), of those that it knows.
@@ -147,6 +151,7 @@ class Fabric(Backend):
         send_launch_ll: Seconds | None = None,
         send_efficiency_ll: Ratio | None = None,
         piece: Bytes | None = None,
+        segment: Bytes | None = None,
         choice: str = "quickest",
         algorithm: str = "",
         dispatch: Seconds = 0.0,
@@ -183,7 +188,7 @@ class Fabric(Backend):
             start = launch if in_switch_launch is None else in_switch_launch
             self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
         self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
-        self.piece = piece
+        self.piece, self.segment = piece, segment
         self.copying, self.dispatch = copying, dispatch
         self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
@@ -263,12 +268,13 @@ class Fabric(Backend):
         self, laid: AlgorithmLoad, name: str, launch: Seconds, protocol: Protocol
     ) -> CollectivePlan:
         rounds = filling = None
+        segment = None if laid.algorithm.in_switch or laid.algorithm is SEND else self.segment
         if laid.algorithm.in_switch and self.in_switch_channels is not None:
             rounds = Rounds(self.in_switch_channels * laid.members, self.in_switch_round)
         if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
             filling = Filling(self.piece, self.copying)
         copied = self._last_part_cost(laid)
-        return CollectivePlan(laid, name, protocol, launch, copied, rounds, filling)
+        return CollectivePlan(laid, name, protocol, launch, copied, rounds, filling, segment)
 
     def _last_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""

@@ -20,13 +20,11 @@ from ...sim.op_times import OpTimes
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse_signature
 from .algorithms import ALGORITHMS
+from .steps import SEGMENTS as SEGMENTS
 from .steps import Algorithm
 
 Sends = list[tuple[int, int, float]]
 """(from, to, share of S) of one round."""
-
-SEGMENTS = 16
-"""Into which what is pipelined is cut."""
 
 
 def can_expand(algorithm: Algorithm) -> bool:

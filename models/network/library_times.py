@@ -46,7 +46,7 @@ class LibraryTimes:
     >>> times = LibraryTimes(star(4, link, Switch(bandwidth=1e9, latency=0, ports=4)))
     >>> import numpy as np
     >>> times.seconds({"launch": 1e-5}, "all-reduce", range(4), np.array([4e6])).round(6).tolist()
-    [0.006013]
+    [0.006016]
     """
 
     system: System

@@ -53,12 +53,13 @@ PLATEAU = 64.0
 
 
 class Group(NamedTuple):
-    """What NCCL knows of a group: members, nodes, and GB/s within nodes and between them."""
+    """What NCCL knows of a group: members, nodes, GB/s within nodes and between, us of a wire."""
 
     members: int
     nodes: int
     within: float
     between: float
+    wait: float
     channels: int
     hopper: bool
 
@@ -66,6 +67,11 @@ class Group(NamedTuple):
     def column(self) -> int:
         """Which column of a table by nodes: one, two, more."""
         return min(self.nodes, 3) - 1
+
+    @property
+    def slower(self) -> float:
+        """GB/s of a ring through all members."""
+        return min(self.within, self.between)
 
 
 def estimates(ways: Sequence[CollectivePlan], size: Floats) -> Floats:
@@ -81,7 +87,9 @@ def _group(way: CollectivePlan) -> Group:
     wires = wire * load.members / load.nodes
     hopper = link >= HOPPER
     channels = 16 if load.nodes == 1 or hopper else 8
-    return Group(load.members, load.nodes, NVLINK * link / GB, wires / GB, channels, hopper)
+    wait = load.latency / max(load.network_steps, 1) / US if load.nodes > 1 else 0.0
+    within = NVLINK * link / GB
+    return Group(load.members, load.nodes, within, wires / GB, wait, channels, hopper)
 
 
 def _estimate(way: CollectivePlan, size: Floats, group: Group) -> Floats:
@@ -110,7 +118,7 @@ def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     laps = 2 if collective == "all-reduce" else 1
     steps, across = laps * (n - 1), laps * (nodes - 1)
-    rate = group.within if nodes == 1 else min(group.within, group.between)
+    rate = group.slower
     if protocol == "ll":
         rate = min(LL_MOST[group.hopper][group.column], rate / 2)
     if protocol == "ll128":
@@ -118,7 +126,9 @@ def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
         most = group.channels * CHANNEL[group.hopper][0][group.column]
         rate = min(rate * (0.7 if per_node < 2 else 0.92), most)
     within = WITHIN["ring"][p] * (1.8 if nodes > 1 and protocol == "ll" else 1)
-    latency = BASE["ring"][p] + (steps - across) * within + across * ACROSS["ring"][p]
+    latency = (
+        BASE["ring"][p] + (steps - across) * within + across * (ACROSS["ring"][p] + group.wait)
+    )
     return latency, rate * n / steps
 
 
@@ -127,7 +137,7 @@ def _tree(protocol: str, group: Group) -> tuple[float, float]:
     """Microseconds and GB/s (of S) of a double binary tree between nodes, chains within."""
     p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
     _, flags, plain = CHANNEL[group.hopper]
-    rate = group.within if nodes == 1 else min(group.within, group.between)
+    rate = group.within if nodes <= 2 else group.slower  # on two it counts on links for trees
     rate = min(rate * 0.92, group.channels * plain[group.column])
     if protocol == "ll":
         rate = min(rate / 3.8, LL_MOST[group.hopper][group.column])
@@ -136,5 +146,5 @@ def _tree(protocol: str, group: Group) -> tuple[float, float]:
             rate * (7 / 9 if nodes == 1 else 120 / 128), group.channels * flags[group.column]
         )
     within = WITHIN["tree"][p] * (1.8 if nodes > 1 and protocol == "ll" else 1)
-    hops = (n / nodes - 1) * within + int(log2(nodes)) * ACROSS["tree"][p]
+    hops = (n / nodes - 1) * within + int(log2(nodes)) * (ACROSS["tree"][p] + group.wait)
     return BASE["tree"][p] + 2 * hops, rate / 2

@@ -25,6 +25,10 @@ FROM_FIRST = ("broadcast", "scatter")
 TO_FIRST = ("reduce", "gather")
 
 
+SEGMENTS = 16
+"""Into which what is pipelined is cut, at least."""
+
+
 class Step(NamedTuple):
     """Messages sent together; a member's next step waits for what it receives in this one.
 
