@@ -46,15 +46,16 @@ def predicted(times: LibraryTimes, changed: dict[str, float], collective: str, r
     return seconds
 
 
-def fitted(times: LibraryTimes, start: dict[str, float], collective: str, rows: Rows, search=CLOSE):
-    """Values of the constants in ``start`` that fit rows best."""
+def fitted(times: LibraryTimes, start: dict[str, float], collective: str, rows: Rows, also=dict):
+    """Values of the constants in ``start``, and of what follows from them, that fit rows best."""
     names = list(start)
 
     def predict(values):
-        return predicted(times, dict(zip(names, values.tolist(), strict=True)), collective, rows)
+        own = also(dict(zip(names, values.tolist(), strict=True)))
+        return predicted(times, own, collective, rows)
 
-    found = fit_parameters(predict, list(start.values()), rows.seconds, search)
-    return dict(zip(names, found.tolist(), strict=True))
+    found = fit_parameters(predict, list(start.values()), rows.seconds, CLOSE)
+    return also(dict(zip(names, found.tolist(), strict=True)))
 
 
 def told(name: str, guess: np.ndarray, seconds: np.ndarray, rows: np.ndarray | None = None) -> None:
@@ -78,8 +79,17 @@ SWITCH_START = {
     "efficiency_ll128": 0.7,
     "in_switch_launch": 17 * US,
     "in_switch_round": 4 * US,
-    "in_switch_efficiency": 0.7,
 }
+FULL_ROUND = 8 * 16 * 2**17 * 9 / 8 / NVLINK["nccl-nvlink4"]
+"""Seconds of the bytes of a round of the largest chunks at line rate, of eight GPUs."""
+IN_SWITCH = 0.680
+"""Of the line rate, that NCCL counts on with all costs of rounds in it (``fit_collectives.py``)."""
+
+
+def with_rate(found: dict[str, float]) -> dict[str, float]:
+    """Constants with the share that lets the largest rounds reach what NCCL counts on."""
+    share = 1 / (1 / IN_SWITCH - found["in_switch_round"] / FULL_ROUND)
+    return {**found, "in_switch_efficiency": share}
 
 
 def local_scatter(rows: Rows) -> np.ndarray:
@@ -89,14 +99,18 @@ def local_scatter(rows: Rows) -> np.ndarray:
 
 
 def in_switch(score: bool) -> None:
-    """Eight of eight H100, reduction in the switch."""
+    """Eight of eight H100, reduction in the switch.
+
+    Scored twice: with the rate in the switch fitted too, and as here, so that sizes beyond those
+    of the fit reach what NCCL counts on.
+    """
     print("all-reduce of 8 H100 in the switch (vidur h100_dgx)")
     rows, full, below, known = h100_dgx()
     settings = catalog("nccl-nvlink4", launch_ll=None, in_switch_channels=16)
     times = LibraryTimes(machine("nccl-nvlink4", 1, 8), settings)
     chooses = known & ~full & ~below
     for name, listed in (("20 sizes", full), ("20 sizes, none in the top decade", below)):
-        found = fitted(times, SWITCH_START, "all-reduce", rows.take(listed))
+        found = fitted(times, SWITCH_START, "all-reduce", rows.take(listed), with_rate)
         print(f"  fitted on {name} ({listed.sum()})")
         constants(found)
         guess = predicted(times, found, "all-reduce", rows)
@@ -175,7 +189,9 @@ def across(score: bool) -> None:
         "network_step_ll": 6 * US, "network_efficiency_ll": 0.015, "segment": 4.0 * MIB,
     }  # fmt: skip
     for choice in ("quickest", "nccl"):
-        settings = catalog("nccl-nvlink4", choice=choice, launch_ll128=None, in_switch_efficiency=None)
+        settings = catalog(
+            "nccl-nvlink4", choice=choice, launch_ll128=None, in_switch_efficiency=None
+        )
         times = LibraryTimes(machine("nccl-nvlink4", 8, 4, nics=4, latency=1.5e-6), settings)
         found = fitted(times, start, "all-reduce", own)
         print(f"  {choice}")
