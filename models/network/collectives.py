@@ -25,6 +25,7 @@ from .load import (
     SEND,
     AlgorithmLoad,
     Members,
+    compute_half_send_load,
     compute_load,
     compute_send_load,
     fills_nodes_evenly,
@@ -38,10 +39,12 @@ from .protocols import (
     Rounds,
     protocols,
 )
+from .steps import FROM_SWITCH, TO_SWITCH
 from .timing_builder import Cores, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
 CHOICES = ("quickest", "nccl")
+SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
 
 
 @backend("fabric")
@@ -293,12 +296,12 @@ class Fabric(Backend):
         answer: TimingBuilder,
     ) -> None:
         """Fill in the rows of one group, each with its quickest plan."""
-        if name == "recv" or (name != "send" and len(members) < 2):
+        if name == "recv" or (name not in SENDS and len(members) < 2):
             return
         size = _sizes_of_rows(name, ops, rows)
         ways = (
-            [self._send_plan(members, system)]
-            if name == "send"
+            [self._send_plan(name, members, system)]
+            if name in SENDS
             else self.ways(name, members, system)
         )
         seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
@@ -306,9 +309,9 @@ class Fabric(Backend):
         cores = self._member_cores(members, system)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
-            if name != "send":
+            if name not in SENDS:
                 answer.picked[f"{name} {way.name}"] += int(mine.sum())
-            if self.fidelity == "flow" and (self.keeps(name) or (cores and name != "send")):
+            if self.fidelity == "flow" and (self.keeps(name) or (cores and name not in SENDS)):
                 spent = self._core_seconds(way, size[mine])
                 answer.keep(rows[mine], way, seconds[k, mine], spent, cores)
             elif self.fidelity == "flow":
@@ -340,7 +343,7 @@ class Fabric(Backend):
         size: Floats,
     ) -> NDArray[np.int64]:
         """(n,) number of the way that is taken for each size."""
-        if self.choice == "nccl" and name != "send":
+        if self.choice == "nccl" and name not in SENDS:
             told = nccl.estimates(ways, size)
             if np.isfinite(told).any():
                 return first_of_least(told)
@@ -358,10 +361,16 @@ class Fabric(Backend):
         most = max(way.load.uses.values())
         return way.load.steps * self.core_step + size * most / self.core_rate
 
-    def _send_plan(self, members: Members, system: System) -> CollectivePlan:
+    def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
         """Plan of a send from the first member to the second: one step of the simple protocol."""
-        once = compute_send_load(members[0], members[-1], system)
-        return self._protocol_plan(once, "simple", 0.0, self.protocols["simple"])
+        sender, receiver = members[0], members[-1]
+        if name == "send":
+            once, moves = compute_send_load(sender, receiver, system), self.protocols["simple"]
+        else:
+            to_switch = name.endswith(TO_SWITCH)
+            once = compute_half_send_load(sender, receiver, to_switch, system)
+            moves = self.in_switch
+        return self._protocol_plan(once, "simple", 0.0, moves)
 
 
 def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -372,9 +381,17 @@ def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
 def _collective_names(ops: Ops) -> list[str]:
     """Name of each row's collective; ``send`` and ``recv`` for those."""
     parsed = [parse_signature(s).name for s in ops.signatures]
-    plain = {int(Kind.SEND): "send", int(Kind.RECV): "recv"}
-    rows = zip(ops.kind.tolist(), ops.signature.tolist(), strict=True)
-    return [plain.get(kind) or (parsed[s] if s >= 0 else "unknown") for kind, s in rows]
+    sides = [next((f"send{e}" for e in (TO_SWITCH, FROM_SWITCH) if p.endswith(e)), "send")
+             for p in parsed]  # fmt: skip
+    names = []
+    for kind, s in zip(ops.kind.tolist(), ops.signature.tolist(), strict=True):
+        if kind == Kind.SEND:
+            names.append(sides[s] if s >= 0 else "send")
+        elif kind == Kind.RECV:
+            names.append("recv")
+        else:
+            names.append(parsed[s] if s >= 0 else "unknown")
+    return names
 
 
 def _rows_by_group(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:

@@ -163,6 +163,36 @@ def compute_send_load(sender: int, receiver: int, system: System) -> AlgorithmLo
     return AlgorithmLoad(SEND, 2, 1, latency, uses, parts, limit, int(across), 1 + across)
 
 
+def compute_half_send_load(
+    sender: int, receiver: int, to_switch: bool, system: System
+) -> AlgorithmLoad:
+    """Compute the load of a message between a GPU and the switch that reduces for it.
+
+    It takes the latency of a whole crossing, as a step of the collective does.
+
+    Parameters
+    ----------
+    to_switch : whether it stays on the sender's side, else on the receiver's
+
+    Raises
+    ------
+    BackendError
+        Fewer than three GPUs are joined there: nobody can tell which side is whose.
+    """
+    member, other = (sender, receiver) if to_switch else (receiver, sender)
+    node = system.node_of(member)
+    third = next((g for g in system.numbers
+                  if g not in (member, other) and system.node_of(g) == node), None)  # fmt: skip
+    if third is None:
+        raise BackendError(
+            f"{system.components[member].name}: no switch joins three GPUs there, so none reduces; "
+            "write the collective out with another algorithm, such as ring"
+        )
+    uses = dict(_crossed_shares(member, to_switch, (other, third), system))
+    latency = hop_latency(sender, receiver, system)
+    return AlgorithmLoad(SEND, 2, 1, latency, uses, LoadedParts.of(uses, system))
+
+
 def limit_of_senders(most: Mapping[int, float], system: System) -> float:
     """Bytes of S per second at most, by the most that one sender sends over each component."""
     bounds = [system.components[c].limit / share for c, share in most.items()]
@@ -194,7 +224,8 @@ def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
         found = dict(zip(component.tolist(), load.tolist(), strict=True))
     for one in sends:
         for a, b, part in _through_the_switch(one):
-            for c, crossing in _crossed_shares(a, b, one.order, system).items():
+            member = one.order[a if b == SWITCH else b]
+            for c, crossing in _crossed_shares(member, b == SWITCH, one.order, system).items():
                 found[c] = found.get(c, 0.0) + part * crossing
     return found
 
@@ -326,10 +357,11 @@ def channel_orders(members: Members, system: System) -> list[Members]:
     return [tuple(m for g in groups for m in g[k:] + g[:k]) for k in range(width)]
 
 
-def _crossed_shares(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
+def _crossed_shares(
+    member: int, to_switch: bool, others: Sequence[int], system: System
+) -> Mapping[int, float]:
     """Share of a flow to or from the switch that crosses each component, on the member's side."""
-    member = order[a if b == SWITCH else b]
-    x, y = [m for m in order if m != member][:2]
-    ends = [(member, x), (member, y)] if b == SWITCH else [(x, member), (y, member)]
+    x, y = [m for m in others if m != member][:2]
+    ends = [(member, x), (member, y)] if to_switch else [(x, member), (y, member)]
     one, other = (system.shares(*end) for end in ends)
     return {c: share for c, share in one.items() if c in other}

@@ -64,7 +64,9 @@ def test_a_ring_alone_takes_its_closed_form(engine, fidelity, n):
     assert found == pytest.approx(want, abs=2e-12)
 
 
-@pytest.mark.parametrize("name", [a for a in ALGORITHMS["all-reduce"] if a != "chain-tree"])
+@pytest.mark.parametrize(
+    "name", [a.name for a in ALGORITHMS["all-reduce"].values() if not a.nested]
+)
 @FIDELITIES
 def test_every_all_reduce_alone_takes_its_closed_form(name, fidelity):
     fabric = Fabric(fidelity=fidelity, algorithms=name, in_switch_efficiency=1.0)
