@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,7 @@ class LibraryTimes:
     loads: Loads = field(default_factory=dict)
 
     def seconds(
-        self, changed: Mapping[str, float], collective: str, ranks: range, size: Floats
+        self, changed: Mapping[str, float], collective: str, ranks: Iterable[int], size: Floats
     ) -> Floats:
         """(n,) seconds of a collective of such sizes among some of the GPUs, by their numbers."""
         fabric = _KnownLoads(self.loads, **{**self.settings, **changed})

@@ -228,7 +228,10 @@ def test_members_that_are_early_start_the_ring_before_the_last():
             lambda: expand(one("all-reduce", 3), "hierarchical", "aab"),
             "none of .'hierarchical'. wr",
         ),
-        (lambda: expand(one("all-reduce", 4), "rng"), r"no algorithm 'rng' .* take of \['binomial'"),
+        (
+            lambda: expand(one("all-reduce", 4), "rng"),
+            r"no algorithm 'rng' .* take of \['binomial'",
+        ),
     ],
 )
 def test_what_cannot_be_written_out_is_refused(make, message):
