@@ -22,7 +22,7 @@ AGGREGATION = "Aggregation Node"
 def is_ibnetdiscover(text: str) -> bool:
     """Whether a text is what ``ibnetdiscover`` prints.
 
-    >>> is_ibnetdiscover('Switch\\t36 "S-0002c9"\\t# "spine" enhanced port 0 lid 1 lmc 0')
+    >>> is_ibnetdiscover('Switch 36 "S-0002c9"  # "spine" enhanced port 0 lid 1')
     True
     """
     return any(_NODE.match(line) for line in text.splitlines())
