@@ -71,7 +71,7 @@ def predict(lines, collective, n, size, link):
         for launch, step, share in lines.protocols
     ]
     if (collective, n) == ("all-reduce", 8) and link in SWITCH:
-        launch, cost = IN_SWITCH
+        launch, cost = IN_SWITCH[0] + 2 * STEP["simple"], IN_SWITCH[1]
         beta = 9 / 8 / SWITCH[link] - cost / (8 * 16 * CHUNKS[-1])
         spent, unfilled = Rounds(8 * 16, cost).unfilled(size)
         ways.append(launch + spent + (size + unfilled) * beta)
