@@ -18,7 +18,7 @@ from ...sim.signature import parse_signature
 from ...sim.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from . import nccl
-from .algorithms import ALGORITHMS, Algorithm
+from .algorithms import ALGORITHMS
 from .choice import PinnedAlgorithms, first_of_least
 from .collective_plan import CollectivePlan
 from .load import (
@@ -39,7 +39,7 @@ from .protocols import (
     Rounds,
     protocols,
 )
-from .steps import FROM_SWITCH, TO_SWITCH
+from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
 from .timing_builder import Cores, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
