@@ -37,8 +37,8 @@ SWITCH = {"nvlink4": 476e9 * 8 / 14 * 9 / 8, "nvlink5": 932e9 * 8 / 14 * 9 / 8}
 """B/s into and out of each of eight GPUs where the switch reduces: NCCL tells itself that a ring of
 476 GB/s would be as quick on Hopper, of 932 on Blackwell (src/graph/tuning.cc: 8 heads of 40 or 90
 GB/s, of which 0.85 or 0.74 are reached, times 7/8, both ways at once); 9/8 of S is what crosses."""
-IN_SWITCH = 16.8e-6, 3.82e-6
-"""Start, and what a round of chunks costs (``fit_fabrics.py``, other machines)."""
+IN_SWITCH = 5.7e-6, 3.82e-6
+"""Start without the host's part, and what a round of chunks costs (``fit_fabrics.py``)."""
 LISTED = (2**15, 2**18, 2**21)  # on which a machine's one constant is fitted
 LARGE = 16 * 2**20
 ONE_LINE = (20e-6, 1e-6, 0.7)  # the baseline: a ring, a start, a step, a rate
@@ -71,7 +71,7 @@ def predict(lines, collective, n, size, link):
         for launch, step, share in lines.protocols
     ]
     if (collective, n) == ("all-reduce", 8) and link in SWITCH:
-        launch, cost = IN_SWITCH
+        launch, cost = IN_SWITCH[0] + 2 * STEP["simple"], IN_SWITCH[1]
         beta = 9 / 8 / SWITCH[link] - cost / (8 * 16 * CHUNKS[-1])
         spent, unfilled = Rounds(8 * 16, cost).unfilled(size)
         ways.append(launch + spent + (size + unfilled) * beta)

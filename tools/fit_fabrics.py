@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from _collective_rows import MIB, Rows, a100_dgx, all_to_all, alps, h100_dgx
+from _nccl import DATA
 from foretrace.models.calibration.parameter_search import CLOSE, PredictionErrors, fit_parameters
 from foretrace.models.network.library_times import LibraryTimes
 from foretrace.models.network.link import Link
@@ -25,10 +26,12 @@ NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6
 
 
-def machine(library: str, nodes: int, gpus: int, nics: int = 0, latency: float = 0.7e-6):
-    """Nodes of GPUs on NVLink, and NICs of 200 Gb/s."""
+def machine(
+    library: str, nodes: int, gpus: int, nics: int = 0, latency: float = 0.7e-6, rate: float = 25e9
+):
+    """Nodes of GPUs on NVLink, and NICs of 200 Gb/s unless said."""
     link = Link(bandwidth=NVLINK[library], latency=0.0)
-    nic = Nic(bandwidth=25e9, latency=latency) if nics else None
+    nic = Nic(bandwidth=rate, latency=latency) if nics else None
     return cluster(nodes, NodeSpec(gpus=gpus, gpu_link=link, nics=nics, nic=nic))
 
 
@@ -213,7 +216,63 @@ def across(score: bool) -> None:
                         )
 
 
-PARTS = {"switch": in_switch, "sends": grouped_sends, "nodes": two_nodes, "across": across}
+def other_generation(score: bool) -> None:
+    """All-to-all of 8 GPUs of a generation by constants of the other, its links its own."""
+    if not score:
+        return
+    print("all-to-all of 8 GPUs by another generation's constants")
+    pairs = (("nccl-nvlink3", "nccl-nvlink4", ("h100_sxm", "h200_sxm")),
+             ("nccl-nvlink4", "nccl-nvlink3", ("a100_sxm",)))  # fmt: skip
+    for told_by, library, gpus in pairs:
+        settings = catalog(told_by, algorithms="grouped")
+        times = LibraryTimes(machine(library, 1, 8), settings)
+        for gpu in gpus:
+            _, rows = all_to_all(gpu)
+            guess = predicted(times, {}, "all-to-all", rows)
+            small = rows.size <= 16 * MIB
+            told(f"{gpu} by {told_by}, up to 16 MiB", guess, rows.seconds, small)
+            told(f"{gpu} by {told_by}, above", guess, rows.seconds, ~small)
+
+
+TOKEN = 128 * 8 * 7168.0
+"""B that a GPU sends: 128 tokens to 8 experts each, hidden size 7168, a byte each (DeepEP)."""
+
+
+def experts(score: bool) -> None:
+    """DeepEP's low-latency kernels: fitted on 16 and 64 GPUs, judged on 32 to 256 (D9).
+
+    An all-to-all whose bytes within a machine do not cross its NICs.  The table is public and
+    short; all of it had been read before.
+    """
+    import csv
+
+    print("experts, low-latency (deepep_v1_h800)")
+    with open(DATA / "ep-alltoall" / "deepep_v1_h800.csv") as lines:
+        found = [r for r in csv.DictReader(lines) if r["kind"] == "lowlat" and int(r["ep"]) > 8]
+    for op, width in (("dispatch", 1), ("combine", 2)):
+        ep, us = np.array(
+            [(int(r["ep"]), float(r["latency_us"])) for r in found if r["op"] == op]
+        ).T
+        rows = Rows(ep.astype(int), ep.astype(int) // 8, np.full(len(ep), width * TOKEN), us * US)
+        known = np.isin(ep, (16, 64))
+        settings = catalog("nccl-nvlink4", algorithms="grouped", send_launch_ll=None)
+        times = LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
+        start = {"network_step": 30 * US, "network_efficiency": 0.9}
+        best = fitted(times, start, "all-to-all", rows.take(known))
+        constants(best)
+        if score:
+            guess = predicted(times, best, "all-to-all", rows)
+            told(f"{op}, EP 32, 128, 256", guess, rows.seconds, ~known)
+
+
+PARTS = {
+    "generation": other_generation,
+    "experts": experts,
+    "switch": in_switch,
+    "sends": grouped_sends,
+    "nodes": two_nodes,
+    "across": across,
+}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from ...sim.signature import parse_signature
 from ...sim.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from . import nccl
-from .algorithms import ALGORITHMS, Algorithm
+from .algorithms import ALGORITHMS
 from .choice import PinnedAlgorithms, first_of_least
 from .collective_plan import CollectivePlan
 from .load import (
@@ -39,7 +39,7 @@ from .protocols import (
     Rounds,
     protocols,
 )
-from .steps import FROM_SWITCH, TO_SWITCH
+from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
 from .timing_builder import Cores, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
@@ -321,9 +321,22 @@ class Fabric(Backend):
 
     def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
         """(n,) seconds of a collective of such sizes among these members, on an idle system."""
+        ways = self.chosen(collective, members, size, system)
+        return np.asarray(sum(alone * taken for _, alone, taken in ways))
+
+    def chosen(
+        self, collective: str, members: Members, size: Floats, system: System
+    ) -> list[tuple[CollectivePlan, Floats, Floats]]:
+        """Every way with its seconds alone, and whether it is taken, at each size.
+
+        Returns
+        -------
+        list of (plan, (n,) seconds, (n,) 1 where it is taken)
+        """
         ways = self.ways(collective, members, system)
         alone = np.array([self.alone(collective, w, members, size, system) for w in ways])
-        return alone[self._best(collective, ways, alone, size), np.arange(len(size))]
+        best = self._best(collective, ways, alone, size)
+        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(ways)]
 
     def keeps(self, name: str) -> bool:
         """Whether a collective keeps its links for its whole time."""

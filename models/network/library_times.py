@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...sim.system import System
-from .algorithms import Algorithm
 from .collectives import Fabric
 from .load import AlgorithmLoad, Members
 from .protocols import Floats
+from .steps import Algorithm
 
 Loads = dict[tuple[str, str, Members], AlgorithmLoad]
 

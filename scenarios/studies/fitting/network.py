@@ -179,7 +179,7 @@ def fit_network(
     still = {k: v for k, v in settings.items() if k not in chosen}
     parameters = [Parameter(n, float(settings.get(n) or 0.0), GUESSES[n]) for n in chosen]
     start = [Parameter(p.name, p.start, p.guess) for p in parameters]
-    ops, seconds = data.table
+    (ops, seconds), _ = data.table, data.system
     machines = sorted({r.nodes for r in data.rows})
     largest = np.array([len(machines) > 2 and r.nodes == machines[-1] for r in data.rows])
     groups = tuple(f"{r.collective} {r.ranks} {r.size:.0f}" for r in data.rows)
