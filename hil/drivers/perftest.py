@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ...sim.system import System
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "half_rtt", "completions": "",
-            "inline": 0, "gid": -1, "mtu": 0, "srq": 0}  # fmt: skip
+            "inline": 0, "gid": -1, "path_mtu": 0, "srq": 0}  # fmt: skip
 LATENCY = {
     ("rdma-send", "half_rtt"): "ib_send_lat",
     ("rdma-write", "half_rtt"): "ib_write_lat",
@@ -80,7 +80,7 @@ class PerftestDriver(Driver):
     ud``), ``metric`` (``half_rtt`` of sends and writes; ``completion``; ``message_rate`` and
     ``bandwidth``, as ns a message, with ``depth=``, ``qps=`` and ``batch=`` of an op),
     ``completions`` (``sleep`` or ``poll``; asleep where instructions are counted, since two ends
-    that poll would wait for the scheduler there), ``inline``, ``gid``, ``mtu`` and ``srq`` as of
+    that poll would wait for the scheduler there), ``inline``, ``gid``, ``path_mtu`` and ``srq`` as of
     ``verbs``; a shared queue is of rates of sends.
     """
 
@@ -198,7 +198,7 @@ class PerftestDriver(Driver):
         one, other = (rdma_ports.active_port(settings[end]) for end in ("device", "peer"))
         gids = rdma_ports.gid_pair(one, other, settings["gid"])
         inline = () if "read" in words[0] else ("-I", str(settings["inline"]))
-        inline += ("-m", str(settings["mtu"])) if settings["mtu"] else ()
+        inline += ("-m", str(settings["path_mtu"])) if settings["path_mtu"] else ()
         words = [*words, "-s", str(size), *inline, "-F", "-p", str(port),
                  "-c", settings["transport"].upper()]  # fmt: skip
         server = _start_program([*words, *port_words(other, gids[1], gids[0])])

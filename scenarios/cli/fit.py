@@ -63,18 +63,22 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out, and run the recorded ops with it."""
     from ..studies.fitting.bench import BENCHES, Bench
+    from ..studies.fitting.loaded import LOADED_KIND
     from ..studies.fitting.rates import RATES_KIND, require_no_streams
     from ..studies.fitting.rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
-    if component not in (*BENCHES, RATES_KIND):
-        raise ScenarioError(f"fit '{component}': take one of {', '.join((*BENCHES, RATES_KIND))}")
+    kinds = (*BENCHES, RATES_KIND, LOADED_KIND)
+    if component not in kinds:
+        raise ScenarioError(f"fit '{component}': take one of {', '.join(kinds)}")
     data = measured_rows(recording, only)
     stated = None if bar is None else bar / 100
     asked = (start, know, parameter, name)
     if component == RATES_KIND:
         report, text = _fit_rates(data, holdout, stated, asked, catalog)
+    elif component == LOADED_KIND:
+        report, text = _fit_loaded(data, holdout, stated, asked, catalog)
     else:
         require_no_streams(component, data)
         bench = Bench(component, machine, tuple(catalog))
@@ -146,6 +150,21 @@ def _fit_rates(
     found, still = fit_rates(data, before.settings, parameter, holdout)
     report = fit_to_dict(RATES_KIND, found, data, holdout, bar) | _told(None)
     file = rates_file(name, found, still, report, _today())
+    return report, jsonlib.dumps(file, indent=1) + "\n"
+
+
+def _fit_loaded(
+    data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit, catalogs: list[Path]
+) -> tuple[dict[str, Any], str]:
+    """Report and file of a memory under load."""
+    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
+    from ..studies.fitting.loaded import LOADED_KIND, fit_loaded, loaded_file
+
+    start, know, parameter, name = asked
+    before = settings_before_fit("memory", start, know, catalogs)
+    found, still = fit_loaded(data, before.settings, parameter, holdout)
+    report = fit_to_dict(LOADED_KIND, found, data, holdout, bar) | _told(None)
+    file = loaded_file(name, found, still, report, _today())
     return report, jsonlib.dumps(file, indent=1) + "\n"
 
 
