@@ -80,8 +80,8 @@ class PerftestDriver(Driver):
     ud``), ``metric`` (``half_rtt`` of sends and writes; ``completion``; ``message_rate`` and
     ``bandwidth``, as ns a message, with ``depth=``, ``qps=`` and ``batch=`` of an op),
     ``completions`` (``sleep`` or ``poll``; asleep where instructions are counted, since two ends
-    that poll would wait for the scheduler there), ``inline``, ``gid``, ``path_mtu`` and ``srq`` as of
-    ``verbs``; a shared queue is of rates of sends.
+    that poll would wait for the scheduler there), ``inline``, ``gid``, ``path_mtu`` and ``srq`` as
+    of ``verbs``; a shared queue is of rates of sends.
     """
 
     ops = tuple(f"send:{name}" for name in RATE)
@@ -197,8 +197,8 @@ class PerftestDriver(Driver):
         port, settings = _free_port(), self.settings
         one, other = (rdma_ports.active_port(settings[end]) for end in ("device", "peer"))
         gids = rdma_ports.gid_pair(one, other, settings["gid"])
-        inline = () if "read" in words[0] else ("-I", str(settings["inline"]))
-        inline += ("-m", str(settings["path_mtu"])) if settings["path_mtu"] else ()
+        inline = [] if "read" in words[0] else ["-I", str(settings["inline"])]
+        inline += ["-m", str(settings["path_mtu"])] if settings["path_mtu"] else []
         words = [*words, "-s", str(size), *inline, "-F", "-p", str(port),
                  "-c", settings["transport"].upper()]  # fmt: skip
         server = _start_program([*words, *port_words(other, gids[1], gids[0])])

@@ -69,11 +69,11 @@ class VerbsDriver(Driver):
     ``bandwidth``, as ns a message), ``completions`` (``sleep`` or ``poll``), ``senders``
     (devices, with commas, whose ops ``together`` starts at once towards ``peer``), ``inline`` (B
     up to which data travel inside of the work request), ``gid`` (index of the device's GID; by
-    default the first of RoCE v2, of the port's own interface), ``path_mtu`` (B of a packet; by default
-    what both ports have), ``srq`` (1: receives of all queue pairs come from one shared queue),
-    ``timed`` (``machine-code``, the default where a real card is polled by an x86-64 processor:
-    nothing of Python is between post and completion; or ``python``).  A ``peer`` that is ``device``
-    itself measures that NIC alone.
+    default the first of RoCE v2, of the port's own interface), ``path_mtu`` (B of a packet; by
+    default what both ports have), ``srq`` (1: receives of all queue pairs come from one shared
+    queue), ``timed`` (``machine-code``, the default where a real card is polled by an x86-64
+    processor: nothing of Python is between post and completion; or ``python``).  A ``peer`` that is
+    ``device`` itself measures that NIC alone.
     """
 
     ops = (*(f"send:{name}" for name in SENDS["rc"]), *rdma_control.OPS)

@@ -113,7 +113,8 @@ class Interleaved:
         """(n,) s of an access, the mean over the pages."""
         pairs = zip(self.nodes, self.shares, strict=True)
         drawn = np.asarray(bandwidth, float)
-        return np.asarray(sum(w * node.latency_at(w * drawn, reads) for node, w in pairs))
+        each = [w * node.latency_at(w * drawn, reads) for node, w in pairs]
+        return np.asarray(np.sum(each, axis=0), np.float64)
 
     def bandwidth(self, threads: ArrayLike, reads: ArrayLike) -> Floats:
         """(n,) B/s that so many threads draw: where what they have outstanding meets the curve.

@@ -26,7 +26,8 @@ def fit(
     component: Annotated[
         str,
         typer.Argument(
-            help="memory, cxl, link, nic, switch, gpu, library; rates of messages; ops by families."
+            help="memory, cxl, link, nic, switch, gpu, library; rates of messages; memory loaded "
+            "by threads; ops by families."
         ),
     ],
     recording: Annotated[
