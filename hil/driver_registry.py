@@ -12,6 +12,7 @@ HOMES = {  # driver: the module of this folder that registers it
     "host": "drivers.host",
     "collective": "drivers.collective",
     "cxl": "drivers.cxl_memory",
+    "memory": "drivers.memory_load",
     "perftest": "drivers.perftest",
     "recorded": "drivers.recording_driver",
     "torch": "drivers.torch_device",

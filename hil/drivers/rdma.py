@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .rdma_end import RdmaEndpoint
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "completion",
-            "completions": "", "senders": "", "inline": 0, "gid": -1, "mtu": 0, "srq": 0,
+            "completions": "", "senders": "", "inline": 0, "gid": -1, "path_mtu": 0, "srq": 0,
             "timed": "", "clock_offset": "", "end": ""}  # fmt: skip
 SENDS = {
     "rc": ("rdma-send", "rdma-write", "rdma-read"),
@@ -73,11 +73,11 @@ class VerbsDriver(Driver):
     ``bandwidth``, as ns a message), ``completions`` (``sleep`` or ``poll``), ``senders``
     (devices, with commas, whose ops ``together`` starts at once towards ``peer``), ``inline`` (B
     up to which data travel inside of the work request), ``gid`` (index of the device's GID; by
-    default the first of RoCE v2, of the port's own interface), ``mtu`` (B of a packet; by default
-    what both ports have), ``srq`` (1: receives of all queue pairs come from one shared queue),
-    ``timed`` (``machine-code``, the default where a real card is polled by an x86-64 processor:
-    nothing of Python is between post and completion; or ``python``).  A ``peer`` that is ``device``
-    itself measures that NIC alone.  One on another host is named by its agent and its device; then
+    default the first of RoCE v2, of the port's own interface), ``path_mtu`` (B of a packet; by
+    default what both ports have), ``srq`` (1: receives of all queue pairs come from one shared
+    queue), ``timed`` (``machine-code``, the default where a real card is polled by an x86-64
+    processor: nothing of Python is between post and completion; or ``python``).  A ``peer`` that is
+    ``device`` itself measures that NIC alone.  One on another host is named by its agent and its device; then
     the metric ``one_way`` of rdma-send is told where ``clock_offset`` is ``measured``, and several
     peers share ``flows=`` in turn.
     """
@@ -159,7 +159,7 @@ class VerbsDriver(Driver):
             "transport": self.settings["transport"],
             "completions": self.settings["completions"],
             "inline": str(self.settings["inline"]),
-            "mtu": str(self.settings["mtu"] or "the ports'"),
+            "path_mtu": str(self.settings["path_mtu"] or "the ports'"),
             "timed": self.settings["timed"],
             "kernel": f"{kernel.sysname} {kernel.release} {kernel.machine}",
         }
@@ -366,7 +366,7 @@ class VerbsDriver(Driver):
             settings["transport"], size, qps, depth,
             sleep=settings["completions"] == SLEEP, inline=settings["inline"],
             gid=settings["gid"] if device == settings["device"] else -1,
-            batch=batch, shared=bool(settings["srq"]), mtu=settings["mtu"],
+            batch=batch, shared=bool(settings["srq"]), mtu=settings["path_mtu"],
             compiled=settings["timed"] == MACHINE_CODE,
         )  # fmt: skip
         if self.hosts:

@@ -345,7 +345,7 @@ class RdmaEndpoint:
         allowed = [128 << number for number in range(1, active + 1)]
         if asked and asked not in allowed:
             self.context.close()
-            raise DriverFault("unsupported", f"mtu {asked}; port {self.port.number} of "
+            raise DriverFault("unsupported", f"path_mtu {asked}; port {self.port.number} of "
                               f"{self.port.device} allows {allowed}")  # fmt: skip
         return allowed.index(asked) + 1 if asked else active
 

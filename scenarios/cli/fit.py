@@ -27,7 +27,8 @@ def fit(
         str,
         typer.Argument(
             help="memory, cxl, link, nic, switch, gpu, library; network: a library, by logs; "
-            "rates of messages; ops by families."
+            "rates of messages; memory loaded "
+            "by threads; ops by families."
         ),
     ],
     logs: Annotated[
@@ -71,13 +72,14 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out, and run the recorded ops with it."""
     from ..studies.fitting.bench import BENCHES, Bench
+    from ..studies.fitting.loaded import LOADED_KIND
     from ..studies.fitting.network import NETWORK_KIND
     from ..studies.fitting.rates import RATES_KIND, require_no_streams
     from ..studies.fitting.rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
-    known = (*BENCHES, NETWORK_KIND, RATES_KIND)
+    known = (*BENCHES, NETWORK_KIND, RATES_KIND, LOADED_KIND)
     if component not in known:
         raise ScenarioError(f"fit '{component}': take one of {', '.join(known)}")
     _require_source(component, logs or [], recording, machine)
@@ -95,6 +97,8 @@ def fit(
     data = measured_rows(recording, only)
     if component == RATES_KIND:
         report, text = _fit_rates(data, holdout, stated, asked, catalog)
+    elif component == LOADED_KIND:
+        report, text = _fit_loaded(data, holdout, stated, asked, catalog)
     else:
         require_no_streams(component, data)
         bench = Bench(component, machine, tuple(catalog))
@@ -235,6 +239,21 @@ def _fit_network(
     text = catalog_entry_text("library", name, before, fit.found, data, "sizes", _today(), bar)
     report = fit_to_dict("library", fit.found, data, "sizes", bar) | _told(None)
     return {**report, "together": network_lines(fit, data.rows)}, text
+
+
+def _fit_loaded(
+    data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit, catalogs: list[Path]
+) -> tuple[dict[str, Any], str]:
+    """Report and file of a memory under load."""
+    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
+    from ..studies.fitting.loaded import LOADED_KIND, fit_loaded, loaded_file
+
+    start, know, parameter, name = asked
+    before = settings_before_fit("memory", start, know, catalogs)
+    found, still = fit_loaded(data, before.settings, parameter, holdout)
+    report = fit_to_dict(LOADED_KIND, found, data, holdout, bar) | _told(None)
+    file = loaded_file(name, found, still, report, _today())
+    return report, jsonlib.dumps(file, indent=1) + "\n"
 
 
 def _told(back: RoundTrip | None) -> dict[str, Any]:

@@ -135,12 +135,14 @@ def test_more_receives_than_a_shared_queue_takes_are_refused_with_the_number(net
 
 def test_packets_are_as_large_as_asked_and_never_larger_than_the_ports(network):
     nic = network()
-    driver = verbs(mtu=512)
+    driver = verbs(path_mtu=512)
     driver.timing([Request("send:rdma-write uint8[64]", 1)])
     driver.close()
     assert {a.path_mtu for a in nic.attributes} == {2}
-    with pytest.raises(DriverFault, match=r"mtu 2048; port 1 of rxe1 allows \[256, 512, 1024\]"):
-        verbs(mtu=2048).timing([Request("send:rdma-write uint8[64]", 1)])
+    with pytest.raises(
+        DriverFault, match=r"path_mtu 2048; port 1 of rxe1 allows \[256, 512, 1024\]"
+    ):
+        verbs(path_mtu=2048).timing([Request("send:rdma-write uint8[64]", 1)])
 
 
 @pytest.mark.parametrize("asked", ["", "python"])
