@@ -153,7 +153,9 @@ class SegmentBuilder:
         entered = not self._begun if entered is None else entered
         if entered:
             self._entries.append(part.entries + base)
-        pairs = np.stack(np.meshgrid(after, part.entries + base, indexing="ij"), -1).reshape(-1, 2)
+        pairs = np.empty((len(after) * len(part.entries), 2), np.int64)
+        pairs[:, 0] = np.repeat(after, len(part.entries))
+        pairs[:, 1] = np.tile(part.entries, len(after)) + base
         self._ops.append(part.ops)
         self._edges += [pairs, part.edges + base]
         self._open.append(part.open + base)
@@ -196,7 +198,7 @@ def _one(number: int) -> Segment:
 
 
 def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
-    """Segment of a chain in which some ops run beside the next few.
+    """Segment of a chain in which some ops run beside the next few, and are written after them.
 
     Parameters
     ----------
@@ -207,6 +209,7 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
     >>> sorted(works_segment([(7, 0), (8, 1), (9, 0), (7, 0)]).edges.tolist())
     [[0, 1], [0, 2], [1, 3], [2, 3]]
     """
+    works = list(works)
     numbers, edges, entries = [], [], []
     ends: list[int] = []
     pending: list[tuple[int, int]] = []
@@ -223,10 +226,13 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
             pending.append((row, beside))
         else:
             ends = [row]
+    # The chain goes on in what is computed: a row follows the first before it that it waits for.
+    order = np.argsort([row + (beside and beside + 0.5) for row, (_, beside) in enumerate(works)])
+    place = np.argsort(order)
     return Segment(
-        np.array(numbers, np.int64),
-        np.array(edges, np.int64).reshape(-1, 2),
-        np.array(entries, np.int64),
-        np.array(ends + [r for r, _ in pending], np.int64),
+        np.array(numbers, np.int64)[order],
+        place[np.array(edges, np.int64).reshape(-1, 2)],
+        place[np.array(entries, np.int64)],
+        place[np.array(ends + [r for r, _ in pending], np.int64)],
         NONE,
     )

@@ -78,7 +78,7 @@ class StageProgram:
         for i, turn in enumerate(self.turns):
             where = FORWARD if turn.forward else BACKWARD
             if self._hears(turn):
-                build.op(self._message(Kind.RECV, where))
+                build.op(self._messages[Kind.RECV, where])
             if turn.forward:
                 build.append(self._forward[turn.chunk])
             elif i == last[turn.chunk]:
@@ -86,7 +86,7 @@ class StageProgram:
             else:
                 build.append(self._backward[turn.chunk])
             if self._sends(turn):
-                build.hang(self._message(Kind.SEND, where), MESSAGES + where)
+                build.hang(self._messages[Kind.SEND, where], MESSAGES + where)
         build.join()
         for work in self._end_works():
             build.op(self._number(work, MODULE))
@@ -120,6 +120,12 @@ class StageProgram:
         """Whether what a turn makes goes to another stage."""
         return self._hears(turn._replace(forward=not turn.forward))
 
+    @cached_property
+    def _messages(self) -> dict[tuple[Kind, int], int]:
+        """Number of each kind of message."""
+        kinds, ways = (Kind.SEND, Kind.RECV), (FORWARD, BACKWARD)
+        return {(kind, way): self._message(kind, way) for kind in kinds for way in ways}
+
     def _message(self, kind: Kind, family: int) -> int:
         """Activations to the next stage, or gradients to the one before."""
         plan = self.plan
@@ -129,7 +135,8 @@ class StageProgram:
         work = exchanged(f"{word} {what}", "write", "", plan.precision.activations, numbers)
         work = work._replace(signature=work.signature.replace("collective:", f"{word}:"))
         module = "backward" if family == BACKWARD else "forward"
-        return self.table.number(OpRow(kind, MESSAGES + family, family, work, module))
+        stream = COMPUTE if kind == Kind.RECV else MESSAGES + family  # who hears goes on with it
+        return self.table.number(OpRow(kind, stream, family, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
         """Number of an op in the table."""
