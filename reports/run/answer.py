@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..ablations import ablation_sentences
 from ..chain_shares import link_sentences
 from ..headline import (
     Answer,
@@ -40,6 +41,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of the first screen, the answer first."""
     return [
         *lead_sentences(summary),
+        *ablation_sentences(summary),
         *changed_ops(summary),
         limit_sentence(summary),
         *(

@@ -16,7 +16,12 @@ PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
 @app.command()
 def report(
-    run: Annotated[str, typer.Argument(help="A run folder, or the beginning of its name.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario (its newest run), a run folder, or the beginning of its name."
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The file to write.")
     ] = None,
@@ -24,12 +29,18 @@ def report(
     interactive: Annotated[
         bool, typer.Option("--interactive", help="With a timeline to zoom; takes Bokeh.")
     ] = False,
+    system: Annotated[
+        bool, typer.Option("--system", help="The page of its ablations, as Markdown.")
+    ] = False,
     out: Out = Path("runs"),
 ) -> None:
     """Copy the report of a saved run, sweep or check to one file."""
-    from ..studies.saved_runs import find_run_folder
+    from ..studies.saved_runs import newest_or_named_run
 
-    folder = find_run_folder(run, out)
+    folder = newest_or_named_run(run, out)
+    if system:
+        _write_system_page(folder, output)
+        return
     output = output or Path("report.pdf" if pdf else "report.html")
     html = _read_report_html(folder)
     if pdf and interactive:
@@ -46,6 +57,28 @@ def report(
     except OSError as error:
         raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
     typer.echo(f"wrote {output}  {output.stat().st_size / 1e6:.2f} MB")
+
+
+def _write_system_page(folder: Path, output: Path | None) -> None:
+    """Write the page of a published system: by default ``docs/systems/NAME.md``."""
+    import json
+
+    from ...reports.export.system_page import system_page
+    from ..studies.run_folder import load_summary
+
+    summary = load_summary(folder)
+    if "ablations" not in summary:
+        raise ScenarioError(
+            f"{folder}: its scenario has no 'ablations'; see: foretrace explain ablations"
+        )
+    file = json.loads((folder / "manifest.json").read_text())["scenario"]["file"]
+    output = output or Path("docs", "systems", f"{summary['name']}.md")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(system_page(summary, file), encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
+    typer.echo(f"wrote {output}")
 
 
 def _read_report_html(folder: Path) -> str:

@@ -136,6 +136,9 @@ def _print_warnings(warnings: Iterable[Problem]) -> None:
 
 
 def any_expectation_failed(summary: dict[str, Any]) -> bool:
-    """Whether an expectation of any variant failed that does not only warn."""
+    """Whether an expectation of any variant failed that does not only warn, or an ablation did."""
+    from ..studies.ablations import ablations_met
+
     expected = [e for point in summary["points"].values() for e in point["expect"]]
-    return any(not e["met"] and e["otherwise"] == "fail" for e in expected)
+    missed = any(not e["met"] and e["otherwise"] == "fail" for e in expected)
+    return missed or not ablations_met(summary.get("ablations", {}))

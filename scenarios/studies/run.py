@@ -23,6 +23,7 @@ from ...sim.workload import Samples
 from ..config.condition import Condition
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import BASE, Scenario
+from .ablations import judged_ablations
 from .answers import StudyAnswer, answer_of
 from .building.op_rules import changed_ops_by_rule
 from .executor import point_map_function
@@ -155,7 +156,10 @@ def study(
         where["jitter"] = {"state": "unknown"}
     left = under_way.unfinished_variants(scenario, where)
     answer = answer_of(scenario)
-    summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
+    judged = judged_ablations(scenario, under_way.points, answer)
+    summary = Summary(
+        scenario.name, scenario.question, under_way.points, where, answer, left, judged
+    )
     return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
 
 

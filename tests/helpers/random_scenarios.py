@@ -169,7 +169,10 @@ class Drawn:
     def fabric(self) -> Plain:
         told: Plain = {"switch": "tomahawk-5", "library": "nccl-nvlink4"}
         shapes: list[Any] = ["fat-tree", {"use": "fat-tree", "routing": "ecmp", "seed": 3}]
-        shapes += [{"use": "fat-tree", "routing": "spray"}, {"use": "torus", "shape": [self.machines]}]
+        shapes += [
+            {"use": "fat-tree", "routing": "spray"},
+            {"use": "torus", "shape": [self.machines]},
+        ]
         shapes += ["rail"] * (self.gpus > 1)
         shape = self.draw.choice(shapes)
         if self.maybe(0.6):

@@ -49,7 +49,10 @@ REFUSED = {
         'workload={type: transfers, ops: [{op: "copy:h2d", bytes: 1 MB}]}',
         "give the node a link between host and GPU",
     ),
-    "fewer GPUs than ranks": ("cluster.nodes=1", "has 2 ranks, but there are 1 GPUs to place them on"),
+    "fewer GPUs than ranks": (
+        "cluster.nodes=1",
+        "has 2 ranks, but there are 1 GPUs to place them on",
+    ),
     "a part that is not there": (
         "processes=[{use: degrade, component: node0.nic7.tx, at: 1 us}]",
         "degrade: no component is named 'node0.nic7.tx'; did you mean 'node0.nic0.tx'?",

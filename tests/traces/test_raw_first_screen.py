@@ -2,16 +2,12 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
+import raw_first_screen
 
-HERE = Path(__file__).resolve()
-sys.path.insert(0, str(HERE.parents[1] / "helpers"))
-import raw_first_screen  # noqa: E402  a helper, found by the line above
-
-ROOT = Path(os.environ.get("FORETRACE_DATA", HERE.parents[3] / "shared" / "data"))
+ROOT = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TRACES = ROOT / "kineto-traces"
 RECORDINGS = [
     "dlrm-8xV100/kineto/rank*.json.gz",
