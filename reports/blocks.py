@@ -186,14 +186,15 @@ class Series:
     Parameters
     ----------
     x, y : (n,)
-    mark : shape of each point, as matplotlib names it; "" for none
-    line : ``-``, ``:``, ``steps`` (each height holds until the next point), ``stalks`` (from
-        ``low`` to ``high``), or "" for none
+    mark : shape of each point: one of ``o s ^ v D x +``; "" for none
+    line : ``-``, ``:``, ``--``, ``steps`` (each height holds until the next point), ``stalks``
+        (from ``low`` to ``high``), or "" for none
     colour : as CSS has it; "" for the ink of the page
     label : in the legend; "" for none
     size : of a point, in points
     opacity : 1 hides what is beneath
     low, high : (n,) ends of stalks
+    titles : (n,) what each point says where the pointer rests; its numbers unless said
     """
 
     x: ArrayLike
@@ -206,6 +207,7 @@ class Series:
     opacity: float = 1.0
     low: ArrayLike = ()
     high: ArrayLike = ()
+    titles: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -245,10 +247,9 @@ class Axes:
 
 @dataclass(frozen=True)
 class Plot:
-    """One or more axes above each other; width and height in inches."""
+    """One or more axes above each other, as wide as there is room; height in inches."""
 
     axes: Sequence[Axes]
-    width: float = 7.2
     height: float = 3.4
 
 

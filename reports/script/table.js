@@ -56,6 +56,10 @@
     if (rows.length > FEW)
       tools.append(make("input", { type: "search", placeholder: "filter rows", "aria-label": "filter rows", oninput: filter }), count);
     tools.append(make("button", { type: "button", title: "save this table as CSV", onclick: save }, "CSV"));
-    (table.closest(".scroll, .table") ?? table).before(tools);
+    const frame = table.closest(".scroll, .table"), inner = make("div", { class: "inner" });
+    frame.classList.add("with");
+    frame.append(inner);
+    inner.append(table);
+    frame.prepend(tools);
   };
 })();
