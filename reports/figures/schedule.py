@@ -52,7 +52,7 @@ def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"{of} of the mean rank, durations as recorded, {unit}"
+    axis = f"{of} of the mean rank, {unit}"
     return BarChart(names, bars, (whole or 1.0) / scale, axis, thick=34, legend=legend)
 
 

@@ -18,11 +18,14 @@ from .study import StudyShown
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
-    whole = f"the mean {period}" if period else "the whole run"
+    which = (
+        f"one {period}, that of the headline: a rank's boxes add up to it"
+        if period
+        else ("the whole run: a rank's boxes add up to the makespan")
+    )
     yield Paragraph(
-        f"Every instant of a rank is in exactly one box; times are of {whole} with "
-        "durations as recorded: of the mean rank, the worst rank beside it. The headline is the "
-        "median of the replicas, where there are ten or more."
+        f"Every instant of a rank is in exactly one box. Times are of {which}. Of the mean rank, "
+        "the worst rank of each box beside it."
     )
     points = study.points.values()
     columns, over = _paired_columns("box", study, "mean", "worst")

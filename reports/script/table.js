@@ -1,7 +1,7 @@
 // Tables that sort, filter and are saved as CSV.
 (() => {
   const { make, sizeOf } = foretrace;
-  const FEW = 8; // rows that need no filter
+  const FEW = 8, MANY = 15; // rows that need no filter; rows beyond which they scroll
 
   const textOf = (cell) => (cell?.innerText ?? cell?.textContent ?? "").trim().replace(/\s+/g, " ");
 
@@ -61,5 +61,6 @@
     frame.append(inner);
     inner.append(table);
     frame.prepend(tools);
+    if (rows.length > MANY) frame.classList.add("tall");
   };
 })();
