@@ -275,10 +275,12 @@ class FabricDrawing:
     ----------
     tiers : the highest first
     joins : names of two boxes, and what is said where the pointer rests on their line
+    loads : share of each join in use, drawn as its colour and width; () where unknown
     """
 
     tiers: Sequence[Tier]
     joins: Sequence[tuple[str, str, str]]
+    loads: Sequence[float] = ()
 
 
 Figure = BarChart | Plot | FabricDrawing

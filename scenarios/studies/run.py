@@ -23,6 +23,7 @@ from .answers import StudyAnswer, answer_of
 from .building.op_rules import changed_ops_by_rule
 from .executor import point_map_function
 from .fabric_facts import fabric_facts
+from .gpu_roofs import gpu_roofs
 from .headline_boxes import boxes_of_headline
 from .late_ranks import waiting_by_rank
 from .limits import TimeLimitExceeded, time_limit
@@ -231,6 +232,7 @@ def _summarise_variant(
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
         "sources": _sources_of_op_times(of),
         **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
+        **({"roofs": roofs} if (roofs := gpu_roofs(of.point.scenario)) else {}),
         **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
         "facts": {
             "ops": of.result.count,
