@@ -295,11 +295,13 @@ class Live:
     component : ``timeline``, ``tree`` or ``heat``, a file of ``reports/script``
     data : what it is fed with, as plain data
     still : what is shown without script and on paper; None for nothing
+    caption : what the still figure shows
     """
 
     component: str
     data: Mapping[str, Any]
     still: Figure | None = None
+    caption: str = ""
 
 
 @dataclass(frozen=True)

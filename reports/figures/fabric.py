@@ -33,15 +33,17 @@ def fabric_svg(of: FabricDrawing) -> str:
             x = MARGIN + (place + 0.5) * step
             places[name] = x, y, row
             boxes.append(_box(x, y, wide, name, named=len(tier.boxes) <= NAMED))
-    loads = of.loads or [math.nan] * len(of.joins)
+    most = max(of.loads, default=0.0) or 1.0
+    loads = [load / most for load in of.loads] or [math.nan] * len(of.joins)
     lines = [
         _line(places[a], places[b], title, load)
         for (a, b, title), load in zip(of.joins, loads, strict=True)
     ]
-    tall = len(of.tiers) * ROW
+    arcs = any(places[a][2] == places[b][2] for a, b, _ in of.joins)
+    tall = (len(of.tiers) - 1) * ROW + TALL + (60 if arcs else 14)
     return (
         f'<svg viewBox="0 0 {WIDTH} {tall}" role="img" font-size="15" '
-        f'style="max-width:1400px;width:100%">{"".join(lines)}{"".join(boxes)}</svg>'
+        f'style="max-width:1000px;width:100%">{"".join(lines)}{"".join(boxes)}</svg>'
     )
 
 

@@ -34,7 +34,10 @@ def fabric(study: StudyShown) -> Iterable[Block]:
             if len(facts) > 1:
                 yield Heading(name)
             if drawn.loads:
-                yield Paragraph("Lines are as dark and as wide as the links are used in the mean.")
+                yield Paragraph(
+                    "A line is as dark and as wide as its link is used in the mean; the busiest "
+                    f"is, for {format_quantity(max(drawn.loads), '')} of the time."
+                )
             yield drawn
 
 

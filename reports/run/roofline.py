@@ -138,6 +138,7 @@ def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -
             Series(
                 [g.flop / g.bytes for g in shown], [g.flop / g.each / 1e9 for g in shown],
                 marks[i % len(marks)], colour=series_colour(i), label=name, opacity=0.8,
+                size=max(6.5 - 1.2 * i, 3.0),
                 titles=[f"{g.name}\n{name}\n{format_quantity(g.each, 's')} each, "
                         f"{format_quantity(g.flop / g.each, 'flop/s')}, "
                         f"{g.flop / g.bytes:.3g} flop/B\n{format_quantity(g.whole, 's')} in all"

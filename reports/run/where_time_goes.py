@@ -16,9 +16,9 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
     which = (
-        f"one {period}, that of the headline: a rank's boxes add up to it"
+        f"the mean {period}, and add up to the headline for each rank"
         if period
-        else ("the whole run: a rank's boxes add up to the makespan")
+        else ("the whole run, and add up to the makespan for each rank")
     )
     yield Paragraph(
         f"Every instant of a rank is in exactly one box. Times are of {which}. Of the mean rank, "

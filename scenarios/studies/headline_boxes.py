@@ -1,4 +1,4 @@
-"""Boxes of ranks' time in the period that the headline tells: they add up to it."""
+"""Boxes of ranks' time in one period: they add up to the headline."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ Boxes = dict[str, NDArray[np.float64]]
 def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction = map) -> Boxes:
     """Seconds of each rank in each box, of the whole run or of one period.
 
-    Where the answer is the time of a period, it is the period nearest to the headline, in the
-    replica nearest to it; what they differ by is scaled away, so that the boxes of a rank add up to
-    the headline.
+    Of periods it is the mean of those that count.  Where the answer is the time of one, they are of
+    the replica nearest to the headline, and scaled so that the boxes of a rank add up to it.
 
     Parameters
     ----------
@@ -37,16 +36,13 @@ def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction =
     (only, *others) = of.point.workloads.values()
     if others or not isinstance(only, Periodic):
         return activity(_with_boxes(of.result))
-    if not of.point.answer.period:
-        result = _with_boxes(of.result)
-        edges = counted_edges(result, only.warm_up, only.counted)
-        return {box: t.mean(axis=0) for box, t in activity_by_window(result, edges).items()}
-    result = _with_boxes(_nearest_run(of, headline, each))
+    told = bool(of.point.answer.period)
+    result = _with_boxes(_nearest_run(of, headline, each) if told else of.result)
     edges = counted_edges(result, only.warm_up, only.counted)
-    took = seconds(np.diff(edges), result.tick)
-    nearest = int(np.argmin(np.abs(took - headline)))
-    boxes = activity_by_window(result, edges[nearest : nearest + 2])
-    return {box: t[0] * (headline / took[nearest]) for box, t in boxes.items()}
+    mean = float(seconds(np.diff(edges), result.tick).mean())
+    scale = headline / mean if told else 1.0
+    boxes = activity_by_window(result, edges)
+    return {box: t.mean(axis=0) * scale for box, t in boxes.items()}
 
 
 def _nearest_run(of: VariantResults, headline: Seconds, each: MapFunction) -> Result:
