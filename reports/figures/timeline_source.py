@@ -208,17 +208,18 @@ def _rows(
     result: Result, rank: NDArray[np.int32], stream: NDArray[np.int32], there: NDArray[np.bool_]
 ) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
     """Rows of ranks and streams, grouped by machine where they are many; and lanes of places."""
-    pairs, inverse = np.unique(
-        np.stack([rank[there], stream[there]], axis=1), axis=0, return_inverse=True
-    )
+    least, streams = int(stream.min(initial=0)), int(np.ptp(stream)) + 1 if len(stream) else 1
+    keys = rank[there].astype(np.int64) * streams + stream[there] - least
+    unique, inverse = np.unique(keys, return_inverse=True)
     lane = np.zeros(len(rank), np.int64)
-    lane[there] = inverse.reshape(-1)
+    lane[there] = inverse
     machine = _machine_of_ranks(result)
-    ranks = list(dict.fromkeys(pairs[:, 0].tolist()))
+    pairs = [(key // streams, key % streams + least) for key in unique.tolist()]
+    ranks = list(dict.fromkeys(r for r, _ in pairs))
     grouped = len(ranks) > MOST_TOGETHER and len({machine.get(r) for r in ranks}) > 1
     rows: list[dict[str, Any]] = []
     before, group = None, None
-    for number, (r, s) in enumerate(pairs.tolist()):
+    for number, (r, s) in enumerate(pairs):
         if grouped and machine.get(r, "") != group:
             group = machine.get(r, "")
             rows.append({"name": group or "other", "level": 1})

@@ -64,6 +64,35 @@ def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [_base_sentence(base[1], answer), *others]
 
 
+def leading_sentences(summary: Mapping[str, Any], most: int) -> list[str]:
+    """At most so many sentences of the answer: the base, the best variants, and the others in one.
+
+    A variant is better as the deciding metric has it.
+    """
+    every = lead_sentences(summary)
+    if len(every) <= most:
+        return every
+    base, *variants = summary["points"].items()
+    answer: Answer = summary["answer"]
+    sign = better_sign(answer)
+    order = sorted(range(len(variants)), key=lambda i: sign * variants[i][1]["change"]["value"])
+    first, rest = sorted(order[: most - 2]), sorted(order[most - 2 :])
+    return [every[0], *(every[1 + i] for i in first),
+            _others_sentence([variants[i] for i in rest], base[1], answer)]  # fmt: skip
+
+
+def _others_sentence(variants: list[tuple[str, Point]], base: Point, answer: Answer) -> str:
+    """The verdict on each of many variants, in one sentence."""
+    by_verdict: dict[str, list[str]] = {}
+    for name, point in variants:
+        work = work_ratio(point, base, answer)
+        verdict = variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
+        change = format_change(point["change"]["value"])
+        by_verdict.setdefault(verdict, []).append(f"{name} ({change})")
+    parts = (f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items())
+    return f"Of the others, {'; '.join(parts)}."
+
+
 def limit_sentence(summary: Mapping[str, Any]) -> str:
     """What limits the base scenario, as a sentence."""
     base = next(iter(summary["points"].values()))

@@ -25,7 +25,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     base = study.base
     chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
-        f"{note} All variants are in ",
+        "Every variant over one axis of time. They are also in ",
         Code("timeline.pftrace"),
         ", in the run's folder: open it in ui.perfetto.dev.",
     ]
@@ -42,7 +42,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
         for name, p in study.points.items()
         if (late := p.get("late")) is not None
     }
-    yield Live("timeline", timeline_data(results, spotlight), chart)
+    yield Live("timeline", timeline_data(results, spotlight), chart, note)
 
 
 def timeline_chart(

@@ -1,7 +1,7 @@
 // Tables that sort, filter and are saved as CSV.
 (() => {
   const { make, sizeOf } = foretrace;
-  const FEW = 8; // rows that need no filter
+  const FEW = 8, MANY = 15; // rows that need no filter; rows beyond which they scroll
 
   const textOf = (cell) => (cell?.innerText ?? cell?.textContent ?? "").trim().replace(/\s+/g, " ");
 
@@ -56,6 +56,11 @@
     if (rows.length > FEW)
       tools.append(make("input", { type: "search", placeholder: "filter rows", "aria-label": "filter rows", oninput: filter }), count);
     tools.append(make("button", { type: "button", title: "save this table as CSV", onclick: save }, "CSV"));
-    (table.closest(".scroll, .table") ?? table).before(tools);
+    const frame = table.closest(".scroll, .table"), inner = make("div", { class: "inner" });
+    frame.classList.add("with");
+    frame.append(inner);
+    inner.append(table);
+    frame.prepend(tools);
+    if (rows.length > MANY) frame.classList.add("tall");
   };
 })();

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...sim.errors import ForetraceError, ScenarioError
+from ...sim.errors import ScenarioError
 from .app import app
 from .common import Out
 
@@ -26,9 +26,6 @@ def report(
         Path | None, typer.Option("-o", "--output", help="The file to write.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="On paper; takes WeasyPrint.")] = False,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", help="With a timeline to zoom; takes Bokeh.")
-    ] = False,
     system: Annotated[
         bool, typer.Option("--system", help="The page of its ablations, as Markdown.")
     ] = False,
@@ -43,10 +40,6 @@ def report(
         return
     output = output or Path("report.pdf" if pdf else "report.html")
     html = _read_report_html(folder)
-    if pdf and interactive:
-        raise ScenarioError("--pdf: paper cannot be zoomed; leave out --interactive")
-    if interactive:
-        html = _with_interactive_timeline(html, folder)
     try:
         if pdf:
             from ...reports.export.pdf import write_pdf
@@ -86,18 +79,3 @@ def _read_report_html(folder: Path) -> str:
         if (folder / name).is_file():
             return (folder / name).read_text(encoding="utf-8")
     raise ScenarioError(f"{folder}: has no report; run it again with --no-cache")
-
-
-def _with_interactive_timeline(html: str, folder: Path) -> str:
-    """With a timeline of every op of the base, where they were kept."""
-    from ...reports.run.interactive import with_timeline
-
-    ops = folder / "ops.base.parquet"
-    if not ops.is_file():
-        raise ScenarioError(
-            f"{folder}: kept no rows of ops, so nothing can be zoomed into; run it with --keep ops"
-        )
-    try:
-        return with_timeline(html, ops)
-    except ImportError as error:
-        raise ForetraceError("--interactive: Bokeh is not installed; pip install bokeh") from error

@@ -22,6 +22,7 @@ from .building.jobs import graphs_of, workloads_of
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
 from .limits import estimated_memory, require_memory, usable_memory
+from .summary import FEWEST
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
 from .variant import Variant
 from .workers.workers import usable_cores
@@ -211,9 +212,9 @@ def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
 
 
 def drawn_simulations(scenario: Scenario) -> int:
-    """Simulations that give the answer of one variant: as recorded, and its replicas."""
+    """Simulations of a variant's answer: as recorded, replicas, and one again for its boxes."""
     replicas = scenario.run.replicas
-    return 1 + (replicas if replicas > 1 else 0)
+    return 1 + (replicas if replicas > 1 else 0) + (replicas >= FEWEST)
 
 
 def _has_rules(scenario: Scenario) -> bool:
