@@ -44,6 +44,8 @@ def read_ops(run: str | Path, variant: str = "base", tick: Seconds = PICOSECOND)
     quoted = str(table).replace("'", "''")
     with duckdb.connect() as db:
         found: pd.DataFrame = db.execute(f"FROM '{quoted}' ORDER BY op").df()
+    found["name"] = found["name"].fillna(found["kind"])
+    found["component"] = found["component"].fillna("")
     for name in TIMES:
         ticks = found[name].to_numpy()
         found[name] = np.where(ticks < 0, np.nan, ticks * tick * 1e6)

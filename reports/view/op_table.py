@@ -7,6 +7,7 @@ in none.
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 MEMORY = "1500MB"  # what DuckDB may take; it goes on in files beyond that
-THREADS = 2
+THREADS = min(os.cpu_count() or 1, 8)
 MACHINE = "split_part(component, '.', 1)"  # of node3.gpu5; a fabric has none
 RAN = 'start >= 0 AND "end" >= start'
 
