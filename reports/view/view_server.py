@@ -144,10 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that was asked for"
             )
         origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
-        if origin not in (None, *(f"http://{host}" for host in hosts)) or site not in (
-            "none",
-            "same-origin",
-        ):
+        opened = self.headers.get("Sec-Fetch-Dest") == "document"  # a link, wherever it was clicked
+        ours = origin in (None, *(f"http://{host}" for host in hosts))
+        if not ours or not (opened or site in ("none", "same-origin")):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "another page asks")
 
     def _not_allowed(self) -> None:
