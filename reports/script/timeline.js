@@ -176,7 +176,7 @@
       if (!canvas.isConnected || !canvas.clientWidth) return;
       const wide = canvas.clientWidth, tall = canvas.clientHeight, top = body.scrollTop;
       const pen = sized(canvas, tall);
-      const inks = source.kinds.map((kind) => colour(kind.colour)), line = colour("--line");
+      const inks = source.kinds.map((kind) => colour(kind.colour)), line = colour("--line"), ink = colour("--ink");
       const waits = source.kinds.map((kind) => kind.name === "waiting");
       const hatched = hatch(pen, colour("--waiting"));
       pen.fillStyle = line;
@@ -187,6 +187,10 @@
         if (node.level === 0) (pen.fillStyle = line), pen.fillRect(0, y - top - 2, wide, 1);
         const each = high / Math.max(own.length, 1);
         if (table) own.forEach((lane, k) => lay_(pen, lane, y - top + k * each, each));
+        if (source.find) own.forEach((lane, k) => placesOf.get(lane)?.forEach(({ start, end }) => {
+          pen.fillStyle = ink;
+          pen.fillRect(px(start), y - top + k * each, Math.max(px(end) - px(start), 1), 1.5);
+        }));
       }
       mark(pen, top);
       axis(marks);
@@ -367,7 +371,7 @@
       pick(Math.min(table.after(lane, time), table.from[lane + 1] - 1));
     }
 
-    let places = [], place = -1;
+    let places = [], place = -1, placesOf = new Map(); // by lane
 
     // Which names of what is drawn have the text that is searched for.
     function light() {
@@ -377,7 +381,7 @@
     // What the search finds: its bars stay bright, the others fade.
     async function look() {
       words = search.value.trim().toLowerCase();
-      [places, place] = [[], -1];
+      [places, place, placesOf] = [[], -1, new Map()];
       if (!words || !table) {
         match = null;
         found.textContent = "";
@@ -392,7 +396,9 @@
         const told = mine === words ? await source.find(words) : null;
         if (mine !== words) return;
         places = told.at;
-        found.textContent = `${told.ops.toLocaleString("en")} ops, ${quantity(told.seconds)}`;
+        placesOf = Map.groupBy(places, (one) => one.lane);
+        found.textContent = `${told.ops.toLocaleString("en")} ops, ${quantity(told.seconds)}`
+          + (places.length < told.ops ? `; the first ${places.length.toLocaleString("en")} are marked` : "");
         return draw();
       }
       let ops = 0, busy = 0;

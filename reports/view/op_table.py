@@ -1,12 +1,14 @@
 """The table of a run's ops, as ``export.tables.write_ops`` wrote it, as a relation of ops.
 
-Lanes are its pairs of rank and stream, numbered in order; ops that never ran or did not end are in
-none.
+Lanes are its streams of ranks (of jobs), numbered in order; ops that never ran or did not end are
+in none.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 MEMORY = "1500MB"  # what DuckDB may take; it goes on in files beyond that
-THREADS = 2
+THREADS = min(os.cpu_count() or 1, 8)
 MACHINE = "split_part(component, '.', 1)"  # of node3.gpu5; a fabric has none
 RAN = 'start >= 0 AND "end" >= start'
 
@@ -68,24 +70,43 @@ def table_digest(path: Path) -> dict[str, Any]:
     return {"bytes": size, "footer": hashlib.sha256(footer).hexdigest()}
 
 
-def lanes_query(table: Path) -> str:
-    """Lanes of a table: number, rank, stream, machine, ops, busy ticks."""
-    return (
-        "SELECT (row_number() OVER (ORDER BY rank, stream) - 1)::INTEGER AS lane, * FROM ("
-        f"SELECT rank, stream, min({MACHINE}) FILTER (contains(component, '.')) AS machine, "
-        f'count(*) AS ops, sum("end" - start)::BIGINT AS ticks FROM {quoted(table)} '
-        f"WHERE {RAN} GROUP BY rank, stream)"
-    )
+@dataclass(frozen=True)
+class OpTable:
+    """A table of ops and what names its lanes.
 
+    Parameters
+    ----------
+    path : Path
+    keys : columns; ranks are numbered job by job where there are several
+    """
 
-def ops_query(table: Path, where: str = "true") -> str:
-    """Relation of ops of a table; its connection has a relation ``lanes``."""
-    number = f"{KIND_NUMBER.tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
-    return (
-        f'(SELECT lane, start, "end", {number} AS kind, '
-        f"coalesce(name, kind) AS name FROM {quoted(table)} JOIN lanes USING (rank, stream) "
-        f"WHERE {RAN} AND {where})"
-    )
+    path: Path
+    keys: tuple[str, ...] = ("rank", "stream")
+
+    @classmethod
+    def of(cls, db: DuckDBPyConnection, path: Path) -> OpTable:
+        """A table by its file."""
+        columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {quoted(path)}").fetchall()}
+        return cls(path, ("job", "rank", "stream") if "job" in columns else ("rank", "stream"))
+
+    def lanes(self) -> str:
+        """Query of its lanes: number, keys, machine, ops, busy ticks."""
+        keys = ", ".join(self.keys)
+        return (
+            f"SELECT (row_number() OVER (ORDER BY {keys}) - 1)::INTEGER AS lane, * FROM ("
+            f"SELECT {keys}, min({MACHINE}) FILTER (contains(component, '.')) AS machine, "
+            f'count(*) AS ops, sum("end" - start)::BIGINT AS ticks FROM {quoted(self.path)} '
+            f"WHERE {RAN} GROUP BY {keys})"
+        )
+
+    def ops(self, where: str = "true") -> str:
+        """Relation of its ops; the connection has its lanes as a relation ``lanes``."""
+        number = f"{KIND_NUMBER.tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
+        return (
+            f'(SELECT lane, start, "end", {number} AS kind, coalesce(name, kind) AS name '
+            f"FROM {quoted(self.path)} JOIN lanes USING ({', '.join(self.keys)}) "
+            f"WHERE {RAN} AND {where})"
+        )
 
 
 class RowGroups:

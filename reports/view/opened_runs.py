@@ -165,27 +165,32 @@ def _rows(one: Shown) -> list[dict[str, Any]]:
     """Rows of a variant: machines where there are several, ranks, streams; folded where many."""
     lanes = one.table.lanes
     machines = len({lane.machine for lane in lanes})
-    ranks = len({lane.rank for lane in lanes})
+    ranks = len({_rank_of(lane) for lane in lanes})
     grouped, streams_open = machines > 1 and ranks > 8, len(lanes) <= OPEN_LANES
     rows: list[dict[str, Any]] = [{"name": one.name, "level": 0}]
     machine_of = _machine_of_rank(lanes)
     number = one.first_lane
-    for machine, there in groupby(lanes, lambda lane: machine_of[lane.rank]):
+    for machine, there in groupby(lanes, lambda lane: machine_of[_rank_of(lane)]):
         if grouped:
             rows.append({"name": machine or "other", "level": 1, "open": ranks <= OPEN_RANKS})
-        for rank, streams in groupby(there, lambda lane: lane.rank):
-            rows.append({"name": f"rank {rank}", "level": 1 + grouped, "open": streams_open})
+        for (job, rank), streams in groupby(there, _rank_of):
+            name = f"{job} rank {rank}".lstrip()
+            rows.append({"name": name, "level": 1 + grouped, "open": streams_open})
             for lane in streams:
                 rows.append({"name": f"stream {lane.stream}", "level": 2 + grouped, "lane": number})
                 number += 1
     return rows
 
 
-def _machine_of_rank(lanes: Sequence[Lane]) -> dict[int, str]:
+def _rank_of(lane: Lane) -> tuple[str, int]:
+    return lane.job, lane.rank
+
+
+def _machine_of_rank(lanes: Sequence[Lane]) -> dict[tuple[str, int], str]:
     """Machine of each rank: that of its first stream that names one."""
-    found: dict[int, str] = {}
+    found: dict[tuple[str, int], str] = {}
     for lane in lanes:
-        found[lane.rank] = found.get(lane.rank) or lane.machine
+        found[_rank_of(lane)] = found.get(_rank_of(lane)) or lane.machine
     return found
 
 

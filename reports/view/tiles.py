@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ...sim.ops import KIND_NAMES
-from .op_table import RAN, RowGroups, open_database, ops_query, quoted
+from .op_table import RAN, OpTable, RowGroups, open_database, quoted
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
 
@@ -31,11 +31,12 @@ MOST_OPS = 20  # at one instant of a lane
 
 
 class Lane(NamedTuple):
-    """One stream of one rank; ``machine`` is "" where its ops name none."""
+    """One stream of one rank; ``machine`` and ``job`` are "" where nothing names one."""
 
     rank: int
     stream: int
     machine: str
+    job: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,15 +84,17 @@ class ViewedTable:
 
     def __init__(self, table: Path, folder: Path):
         facts = json.loads((folder / FACTS).read_text())
-        self.table, self.folder = table, folder
+        self.folder = folder
         self.first, self.last = int(facts["first"]), int(facts["last"])
         self.ops, self.rows = int(facts["ops"]), int(facts["rows"])
         self.levels = range(*facts["levels"])
         self.named = bool(facts["names"])
         self._db = open_database()
         self._db.execute(f"CREATE TABLE lanes AS FROM {quoted(folder / 'lanes.parquet')}")
+        self.table = OpTable.of(self._db, table)
+        job = "job" if "job" in self.table.keys else "''"
         found = self._db.execute(
-            "SELECT rank, stream, coalesce(machine, '') FROM lanes ORDER BY lane"
+            f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"
         ).fetchall()
         self.lanes = [Lane(*row) for row in found]
         self._groups = RowGroups(self._db, table)
@@ -101,16 +104,20 @@ class ViewedTable:
         """Close the table."""
         self._db.close()
 
-    def tile(self, first: int, last: int, width: int, lanes: Sequence[int] | None = None) -> Tile:
+    def tile(self, first: int, last: int, width: int, lanes: ArrayLike | None = None) -> Tile:
         """Bars of some lanes between two ticks, drawn so many pixels wide.
 
         Parameters
         ----------
         lanes : all unless said
         """
-        chosen = np.arange(len(self.lanes)) if lanes is None else np.asarray(lanes, np.int64)
-        chosen = chosen[(chosen >= 0) & (chosen < len(self.lanes))]
+        chosen = self._known(np.arange(len(self.lanes)) if lanes is None else lanes)
         return self.tile_at(self.level(first, last, width, chosen), first, last, chosen)
+
+    def _known(self, lanes: ArrayLike) -> NDArray[np.int64]:
+        """Those of some lanes that there are: a page numbers the lanes of several tables."""
+        asked = np.asarray(lanes, np.int64)
+        return asked[(asked >= 0) & (asked < len(self.lanes))]
 
     def level(self, first: int, last: int, width: int, lanes: NDArray[np.int64]) -> int:
         """Level of a view: the coarsest below a pixel, or the finest that can be had at once."""
@@ -137,8 +144,9 @@ class ViewedTable:
             ).fetchall()[0]
         return rows + OP * int(ops) > MOST_ROWS
 
-    def tile_at(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> Tile:
+    def tile_at(self, level: int, first: int, last: int, lanes: ArrayLike) -> Tile:
         """Bars of some lanes at a level, those that reach into a window, whole."""
+        lanes = self._known(lanes)
         if level in self.levels:
             drawn = self._kept_bars(level, first, last)
         else:
@@ -151,7 +159,8 @@ class ViewedTable:
                 {"lanes": lanes.tolist()},
             ).fetchnumpy()
         none = np.ma.getmaskarray(found["name"])
-        found["name"] = np.where(none, None, np.ma.getdata(found["name"]).astype(object))
+        found["name"] = np.ma.getdata(found["name"]).astype(object)
+        found["name"][none] = None
         return Tile(level, **{name: np.ma.getdata(column) for name, column in found.items()})
 
     def _kept_bars(self, level: int, first: int, last: int) -> str:
@@ -172,7 +181,7 @@ class ViewedTable:
             f'start < {(last // cell + 1) * cell} AND "end" >= {(first // cell - 1) * cell} '
             f"AND rank BETWEEN {rank.min()} AND {rank.max()}"
         )
-        return bars(ops_query(self.table, where), level)
+        return bars(self.table.ops(where), level)
 
     def find(self, text: str) -> FoundName:
         """Ops whose name (their kind where they have none) holds a text, whatever its case."""
@@ -204,24 +213,24 @@ class ViewedTable:
         """By reading every name."""
         where = f"contains(lower(coalesce(name, kind)), lower({quoted(text)}))"
         ops, ticks = db.execute(
-            f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT '
-            f"FROM {ops_query(self.table, where)}"
+            f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT FROM {self.table.ops(where)}'
         ).fetchall()[0]
         return FoundName(ops, ticks, self._first_places(db, where))
 
     def _first_places(self, db: DuckDBPyConnection, where: str) -> list[tuple[int, int, int, str]]:
         return db.execute(
-            f'SELECT lane, start, "end", name FROM {ops_query(self.table, where)} '
+            f'SELECT lane, start, "end", name FROM {self.table.ops(where)} '
             f'ORDER BY start, lane, "end", name LIMIT {MOST_PLACES}'
         ).fetchall()
 
     def ops_at(self, lane: int, tick: int) -> list[dict[str, Any]]:
         """All that the table says of the ops that run on a lane at a tick, the latest first."""
-        where = self.lanes[lane]
+        own = self.lanes[lane]
+        job = f"job = {quoted(own.job)} AND" if "job" in self.table.keys else ""
         with self._db.cursor() as db:
             found = db.execute(
-                f"SELECT * FROM {quoted(self.table)} WHERE {RAN} AND rank = {where.rank} "
-                f'AND stream = {where.stream} AND start <= {tick} AND "end" >= {tick} '
+                f"SELECT * FROM {quoted(self.table.path)} WHERE {RAN} AND {job} rank = {own.rank} "
+                f'AND stream = {own.stream} AND start <= {tick} AND "end" >= {tick} '
                 f"ORDER BY start DESC, op LIMIT {MOST_OPS}"
             )
             names = [name for name, *_ in found.description]

@@ -56,9 +56,11 @@
     const [first] = await (await asked("op", { lane, at })).json();
     op.hidden = !first;
     if (!first) return;
-    op.querySelector("tbody").replaceChildren(...Object.entries(first).map(([name, value]) => make("tr", {},
-      make("th", { scope: "row" }, name), make("td", {}, value === null ? "—"
-        : TIMES.includes(name) ? `${value} s` : String(value)))));
+    const told = Object.entries(first).map(([name, value]) => [name, value === null ? "—"
+      : TIMES.includes(name) ? `${value} s` : String(value)]);
+    told.push(["took", quantity(first.end - first.start)]);
+    op.querySelector("dl").replaceChildren(...told.flatMap(([name, text]) =>
+      [make("dt", {}, name), make("dd", {}, text)]));
   }
 
   foretrace.viewed = foretrace.timeline(document.getElementById("bars"), { ...facts, get, find, tell });

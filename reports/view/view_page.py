@@ -15,7 +15,7 @@ from ..html import script_safe_json, template_environment
 from ..palette import KINDS
 from ..script import page_script, script_hash
 from .opened_runs import LONGEST, DrawnBars, OpenedRuns, timeline_facts
-from .view_server import Answer, Pages, json_answer
+from .view_server import Pages, Reply, json_answer
 
 WIDEST = 20_000  # pixels
 REPORT = "report.html"
@@ -26,7 +26,7 @@ Query = Mapping[str, str]
 def view_pages(runs: OpenedRuns) -> Pages:
     """What the server of some runs answers: the page, bars, places of a name, ops, reports."""
 
-    def asked(answer: Callable[[OpenedRuns, Query], Answer]) -> Callable[[Query], Answer]:
+    def asked(answer: Callable[[OpenedRuns, Query], Reply]) -> Callable[[Query], Reply]:
         return lambda query: answer(runs, query)
 
     reports = {
@@ -43,12 +43,12 @@ def view_pages(runs: OpenedRuns) -> Pages:
     }
 
 
-def _file_answer(file: Path) -> Callable[[Query], Answer]:
+def _file_answer(file: Path) -> Callable[[Query], Reply]:
     """A report as it is: it has a policy of its own."""
     policy = (
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
     )
-    return lambda _: Answer(file.read_bytes(), "text/html; charset=utf-8", policy)
+    return lambda _: Reply(file.read_bytes(), "text/html; charset=utf-8", policy)
 
 
 @cache
@@ -62,7 +62,7 @@ def view_script() -> str:
     return f"{page_script()}\n{own}"
 
 
-def _page(runs: OpenedRuns, query: Query) -> Answer:
+def _page(runs: OpenedRuns, query: Query) -> Reply:
     names = _names(runs, query)
     shown = runs.shown(names)
     data: dict[str, Any] = {
@@ -80,7 +80,7 @@ def _page(runs: OpenedRuns, query: Query) -> Answer:
         reports=[(f"report/{i}", run.name) for i, run in enumerate(runs.runs)
                  if (run.folder / REPORT).is_file()],
     )  # fmt: skip
-    return Answer(html.encode(), "text/html; charset=utf-8", policy)
+    return Reply(html.encode(), "text/html; charset=utf-8", policy)
 
 
 def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -99,14 +99,14 @@ def _names(runs: OpenedRuns, query: Query) -> tuple[str, ...]:
     return tuple(query["show"].split(",")) if "show" in query else runs.first_shown
 
 
-def _bars(runs: OpenedRuns, query: Query) -> Answer:
+def _bars(runs: OpenedRuns, query: Query) -> Reply:
     first, last = _number(query, "first"), _number(query, "last")
     width = round(_number(query, "width"))
     if not (first < last and 1 <= width <= WIDEST):
         raise ValueError(f"first, last, width: first < last, and 1 to {WIDEST} pixels")
     shown = runs.shown(_names(runs, query))
     drawn = DrawnBars(runs, shown, first, last, width, lanes_of_text(query.get("lanes", "")))
-    return Answer(drawn.body(), "application/octet-stream")
+    return Reply(drawn.body(), "application/octet-stream")
 
 
 def lanes_of_text(text: str) -> list[int]:
@@ -141,7 +141,7 @@ def _number(query: Query, name: str) -> float:
     return value
 
 
-def _find(runs: OpenedRuns, query: Query) -> Answer:
+def _find(runs: OpenedRuns, query: Query) -> Reply:
     text = query.get("text", "")
     if not 0 < len(text) <= LONGEST:
         raise ValueError(f"text: 1 to {LONGEST} letters")
@@ -156,7 +156,7 @@ def _find(runs: OpenedRuns, query: Query) -> Answer:
     return json_answer({"ops": ops, "seconds": float(runs.seconds(ticks)), "at": at})
 
 
-def _op(runs: OpenedRuns, query: Query) -> Answer:
+def _op(runs: OpenedRuns, query: Query) -> Reply:
     """What the table says of the ops at a time on a lane, times in s."""
     lane, at = round(_number(query, "lane")), runs.ticks(_number(query, "at"))
     for one in runs.shown(_names(runs, query)):

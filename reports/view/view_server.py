@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from ...sim.errors import ForetraceError
@@ -33,7 +33,7 @@ HEADERS = {
 }
 
 
-class Answer(NamedTuple):
+class Reply(NamedTuple):
     """Body of an answer, what it is, and under which policy it is shown."""
 
     body: bytes
@@ -41,13 +41,13 @@ class Answer(NamedTuple):
     policy: str = "default-src 'none'"
 
 
-Pages = Mapping[str, Callable[[Mapping[str, str]], Answer]]
+Pages = Mapping[str, Callable[[Mapping[str, str]], Reply]]
 """By the last part of an address: what answers it, given its query."""
 
 
-def json_answer(value: Any) -> Answer:
-    """Answer of data."""
-    return Answer(json.dumps(value).encode(), "application/json")
+def json_answer(value: Any) -> Reply:
+    """Reply of data."""
+    return Reply(json.dumps(value).encode(), "application/json")
 
 
 class ViewServer(ThreadingHTTPServer):
@@ -108,21 +108,21 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             found = self._page()
         except _RefusedError as refused:
-            self._send(refused.status, Answer(str(refused).encode(), "text/plain; charset=utf-8"))
+            self._send(refused.status, Reply(str(refused).encode(), "text/plain; charset=utf-8"))
         except (ValueError, ForetraceError) as error:
             self._send(
-                HTTPStatus.BAD_REQUEST, Answer(str(error).encode(), "text/plain; charset=utf-8")
+                HTTPStatus.BAD_REQUEST, Reply(str(error).encode(), "text/plain; charset=utf-8")
             )
         except Exception as error:  # the browser says so, and the next request is answered
             log.exception("view: %s", error)
             self._send(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
-                Answer(repr(error).encode(), "text/plain; charset=utf-8"),
+                Reply(repr(error).encode(), "text/plain; charset=utf-8"),
             )
         else:
             self._send(HTTPStatus.OK, found)
 
-    def _page(self) -> Answer:
+    def _page(self) -> Reply:
         """What is asked for, by somebody who may ask."""
         self._check_asker()
         parts = urlsplit(self.path)
@@ -144,21 +144,20 @@ class _Handler(BaseHTTPRequestHandler):
                 HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that was asked for"
             )
         origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
-        if origin not in (None, *(f"http://{host}" for host in hosts)) or site not in (
-            "none",
-            "same-origin",
-        ):
+        opened = self.headers.get("Sec-Fetch-Dest") == "document"  # a link, wherever it was clicked
+        ours = origin in (None, *(f"http://{host}" for host in hosts))
+        if not ours or not (opened or site in ("none", "same-origin")):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "another page asks")
 
-    def _not_allowed(self) -> NoReturn:
+    def _not_allowed(self) -> None:
         self.close_connection = True  # a body that was sent is not read
         self._send(
-            HTTPStatus.METHOD_NOT_ALLOWED, Answer(b"it only reads", "text/plain"), Allow="GET"
+            HTTPStatus.METHOD_NOT_ALLOWED, Reply(b"it only reads", "text/plain"), Allow="GET"
         )
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_HEAD = _not_allowed  # noqa: N815
 
-    def _send(self, status: HTTPStatus, answer: Answer, **more: str) -> None:
+    def _send(self, status: HTTPStatus, answer: Reply, **more: str) -> None:
         try:
             self.send_response(status)
             policy = f"{answer.policy}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"

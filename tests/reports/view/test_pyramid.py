@@ -193,8 +193,24 @@ def test_lanes_are_told_with_their_machines(tmp_path):
         (0, 7, "host", "c", -1, -1),
     ]
     viewed = made(tmp_path, rows)
-    assert viewed.lanes == [(0, 0, ""), (2, 7, "node1")]
+    assert viewed.lanes == [(0, 0, "", ""), (2, 7, "node1", "")]
     assert (viewed.ops, viewed.rows) == (2, 3)
+
+
+def test_ranks_of_several_jobs_have_lanes_of_their_own(tmp_path):
+    table = tmp_path / "ops.base.parquet"
+    with duckdb.connect() as db:
+        db.execute(
+            "COPY (SELECT i AS op, 'compute' AS kind, 0 AS rank, 7 AS stream, j AS job, NULL AS "
+            "component, 'gemm' AS name, i AS ready, i AS start, i + 5 AS \"end\", 'ended' AS state "
+            f"FROM (VALUES (0, 'b'), (1, 'it''s'), (2, 'b')) AS t(i, j)) TO '{table}'"
+        )
+    viewed = ViewedTable(table, pyramid_folder(table))
+    assert viewed.lanes == [(0, 7, "", "b"), (0, 7, "", "it's")]
+    tile = viewed.tile(0, 10, 10)
+    assert (tile.lane.tolist(), tile.start.tolist()) == ([0, 0, 1], [0, 2, 1])
+    assert [op["op"] for op in viewed.ops_at(1, 3)] == [1]
+    assert [at[0] for at in viewed.find("gemm").at] == [0, 1, 0]
 
 
 def test_a_pyramid_takes_a_tenth_of_its_table(tmp_path):

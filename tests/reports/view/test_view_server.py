@@ -114,6 +114,13 @@ def test_its_own_page_is_answered(client):
     assert answer.status == 200
 
 
+def test_a_link_to_it_may_be_clicked_anywhere_and_shown_in_no_frame(client):
+    clicked = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}
+    assert client.ask(f"/{client.token}/", **clicked)[0].status == 200
+    framed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "iframe"}
+    assert client.ask(f"/{client.token}/", **framed)[0].status == 403
+
+
 @pytest.mark.parametrize(
     "page",
     ["../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/manifest.json", "/etc/passwd", "report/..",
