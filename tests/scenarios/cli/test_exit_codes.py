@@ -1,6 +1,8 @@
 """What each exit code means, and what is said with it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -172,3 +174,10 @@ def test_two_conditions_on_one_number_are_both_kept(cli, folder, described):
     code, out, _ = cli("run", "twice.yaml", "--out", "twice", "--json")
     value = json.loads(out)["points"]["base"]["metrics"]["iteration_time.p50"]
     assert (code, value["expected"], value["met"]) == (5, "<= 1 us; < 1 s", False)
+
+
+def test_a_command_that_is_done_says_no_more():
+    """DuckDB complained of a hundred objects that nobody had looked for at the end."""
+    words = [sys.executable, "-m", "foretrace", "trace", "info", "foretrace:gpt"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
