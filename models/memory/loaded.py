@@ -107,7 +107,7 @@ class Interleaved:
     def peak(self, reads: ArrayLike) -> Floats:
         """(n,) B/s: the node that its share fills first bounds all."""
         used = [(node, share) for node, share in zip(self.nodes, self.shares, strict=True) if share]
-        return np.min([node.peak(reads) / share for node, share in used], axis=0)
+        return np.asarray(np.min([node.peak(reads) / share for node, share in used], axis=0))
 
     def latency_at(self, bandwidth: ArrayLike, reads: ArrayLike) -> Floats:
         """(n,) s of an access, the mean over the pages."""

@@ -205,6 +205,47 @@ def test_every_transport_metric_and_op_of_rdma_answers():
         driver.channel.close()
 
 
+RATES = [
+    ({}, "send:rdma-write depth=8 batch=4 qps=2 uint8[64]"),
+    ({}, "send:rdma-send depth=8 qps=2 uint8[64]"),
+    ({"srq": 1}, "send:rdma-send depth=8 qps=4 batch=2 uint8[64]"),
+    ({"transport": "ud"}, "send:rdma-send depth=8 uint8[64]"),
+]
+
+
+def test_batches_and_receives_of_several_queue_pairs_on_a_real_kernel():
+    driver = machine("uml", "verbs")
+    try:
+        for spec, op in RATES:
+            driver.open({**spec, "metric": "message_rate"})
+            assert median(driver, op, 2) > 0
+            driver._send_request("close")
+        driver.open({})
+        large = median(driver, "send:rdma-write uint8[65536]")
+        driver._send_request("close")
+        driver.open({"path_mtu": 512})
+        assert median(driver, "send:rdma-write uint8[65536]") > large
+    finally:
+        driver.channel.close()
+
+
+def test_packets_out_of_order_are_sent_again():
+    """RC goes back to the first one that is missing; a lost end waits for a timer."""
+    driver = machine("uml", "switch", addresses="2")
+    port = {"ends": "verbs", "rate": "10gbit", "delay_us": 5.0}
+    times = {}
+    try:
+        for reorder in (0, 5):
+            driver.open({**port, "reorder": reorder, "gid": 2})
+            assert driver.describe()["way"].startswith("GID 2 RoCE v2")
+            times[reorder] = median(driver, "send:rdma-write uint8[1048576]")
+            driver._send_request("close")
+    finally:
+        driver.channel.close()
+    assert 800e3 < times[0] < 1000e3
+    assert times[5] > 10 * times[0]
+
+
 REDUCE = "collective:all-reduce fp32[1048576]"
 
 
@@ -240,6 +281,17 @@ def test_counted_writes_are_where_they_were(counted):
     assert sample.median == pytest.approx(
         op_medians(bundled_recording("icount-verbs"))[sample.key], rel=0.3
     )
+
+
+def test_machine_code_takes_fewer_instructions_than_python(counted):
+    python = median(counted, "send:rdma-write uint8[64]", 5)
+    counted._send_request("close")
+    counted.open({"timed": "machine-code"})
+    (sample,) = counted.timing([Request("send:rdma-write uint8[64]", 5)])
+    assert 0.5 * python < sample.median < 0.9 * python
+    assert sample.facts["own_ns"] < 1500
+    counted._send_request("close")
+    counted.open({})
 
 
 def test_each_call_that_sets_up_takes_its_own_time(counted):
