@@ -92,7 +92,7 @@ class Recording:
 
     def write(self, path: Path) -> None:
         """Write the file atomically: it is replaced by rename once complete."""
-        body = b"".join(_json_line(_sample_to_json(s)) for s in self.samples)
+        body = b"".join(_json_line(sample_to_json(s)) for s in self.samples)
         head: dict[str, Any] = {"form": FORM, "schema": SCHEMA}
         head |= {k: v for k, v in vars(self).items() if k != "samples" and (k != "failed" or v)}
         head |= {"count": len(self.samples), "sha256": hashlib.sha256(body).hexdigest()}
@@ -121,7 +121,7 @@ def read(path: Path) -> Recording:
     if hashlib.sha256(body).hexdigest() != head.pop("sha256", ""):
         raise RecordingError(f"{path}: its checksum does not fit its lines; copy it again")
     try:
-        samples = tuple(_sample_from_json(json.loads(line)) for line in body.splitlines())
+        samples = tuple(sample_of_json(json.loads(line)) for line in body.splitlines())
         if len(samples) != head.pop("count"):
             raise ValueError("a line is missing")
         failed = tuple(FailedOp(*row) for row in head.pop("failed", ()))
@@ -179,14 +179,15 @@ def _parse_header(path: Path, line: bytes) -> dict[str, Any]:
     return head
 
 
-def _sample_to_json(sample: Sample) -> dict[str, Any]:
+def sample_to_json(sample: Sample) -> dict[str, Any]:
     """Fields of a sample for JSON; those equal to their default are omitted."""
     fields = asdict(sample) | {"ns": [round(float(x), 2) for x in sample.ns]}
     usual = {"metric": "completion", "context": "warm", "start": 0, "flags": (), "facts": {}}
     return {k: v for k, v in fields.items() if k not in usual or v != usual[k]}
 
 
-def _sample_from_json(fields: dict[str, Any]) -> Sample:
+def sample_of_json(fields: dict[str, Any]) -> Sample:
+    """Sample from its fields; TypeError or ValueError where they are none."""
     fields["ns"] = np.asarray(fields["ns"], np.float64)
     fields["flags"] = tuple(fields.get("flags", ()))
     sample = Sample(**fields)

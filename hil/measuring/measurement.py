@@ -43,12 +43,14 @@ class Measurement:
     opener : starts a driver, each time in a new process
     tell : called with lines of progress
     now : clock of the time limit, s
+    noted : called with each batch that counts
     """
 
     work: WorkList
     opener: Opener
     tell: Tell = log.info
     now: Callable[[], float] = time.monotonic
+    noted: Callable[[Sample], object] = lambda sample: None
     samples: list[Sample] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     failed: dict[tuple[str, str], DriverFault] = field(default_factory=dict)
@@ -150,6 +152,7 @@ class Measurement:
                 with self._failing_alone(request):
                     sample = self._measure_batch(driver, request)
                     self.samples.append(replace(sample, start=start))
+                    self.noted(self.samples[-1])
                     medians.setdefault(request.key, []).append(sample.median)
             unresolved = [
                 r
