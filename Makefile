@@ -42,6 +42,7 @@ nightly: .venv/.dev ## the tests that are too long for every push, other example
 	$(BIN)/python -m pytest -n 2 -m nightly
 	$(BIN)/python -m pytest -n 2 -m "hypothesis and not hardware" --hypothesis-profile=nightly
 	$(BIN)/python tests/fuzz --seconds 600
+	$(BIN)/python tests/fuzz --seconds 600 --only frames answers
 
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
 	$(BIN)/foretrace lab up

@@ -187,6 +187,7 @@ def sample_to_json(sample: Sample) -> dict[str, Any]:
 
 
 def sample_from_json(fields: dict[str, Any]) -> Sample:
+    """Sample from its fields; TypeError or ValueError where they are none."""
     fields["ns"] = np.asarray(fields["ns"], np.float64)
     fields["flags"] = tuple(fields.get("flags", ()))
     sample = Sample(**fields)

@@ -82,8 +82,8 @@ def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
     except DriverFault as fault:
         return protocol.pack_frame(protocol.encode_error(fault))
     except (TypeError, ValueError) as error:  # of a driver that told what is no JSON
-        fault = DriverFault("broken", f"its answer is none that can be sent ({error})")
-        return protocol.pack_frame(protocol.encode_error(fault))
+        why = f"its answer is none that can be sent ({error})"
+        return protocol.pack_frame(protocol.encode_error(DriverFault("broken", why)))
 
 
 def _read_frames(source: BinaryIO, frames: Frames, ended: Callable[[], None]) -> None:

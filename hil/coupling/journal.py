@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
@@ -70,6 +70,7 @@ class JournalWriter:
         self.component, self._asked = component, asked
         self.clock, self.source = asked.clock, asked.source
         self.entries: list[JournalEntry] = []
+        self.noted: Callable[[JournalEntry], object] = lambda entry: None  # told each at once
 
     def alone(self, request: Request) -> float:
         """Nanoseconds of one op."""
@@ -86,9 +87,9 @@ class JournalWriter:
     def _append_entry(self, requests: Sequence[Request], ns: Sequence[float]) -> None:
         asked = tuple(r.key for r in requests)
         number = len(self.entries)
-        self.entries.append(
-            JournalEntry(self.component, number, asked, tuple(ns), self._asked.clock)
-        )
+        entry = JournalEntry(self.component, number, asked, tuple(ns), self._asked.clock)
+        self.entries.append(entry)
+        self.noted(entry)
 
 
 class JournalReader:
@@ -152,7 +153,7 @@ def read_journal(path: Path) -> list[JournalEntry]:
             raise ValueError(f"it begins with {head}")
         if head["schema"] == SCHEMA and head.get("sha256") != _checksum(body):
             raise RecordingError(f"{path}: its checksum does not fit its lines; copy it again")
-        return [_parse_entry(json.loads(line)) for line in body.splitlines()]
+        return [entry_of_json(json.loads(line)) for line in body.splitlines()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordingError(
             f"{path}: is no journal of this version ({error}); give one that a coupled run wrote"
@@ -163,7 +164,8 @@ def _checksum(body: str) -> str:
     return hashlib.sha256(body.encode()).hexdigest()
 
 
-def _parse_entry(line: dict[str, object]) -> JournalEntry:
+def entry_of_json(line: dict[str, object]) -> JournalEntry:
+    """Entry from its fields; KeyError, TypeError or ValueError where they are none."""
     asked = tuple((str(s), str(c)) for s, c in line["asked"])  # type: ignore[attr-defined]
     ns = tuple(float(x) for x in line["ns"])  # type: ignore[attr-defined]
     if len(ns) != len(asked):

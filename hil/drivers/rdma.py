@@ -279,7 +279,7 @@ class VerbsDriver(Driver):
         if request.context == COLD:
             return [self._first_use(name, size) for _ in range(request.n)]
         if self.hosts and name == "rdma-send":
-            return [*map(float, rdma_peer.send_times(*self._far_pair(size), size, request.n))]
+            return [*map(float, rdma_peer.send_times(self._far_pair(size), size, request.n))]
         pair = self._connected_pair(name, size, 1, 1)
         return [time_op(pair, name, size) for _ in range(request.n)]
 
@@ -288,8 +288,8 @@ class VerbsDriver(Driver):
         if name != "rdma-send":
             raise DriverFault("unsupported", f"half_rtt of {name}; take rdma-send, or perftest")
         if self.hosts:
-            here, _ = rdma_peer.echo(*self._far_pair(size), size, request.n + WARMING)
-            return [(back - left) / 2 for left, back in here[WARMING:]]
+            exchanges = rdma_peer.echo(self._far_pair(size), size, request.n + WARMING)[0]
+            return [(back - left) / 2 for left, back in exchanges[WARMING:]]
         pair = self._connected_pair(name, size, 1, 2)
         return [round_trip(pair, size) / 2 for _ in range(request.n)]
 
@@ -299,9 +299,9 @@ class VerbsDriver(Driver):
             raise DriverFault("unsupported", f"one_way of {name}, of which the other end sees "
                               "nothing; take rdma-send")  # fmt: skip
         small = self._far_pair(rdma_peer.SMALL)
-        before = rdma_peer.measured_offset(*small)
-        here, there = rdma_peer.echo(*self._far_pair(size), size, n + WARMING)
-        offset = both(before, rdma_peer.measured_offset(*small))
+        before = rdma_peer.measured_offset(small)
+        here, there = rdma_peer.echo(self._far_pair(size), size, n + WARMING)
+        offset = both(before, rdma_peer.measured_offset(small))
         ns = [(t[0] - h[0]) - offset.ns for h, t in zip(here, there, strict=True)]
         return ns[WARMING:], offset.facts()
 
@@ -309,10 +309,9 @@ class VerbsDriver(Driver):
         """Ends of a send to the first peer, with receives for many."""
         key = ("far", size, 1, rdma_peer.RECEIVES, 1)
         if key not in self.pairs:
-            self.pairs[key] = self._connect_pair(
-                self.settings["device"], size, 1, rdma_peer.RECEIVES
-            )
-            rdma_peer.send_times(*self.pairs[key], size, WARMING)
+            made = self._connect_pair(self.settings["device"], size, 1, rdma_peer.RECEIVES)
+            self.pairs[key] = made
+            rdma_peer.send_times(made, size, WARMING)
         return self.pairs[key]
 
     def _time_per_message(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RECEIVES = 16  # posted ahead at the far end
 SMALL = 64  # bytes of a message that compares clocks
 Stamps = list[tuple[int, int]]
+FarPair = tuple["RdmaEndpoint", "FarEndpoint"]  # one here, one there
 
 
 def port_message(port: rdma_ports.RdmaPort) -> Message:
@@ -187,9 +188,9 @@ class PeerHost:
         return near, far
 
 
-def send_times(near: RdmaEndpoint, far: FarEndpoint, size: int, n: int) -> list[int]:
+def send_times(pair: FarPair, size: int, n: int) -> list[int]:
     """(n,) ns from posting a send to its completion, as many at a time as have a receive there."""
-    took = []
+    (near, far), took = pair, []
     for count in _portions(n):
         far.ask("prepare", size=size, count=count)
         for _ in range(count):
@@ -201,8 +202,9 @@ def send_times(near: RdmaEndpoint, far: FarEndpoint, size: int, n: int) -> list[
     return took
 
 
-def echo(near: RdmaEndpoint, far: FarEndpoint, size: int, n: int) -> tuple[Stamps, Stamps]:
+def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
     """When each of n messages left and was back here, and there came and left."""
+    near, far = pair
     here: Stamps = []
     there: Stamps = []
     for count in _portions(n):
@@ -218,9 +220,9 @@ def echo(near: RdmaEndpoint, far: FarEndpoint, size: int, n: int) -> tuple[Stamp
     return here, there
 
 
-def measured_offset(near: RdmaEndpoint, far: FarEndpoint) -> ClockOffset:
+def measured_offset(pair: FarPair) -> ClockOffset:
     """What the other host's clock shows more than ours."""
-    return offset_of_round_trips(*echo(near, far, SMALL, EXCHANGES))
+    return offset_of_round_trips(*echo(pair, SMALL, EXCHANGES))
 
 
 def _portions(n: int) -> Iterator[int]:

@@ -33,10 +33,6 @@ Opener = Callable[[], Driver]
 Tell = Callable[[str], None]
 
 
-def _nobody_listens(measurement: Measurement) -> None:
-    """What is called after each batch unless somebody wants to know."""
-
-
 @dataclass
 class Measurement:
     """Execution of one work list.
@@ -47,20 +43,20 @@ class Measurement:
     opener : starts a driver, each time in a new process
     tell : called with lines of progress
     now : clock of the time limit, s
-    kept : called with itself after each batch that is kept
+    noted : called with each batch that counts
     """
 
     work: WorkList
     opener: Opener
     tell: Tell = log.info
     now: Callable[[], float] = time.monotonic
+    noted: Callable[[Sample], object] = lambda sample: None
     samples: list[Sample] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     failed: dict[tuple[str, str], DriverFault] = field(default_factory=dict)
     ended: str = ""
     moved_bytes: int = 0
     longest: float = 0.0
-    kept: Callable[[Measurement], None] = _nobody_listens
 
     def run(self) -> Recording:
         """Recording of all samples; partial after a fault or time-out, the reason in ``ended``.
@@ -156,7 +152,7 @@ class Measurement:
                 with self._failing_alone(request):
                     sample = self._measure_batch(driver, request)
                     self.samples.append(replace(sample, start=start))
-                    self.kept(self)
+                    self.noted(self.samples[-1])
                     medians.setdefault(request.key, []).append(sample.median)
             unresolved = [
                 r

@@ -144,9 +144,8 @@ def _measure_piece(
         return writer[0]
 
     share = len(work.requests) / len(piece.work.requests)
-    under_way = Measurement(
-        work, opener, log.info, kept=lambda m: journal(m, share).sample(m.samples[-1])
-    )
+    under_way = Measurement(work, opener, log.info)
+    under_way.noted = lambda sample: journal(under_way, share).sample(sample)
     try:
         recording = under_way.run()
         if recording.fault is not None:

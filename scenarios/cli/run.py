@@ -114,9 +114,10 @@ def _simulate_and_save(scenario: Scenario, out: Path, started: float, quiet: boo
     require_writable(out, scenario)
     with load_engine_in_background(scenario.run.engine):
         _print_warnings(require_valid(scenario, "limits"))  # the study builds the variants
-        with RunProgress(quiet) as progress, _answers_kept(scenario, out) as partial:
-            done = study(scenario, progress.tell, partial=partial, counted=progress.count)
-    return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
+        with _answers_kept(scenario, out) as partial:
+            with RunProgress(quiet) as progress:
+                done = study(scenario, progress.tell, partial=partial, counted=progress.count)
+            return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
 
 
 def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[PartialAnswers | None]:

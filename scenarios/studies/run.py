@@ -135,7 +135,7 @@ def study(
                 counter = SimulationCounter(expected, counted)
                 for one in map(drive, points):
                     if partial is not None and one.coupled is not None:
-                        partial.driven[one.name] = one.coupled
+                        partial.note_driving(one.name, one.coupled)
                     each = counter.over(given(one))
                     under_way.run_and_explain(one, errors, each, progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):

@@ -225,7 +225,7 @@ def test_a_message_without_a_known_verb_gets_an_error_back(odd):
     message, _ = remote.channel.ask({"verb": "timing"}, 10.0)
     assert message == {"fault": "protocol", "text": "timing needs 'requests', a list; got 'None'"}
     message, _ = remote.channel.ask({"verb": "timing", "requests": [{"n": 1}]}, 10.0)
-    assert message["text"] == "requests are malformed ('preceding')"
+    assert message["text"] == "requests are malformed ('signature')"
     assert remote.timing([IDLE])
 
 

@@ -114,7 +114,7 @@ def test_a_scenario_measures_latency_rate_and_incast_between_three_hosts(cli, ho
     """The file of the docs, by its command line; the recording tells hosts, inside and clocks."""
     words = ("hil.keep_recording=kept", "hil.busy=1000", "hil.time_limit=600 s", "hil.repeat=1")
     (hosts / "s.yaml").write_text(SCENARIO.read_text() + COARSE)
-    code, out, error = cli("hil", "check", "s.yaml", *(f"--set={word}" for word in words))
+    code, _, error = cli("hil", "check", "s.yaml", *(f"--set={word}" for word in words))
     assert code == 0, error
     kept = read(hosts / "kept/fabric.rec.gz")
     fastest = {}
@@ -168,7 +168,8 @@ def test_the_bundle_of_the_agent_has_what_two_hosts_need(star, tmp_path, monkeyp
     write_bundle(tmp_path / "agent.pyz")
     program = tmp_path / "python"
     words = " ".join(in_host(star, 2))
-    program.write_text(f'#!/bin/sh\nshift\nexec {words} {sys.executable} -I {tmp_path}/agent.pyz "$@"\n')
+    line = f'exec {words} {sys.executable} -I {tmp_path}/agent.pyz "$@"'
+    program.write_text(f"#!/bin/sh\nshift\n{line}\n")
     program.chmod(0o755)
     far = RemoteDriver(Address("b", python=str(program)).open(), "tcp")
     far.open({"device": "10.9.0.2", "end": "far"})

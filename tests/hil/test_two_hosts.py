@@ -133,9 +133,13 @@ def test_a_sample_of_one_way_without_the_offset_of_the_clocks_is_refused():
 
 def test_streams_between_two_agents_are_timed_by_every_metric(hosts):
     peers = [{"agent": name, "device": f"127.0.0.{k}"} for k, name in ((2, "b"), (3, "c"))]
-    asked = {"completion": "send:stream flows=3 uint8[4096]", "half_rtt": "send:stream uint8[64]",
-             "message_rate": "send:stream depth=4 flows=2 uint8[64]",
-             "bandwidth": "send:stream uint8[3000000]", "one_way": "send:stream uint8[64]"}  # fmt: skip
+    asked = {
+        "completion": "send:stream flows=3 uint8[4096]",
+        "half_rtt": "send:stream uint8[64]",
+        "message_rate": "send:stream depth=4 flows=2 uint8[64]",
+        "bandwidth": "send:stream uint8[3000000]",
+        "one_way": "send:stream uint8[64]",
+    }
     for metric, op in asked.items():
         near = hosts("tcp", peer=peers, metric=metric, clock_offset="measured")
         (sample,) = near.timing([Request(op, 3)])

@@ -11,6 +11,7 @@ from typing import Any
 
 from ....hil.bundled_recordings import recording_path
 from ....hil.connection import connect_driver
+from ....hil.coupling.live_driver import faults_named
 from ....hil.driver import Driver
 from ....hil.drivers.recording_driver import RecordingDriver
 from ....hil.recording import Recording, read
@@ -118,9 +119,14 @@ def _fault_naming_component(swap: SwapSection, error: HardwareUnavailable) -> Ha
 
 def _open_live_device(swap: SwapSection, stack: ExitStack, limit: float) -> OpenDevice:
     driver = connect_driver(swap.driver, swap.agent, limit)
-    stack.callback(driver.close)
+    stack.callback(_close_device, swap, driver)
     driver.open(driver_options(swap))
     return OpenDevice(swap, driver, dict(driver.describe()))
+
+
+def _close_device(swap: SwapSection, driver: Driver) -> None:
+    with faults_named(f"hil.swap {swap.component}: {swap.driver}"):
+        driver.close()
 
 
 def driver_options(swap: SwapSection) -> dict[str, Any]:

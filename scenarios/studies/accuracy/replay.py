@@ -203,7 +203,7 @@ def _measure_device(
     under_way = Measurement(
         work, lambda: connect_driver(swap.driver, swap.agent, hil.time_limit), tell
     )
-    partial.measured[swap.component] = under_way.recording
+    under_way.noted = partial.note_measuring(swap.component, under_way.recording)
     with faults_named(f"hil.swap {swap.component}: {swap.driver}"):
         recording = under_way.run()
         if recording.fault is not None:
