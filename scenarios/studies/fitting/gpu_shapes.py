@@ -186,7 +186,8 @@ def launches() -> Drawn:
 
 def sums() -> Drawn:
     """Products of bf16 beyond one multiprocessor's room, by depth: sums that are joined."""
-    grid = [_mm("bf16", m, k, m) for m in (64, 256, 1024) for k in (32, 128, 512, 2048, 8192, 32768)]
+    deeps = (32, 128, 512, 2048, 8192, 32768)
+    grid = [_mm("bf16", m, k, m) for m in (64, 256, 1024) for k in deeps]
     size, deep = drawn("joined", 5, 11, 8), drawn("deep", 5, 15, 8)
     return grid, [_mm("bf16", size(), deep(), size()) for _ in range(20)]
 
