@@ -66,7 +66,11 @@ def _ubuntu_keys(folder):
 def inside(root, *command):
     env = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": f"{LIBRARIES}/blas:{LIBRARIES}/lapack"}
     return subprocess.run(
-        ["/usr/sbin/chroot", str(root), *command], env=env, capture_output=True, text=True, check=False
+        ["/usr/sbin/chroot", str(root), *command],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
