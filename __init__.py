@@ -26,6 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .reports.export.kept_ops import read_ops
     from .scenarios.config.loader import load
     from .scenarios.config.scenario import Scenario
     from .scenarios.studies.comparison import Comparison, compare
@@ -104,6 +105,7 @@ __all__ = [
     "load",
     "place",
     "process",
+    "read_ops",
     "read_trace",
     "require",
     "run",
@@ -155,6 +157,7 @@ _HOME = {
     "load": "scenarios.config.loader",
     "place": "sim.place",
     "process": "sim.process",
+    "read_ops": "reports.export.kept_ops",
     "read_trace": "traces.formats.autodetect",
     "require": "sim.ops",
     "run": "scenarios.studies.run",

@@ -38,7 +38,10 @@ def measure(file):
 
 def main(files):
     total = [0.0, 0.0, 0.0]
-    for file in files or recorded():
+    files = files or recorded()
+    if not files:
+        sys.exit("import_kineto: no recorded traces; name files, or set FORETRACE_DATA")
+    for file in files:
         try:
             found = measure(file)
         except kineto.TraceError as e:

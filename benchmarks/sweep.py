@@ -104,7 +104,7 @@ def per_point(scenario) -> tuple[float, float]:
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
         one = with_overrides(scenario.resolved(), changed)
-        ready = build_variant(one, *graphs_and_variation(one, shared["files"]))
+        ready = build_variant(one, graphs_and_variation(one, shared["files"]))
         began = time.process_time()
         run_with_replicas(ready)
         alone.append(time.process_time() - began)

@@ -27,4 +27,6 @@ def connect_driver(driver: str, agent: str = "", limit: float = LIMIT) -> Remote
 
         machine, *words = address.lab.split()
         return boot_driver(machine, driver, dict(word.split("=", 1) for word in words), limit)
-    return RemoteDriver(address.open(), driver, limit)
+    return RemoteDriver(
+        address.open(), driver, limit, lambda peer: connect_driver(driver, peer, limit)
+    )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ..sim.errors import DriverFault
 from ..sim.registry import register
 from ..sim.signature import Signature, parse_signature
+from .peer_link import Exchange, Message
 from .sample import Request, Sample
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Driver:
         Its own timers run on a wall clock, so a simulation cannot hold it still: replay only.
     limit : float
         Seconds that one call may take; kept where the driver is in a process of its own.
+    exchange : callable or None
+        Hands a message to the driver at the other end; an agent sets it before ``open``.
     """
 
     name: str = ""
@@ -93,6 +96,7 @@ class Driver:
     sharing: Sharing = "exclusive"
     realtime: bool = False
     limit: float = math.inf
+    exchange: Exchange | None = None
 
     def probe(self) -> Ready | Missing:
         """Find out by doing one real op whether this driver works here; must not raise."""
@@ -122,6 +126,10 @@ class Driver:
         raise DriverFault(
             "unsupported", f"{self.name}: does one op at a time; declare sharing 'solo' instead"
         )
+
+    def peer(self, message: Message) -> Message:
+        """Do the far end's part of a transfer, as the driver on another host asks."""
+        raise DriverFault("unsupported", f"{self.name}: is no end of a transfer from another host")
 
     def close(self) -> None:
         """Release what ``open`` acquired; called once, also after a fault."""

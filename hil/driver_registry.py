@@ -12,10 +12,12 @@ HOMES = {  # driver: the module of this folder that registers it
     "host": "drivers.host",
     "collective": "drivers.collective",
     "cxl": "drivers.cxl_memory",
+    "memory": "drivers.memory_load",
     "perftest": "drivers.perftest",
     "recorded": "drivers.recording_driver",
     "torch": "drivers.torch_device",
     "switch": "drivers.switch",
+    "tcp": "drivers.tcp",
     "verbs": "drivers.rdma",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Clock = Literal["wall", "cpu", "icount", "timetravel", "device"]
-Metric = Literal["completion", "half_rtt", "message_rate", "bandwidth"]
+Metric = Literal["completion", "half_rtt", "message_rate", "bandwidth", "one_way"]
 CLOCKS: tuple[str, ...] = get_args(Clock)
 METRICS: tuple[str, ...] = get_args(Metric)
 WARM, COLD, AFTER = "warm", "cold", "after"
 CONTEXTS = (WARM, COLD, AFTER)
+ONE_WAY = "one_way"  # a metric, of two clocks; facts that its samples have:
+OFFSET, OFFSET_ERROR = "clock_offset_ns", "clock_offset_error_ns"
 EMULATED = "emulated"  # flag of times that an emulator made up
 
 
@@ -74,8 +76,9 @@ class Sample:
     clock : str
         Clock that was read: ``wall cpu icount timetravel device``.
     metric : str
-        What the times mean: ``completion half_rtt message_rate bandwidth``.  Times in ns for the
-        first two; a message rate or a bandwidth is told as ns per message or per op as well.
+        What the times mean: ``completion half_rtt message_rate bandwidth one_way``.  A message rate
+        or a bandwidth is told as ns per message or per op.  A one-way time is read on two clocks,
+        whose offset and its error are among the facts.
     context : str
         As ``Request.key`` writes it.
     start : int

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import DriverFault
-from .sample import CLOCKS, METRICS, Request, Sample
+from .sample import CLOCKS, METRICS, OFFSET, OFFSET_ERROR, ONE_WAY, Request, Sample
 
 LONGEST = 3.6e12  # ns: no single op takes an hour
 
@@ -59,6 +59,11 @@ def _check_request(request: Request, sample: Sample, who: str) -> None:
         )
     if sample.metric not in METRICS:
         raise DriverFault("unrequested", f"{who}: metric {sample.metric!r} is none of {METRICS}")
+    if sample.metric == ONE_WAY and not {OFFSET, OFFSET_ERROR} <= set(sample.facts):
+        raise DriverFault(
+            "clock", f"{who}: {request.signature} one way, without the offset of the two clocks; "
+            f"tell {OFFSET} and {OFFSET_ERROR} among its facts"
+        )  # fmt: skip
     count = len(sample.ns)
     if not count or count > request.n or (count < request.n and "partial" not in sample.facts):
         raise DriverFault(

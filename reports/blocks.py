@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -186,14 +186,15 @@ class Series:
     Parameters
     ----------
     x, y : (n,)
-    mark : shape of each point, as matplotlib names it; "" for none
-    line : ``-``, ``:``, ``steps`` (each height holds until the next point), ``stalks`` (from
-        ``low`` to ``high``), or "" for none
+    mark : shape of each point: one of ``o s ^ v D x +``; "" for none
+    line : ``-``, ``:``, ``--``, ``steps`` (each height holds until the next point), ``stalks``
+        (from ``low`` to ``high``), or "" for none
     colour : as CSS has it; "" for the ink of the page
     label : in the legend; "" for none
     size : of a point, in points
     opacity : 1 hides what is beneath
     low, high : (n,) ends of stalks
+    titles : (n,) what each point says where the pointer rests; its numbers unless said
     """
 
     x: ArrayLike
@@ -206,6 +207,7 @@ class Series:
     opacity: float = 1.0
     low: ArrayLike = ()
     high: ArrayLike = ()
+    titles: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -245,10 +247,9 @@ class Axes:
 
 @dataclass(frozen=True)
 class Plot:
-    """One or more axes above each other; width and height in inches."""
+    """One or more axes above each other, as wide as there is room; height in inches."""
 
     axes: Sequence[Axes]
-    width: float = 7.2
     height: float = 3.4
 
 
@@ -274,10 +275,33 @@ class FabricDrawing:
     ----------
     tiers : the highest first
     joins : names of two boxes, and what is said where the pointer rests on their line
+    loads : share of each join in use, drawn as its colour and width; () where unknown
     """
 
     tiers: Sequence[Tier]
     joins: Sequence[tuple[str, str, str]]
+    loads: Sequence[float] = ()
+
+
+Figure = BarChart | Plot | FabricDrawing
+
+
+@dataclass(frozen=True)
+class Live:
+    """A figure that the page's script brings to life; without it the still one is read.
+
+    Parameters
+    ----------
+    component : ``timeline``, ``tree`` or ``heat``, a file of ``reports/script``
+    data : what it is fed with, as plain data
+    still : what is shown without script and on paper; None for nothing
+    caption : what the still figure shows
+    """
+
+    component: str
+    data: Mapping[str, Any]
+    still: Figure | None = None
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -319,6 +343,7 @@ Block = (
     | BarChart
     | Plot
     | FabricDrawing
+    | Live
     | FigureRow
     | FirstScreen
 )

@@ -90,7 +90,6 @@ def _takes_value(option: str) -> bool:
         *SILENT,
         "--defend",
         "--quick",
-        "--interactive",
         "--resume",
         "--no-resume",
     )

@@ -12,12 +12,15 @@ from .blocks import BarChart, FabricDrawing, Plot, inline_pieces
 from .figures.bars import bar_chart_html
 from .figures.fabric import fabric_svg
 from .figures.plot import plot_svg
+from .script import page_script, script_hash
 from .section import ShownSection
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # a page asks nobody, and runs no script
+POLICY = (  # a page asks nobody, and runs no script but its own
+    f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash(page_script())}"
+)
 
 
 def page_html(
@@ -47,6 +50,7 @@ def page_html(
             title=title,
             question=question,
             policy=POLICY,
+            script=page_script(),
         )
     )
     return markup
@@ -72,7 +76,11 @@ def template_environment() -> Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
     )
-    templates.globals |= {"pieces": inline_pieces, "drawn": figure_html}
+    templates.globals |= {
+        "pieces": inline_pieces,
+        "drawn": figure_html,
+        "as_json": script_safe_json,
+    }
     return templates
 
 

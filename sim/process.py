@@ -51,7 +51,8 @@ class Process(Protocol):
     A plain generator function is one.  Where it has an attribute ``touches`` (globs of
     component names), it may alter nothing else; ``touches = ()`` is a monitor, which only
     watches and keeps nothing alive (what it starts with ``sim.env.process`` does).  Undeclared
-    means everything.
+    means everything.  Where it has a method ``check(system)``, that is called before a scenario is
+    run, and may refuse the machine by a SimulationError.
 
     Examples
     --------

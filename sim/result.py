@@ -145,8 +145,9 @@ class Result(RunRecord):
     def utilization(self) -> dict[str, float]:
         """Share of wall time in which each component works, of those that did anything.
 
-        A GPU works while an op runs on any of its streams, and is left out where the run kept too
-        little to tell; of a host it is cores in work over cores, of others the mean use.
+        A GPU works while a kernel runs on any of its streams, one of communication too, and is left
+        out where the run kept too little to tell; of a host it is cores in work over cores, of
+        others the mean use.
         """
         wall, apart = self.makespan or 1.0, may_ops_overlap(self)
         found = {

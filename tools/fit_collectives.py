@@ -25,7 +25,7 @@ import numpy as np
 from _nccl import GPUS, LINK, framework, superbench, table, third, unseen
 from foretrace.models.calibration.parameter_search import ROUGH, PredictionErrors, fit_parameters
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collectives import PAYLOAD
+from foretrace.models.network.protocols import CHUNKS, PAYLOAD, Rounds
 
 START = (30e-6, 0.8, 17e-6, 0.7, 5e-6, 8e-7, 0.3, 0.5)
 STEP = {"simple": 3.4e-6, "ll128": 1.9e-6}
@@ -37,6 +37,8 @@ SWITCH = {"nvlink4": 476e9 * 8 / 14 * 9 / 8, "nvlink5": 932e9 * 8 / 14 * 9 / 8}
 """B/s into and out of each of eight GPUs where the switch reduces: NCCL tells itself that a ring of
 476 GB/s would be as quick on Hopper, of 932 on Blackwell (src/graph/tuning.cc: 8 heads of 40 or 90
 GB/s, of which 0.85 or 0.74 are reached, times 7/8, both ways at once); 9/8 of S is what crosses."""
+IN_SWITCH = 5.7e-6, 3.82e-6
+"""Start without the host's part, and what a round of chunks costs (``fit_fabrics.py``)."""
 LISTED = (2**15, 2**18, 2**21)  # on which a machine's one constant is fitted
 LARGE = 16 * 2**20
 ONE_LINE = (20e-6, 1e-6, 0.7)  # the baseline: a ring, a start, a step, a rate
@@ -69,9 +71,10 @@ def predict(lines, collective, n, size, link):
         for launch, step, share in lines.protocols
     ]
     if (collective, n) == ("all-reduce", 8) and link in SWITCH:
-        launch, step, _ = lines.protocols[0]
-        switch = ALGORITHMS[collective]["in-switch"]
-        ways.append(launch + closed_form(switch, n, size, step, SWITCH[link]))
+        launch, cost = IN_SWITCH[0] + 2 * STEP["simple"], IN_SWITCH[1]
+        beta = 9 / 8 / SWITCH[link] - cost / (8 * 16 * CHUNKS[-1])
+        spent, unfilled = Rounds(8 * 16, cost).unfilled(size)
+        ways.append(launch + spent + (size + unfilled) * beta)
     return np.min(ways, axis=0)
 
 

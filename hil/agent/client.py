@@ -1,13 +1,20 @@
-"""Client of an agent: a driver whose ops are executed in another process."""
+"""Client of an agent: a driver whose ops are executed in another process.
+
+A transfer to another host has a second agent there: its driver is opened beside, and asked what
+the first one wants to know.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, get_args
 
 from ...sim.errors import DriverFault
 from .. import sample_checks
-from ..driver import Driver, Missing, Ready, Spec
+from ..driver import Driver, Missing, Ready, Sharing, Spec
+from ..peer_link import ASK, FAR, HEAR, TELL, far_peers
 from ..sample import Request, Sample
 from .protocol import (
     VERSION,
@@ -15,7 +22,9 @@ from .protocol import (
     decode_error,
     decode_probe_result,
     decode_samples,
+    encode_error,
     encode_requests,
+    reply_field,
 )
 from .transport import LIMIT, Channel
 
@@ -34,29 +43,45 @@ class RemoteDriver(Driver):
         Name of the driver in the agent.
     limit : s
         Time limit of one request.
+    connect_peer : callable
+        Gives the same driver in the agent of that name, for a peer on another host.
     """
 
     patience = HELLO
 
-    def __init__(self, channel: Channel, driver: str, limit: float = LIMIT):
+    def __init__(
+        self,
+        channel: Channel,
+        driver: str,
+        limit: float = LIMIT,
+        connect_peer: Callable[[str], RemoteDriver] | None = None,
+    ):
         self.channel, self.remote, self.limit = channel, driver, limit
-        self.hello = self._read_hello()
+        self.connect_peer = connect_peer
+        self.peers: list[tuple[str, RemoteDriver]] = []
+        self.told = False  # something, as a far end, whose reply nobody has heard
+        try:
+            self.hello = self._read_hello()
+        except BaseException:
+            self.channel.close()
+            raise
 
     def probe(self) -> Ready | Missing:
         """Probe result of the driver in the agent."""
         reply = self._send_request("probe", driver=self.remote)[0]
-        self._copy_traits(reply["what"])
-        return decode_probe_result(reply["state"])
+        self._copy_traits(reply_field(reply, "what", dict))
+        return decode_probe_result(reply_field(reply, "state", dict))
 
     def open(self, spec: Spec) -> None:
-        """Open the driver in the agent."""
-        self._copy_traits(
-            self._send_request("open", driver=self.remote, spec=dict(spec))[0]["what"]
-        )
+        """Open the driver in the agent, and before it those at other ends."""
+        for peer in far_peers(spec.get("peer")):
+            self._open_peer(peer["agent"], peer["device"])
+        reply = self._send_request("open", driver=self.remote, spec=dict(spec))[0]
+        self._copy_traits(reply_field(reply, "what", dict))
 
     def describe(self) -> dict[str, str]:
         """Provenance of the driver, and Python version and host of the agent."""
-        reply = self._send_request("describe")[0]["describe"]
+        reply = reply_field(self._send_request("describe")[0], "describe", dict)
         return {str(k): str(v) for k, v in reply.items()} | {
             "python": str(self.hello["python"]),
             "host": str(reply.get("host", self.hello["host"])),
@@ -71,43 +96,97 @@ class RemoteDriver(Driver):
         return self._time_requests(requests, together=True)
 
     def close(self) -> None:
-        """Close the driver and end its agent."""
-        try:
+        """Close the driver and end its agent, then those at other ends."""
+        with ExitStack() as stack:
+            for _, peer in self.peers:
+                stack.callback(peer.close)
+            stack.callback(self.channel.close)
             if not self.channel.broken:
                 self.limit = min(self.limit, CLOSING)
                 self._send_request("close")
-        finally:
-            self.channel.close()
 
     def answers(self, signature: str) -> bool:
         """Whether the op is on the agent's allow-list; true while the list is unknown."""
         return not self.ops or super().answers(signature)
 
+    def as_far_end(self, do: str, message: Message, limit: float, end: float) -> Message:
+        """What the driver there replies to the one that transfers to it.
+
+        What was told and never heard of is given up by who told it.
+        """
+        if do not in (ASK, TELL, HEAR) or (do == HEAR and not self.told):
+            raise DriverFault("protocol", f"nobody told anything, and {do[:80]!r} is asked")
+        if self.told and do != HEAR:
+            self.channel.receive(limit, end)
+        if do != HEAR:
+            self.channel.send({"verb": "peer", "message": message}, limit, end)
+        self.told = do == TELL
+        if do == TELL:
+            return {}
+        reply, _ = self.channel.receive(limit, end)
+        if "fault" in reply:
+            raise decode_error(reply)
+        return dict(reply_field(reply, "reply", dict))
+
     def _read_hello(self) -> Message:
         hello, _ = self.channel.receive(self.patience)
         if "fault" in hello:
-            self.channel.close()
             raise decode_error(hello)
         if hello.get("protocol") != VERSION:
-            self.channel.close()
             raise DriverFault(
                 "protocol",
                 f"the agent speaks version {hello.get('protocol')}, we speak {VERSION}; "
                 "give both the same foretrace ('foretrace hil agent --bundle')",
             )
+        for name in ("python", "host"):
+            reply_field(hello, name, str)
         return hello
 
     def _send_request(self, verb: str, **rest: Any) -> tuple[Message, list[Any]]:
-        message, arrays = self.channel.ask({"verb": verb, **rest}, self.limit)
+        end = time.monotonic() + self.limit
+        message, arrays = self.channel.ask({"verb": verb, **rest}, self.limit, end)
+        while "peer" in message:
+            reply = self._reply_of_peer(message, end)
+            message, arrays = self.channel.ask(reply, self.limit, end)
         if "fault" in message:
             raise decode_error(message)
         return message, arrays
+
+    def _open_peer(self, name: str, device: str) -> None:
+        if self.connect_peer is None:
+            raise DriverFault("unsupported", f"peer {name}: this agent was connected by itself")
+        with _named(name):
+            peer = self.connect_peer(name)
+            self.peers.append((name, peer))
+            peer.open({"device": device, "end": FAR})
+
+    def _reply_of_peer(self, asked: Message, end: float) -> Message:
+        """Frame for the agent that asks: what the driver at the other end replied, or its fault.
+
+        Raises
+        ------
+        DriverFault
+            The agent there is gone or hangs; so is the one that asks, which waits for it.
+        """
+        number, message = asked["peer"], asked.get("message")
+        if number not in range(len(self.peers)) or not isinstance(message, dict):
+            return encode_error(DriverFault("protocol", f"there is no peer {str(number)[:80]}"))
+        name, peer = self.peers[int(number)]
+        try:
+            with _named(name):
+                reply = peer.as_far_end(str(asked.get("do")), message, self.limit, end)
+        except DriverFault as fault:
+            if peer.channel.broken:
+                self.channel.end()
+                raise
+            return encode_error(fault)
+        return {"reply": reply}
 
     def _time_requests(self, requests: Sequence[Request], together: bool) -> list[Sample]:
         reply, arrays = self._send_request(
             "timing", requests=encode_requests(requests), together=together
         )
-        samples = decode_samples(reply["samples"], arrays)
+        samples = decode_samples(reply_field(reply, "samples", list), arrays)
         sample_checks.check_samples(requests, samples, self.remote, self.clock)
         return samples
 
@@ -117,5 +196,16 @@ class RemoteDriver(Driver):
             self.clock, self.metric = str(what["clock"]), str(what["metric"])
             self.sharing, self.realtime = what["sharing"], bool(what["realtime"])
             self.ops = tuple(map(str, what["ops"]))
-        except (KeyError, TypeError) as error:
+            if self.sharing not in get_args(Sharing):
+                raise ValueError(f"sharing {self.sharing!r}")
+        except (KeyError, TypeError, ValueError) as error:
             raise DriverFault("protocol", f"the agent says of its driver {what!r}") from error
+
+
+@contextmanager
+def _named(peer: str) -> Iterator[None]:
+    """Block whose faults name the agent of a peer."""
+    try:
+        yield
+    except DriverFault as fault:
+        raise DriverFault(fault.kind, f"peer {peer}: {fault.message}") from fault

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from ...sim.errors import DriverFault, RecordingError, SimulationError
 from ..private_file import read_token
-from .dispatcher import Agent
 from .server import frame_streams_of_stdio, reply_until_end, serve_unix_socket
 
 EXIT_CODES: dict[type[Exception], int] = {DriverFault: 4, RecordingError: 2, SimulationError: 3}
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_command(options: argparse.Namespace) -> int:
     if options.stdio:
         source, sink = frame_streams_of_stdio()
-        reply_until_end(Agent(options.allow), source, sink)
+        reply_until_end(options.allow, source, sink)
     elif options.listen is not None:
         if options.token_file is None:
             raise DriverFault("denied", "to listen needs --token-file; write one with mode 0600")

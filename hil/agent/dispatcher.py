@@ -11,6 +11,7 @@ from ...sim.errors import DriverFault, RecordingError
 from .. import driver_registry, sample_checks
 from ..driver import Driver
 from ..measuring import conditions
+from ..peer_link import Exchange
 from . import protocol
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ FIELDS: dict[str, dict[str, type]] = {  # of each verb
     "probe": {"driver": str},
     "open": {"driver": str, "spec": dict},
     "timing": {"requests": list},
+    "peer": {"message": dict},
 }
 
 
@@ -29,6 +31,8 @@ class Agent:
     ----------
     allow : names of drivers
         Empty for all.
+    exchange : hands a message to the client, which asks the driver at the other end; None where
+        there is no client
 
     Examples
     --------
@@ -36,14 +40,15 @@ class Agent:
     'denied'
     """
 
-    def __init__(self, allow: Sequence[str] = ()):
-        self.allow = tuple(allow)
+    def __init__(self, allow: Sequence[str] = (), exchange: Exchange | None = None):
+        self.allow, self.exchange = tuple(allow), exchange
         self.driver: Driver | None = None
         self.verbs: dict[str, Callable[[protocol.Message], Frame]] = {
             "probe": self._probe,
             "describe": self._describe,
             "open": self._open,
             "timing": self._timing,
+            "peer": self._peer,
             "close": self._close,
         }
 
@@ -94,6 +99,7 @@ class Agent:
         if self.driver is not None:
             raise DriverFault("busy", f"this agent has {self.driver.name} open; close it first")
         driver = self._make_driver(message["driver"])
+        driver.exchange = self.exchange
         driver.open(message["spec"])
         self.driver = driver
         return {"what": _driver_traits(driver)}, []
@@ -117,6 +123,9 @@ class Agent:
             [conditions.with_conditions(s, facts) for s in samples]
         )
         return {"samples": fields}, arrays
+
+    def _peer(self, message: protocol.Message) -> Frame:
+        return {"reply": self._open_driver().peer(message["message"])}, []
 
     def _close(self, message: protocol.Message) -> Frame:
         self.end()

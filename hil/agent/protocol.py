@@ -5,7 +5,9 @@
     frame = "FTH1"  u32 length of the message  u64 length of the arrays  message  arrays
 
 Arrays are .npy bytes, one dimension, little-endian float64, never pickles.  Lengths are checked
-before anything is allocated.  Verbs: ``probe describe open timing close``.
+before anything is allocated.  Verbs: ``probe describe open timing peer
+close``.  While a driver answers, its agent may ask for a word with the driver at the other end of a
+transfer: ``{peer, do, message}``, which the client answers with ``{reply}`` or an error.
 """
 
 from __future__ import annotations
@@ -27,10 +29,15 @@ from ..driver import Missing, Ready
 from ..sample import Request, Sample
 
 VERSION = 1
-VERBS = ("probe", "describe", "open", "timing", "close")
+VERBS = ("probe", "describe", "open", "timing", "peer", "close")
 MAGIC = b"FTH1"
 HEAD = struct.Struct(">4sIQ")
 MESSAGE, ARRAYS = 16 << 20, 256 << 20  # bytes at most
+REQUEST_FIELDS = {"signature": str, "n": int, "context": str, "preceding": list}
+SAMPLE_FIELDS = {
+    "signature": str, "clock": str, "metric": str, "context": str, "start": int, "flags": list,
+    "facts": dict,
+}  # fmt: skip
 Message = dict[str, Any]
 Vector = NDArray[np.float64]
 
@@ -146,23 +153,50 @@ def _decode_array(data: bytes) -> Vector:
 
 def encode_requests(requests: Sequence[Request]) -> list[Message]:
     """Requests as JSON values."""
-    return [asdict(r) for r in requests]
+    return [{**asdict(r), "preceding": list(r.preceding)} for r in requests]
 
 
 def decode_requests(fields: Sequence[Message]) -> list[Request]:
-    """Requests from JSON values; TypeError or ValueError where malformed."""
+    """Requests from JSON values; TypeError, KeyError or ValueError where malformed."""
+    for one in fields:
+        _require(one, REQUEST_FIELDS)
+        _require_texts(one["preceding"])
     return [Request(**{**t, "preceding": tuple(t["preceding"])}) for t in fields]
+
+
+def _require(fields: Message, kinds: Mapping[str, type]) -> None:
+    """Refuse what lacks a field, or has one of another type: TypeError or KeyError.
+
+    >>> _require({"n": True}, {"n": int})
+    Traceback (most recent call last):
+    TypeError: n is True, no int
+    """
+    for name, kind in kinds.items():
+        value = fields[name]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise TypeError(f"{name} is {str(value)[:80]}, no {kind.__name__}")
+
+
+def _require_texts(values: Sequence[Any]) -> None:
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{str(value)[:80]} is no text")
 
 
 def encode_samples(samples: Sequence[Sample]) -> tuple[list[Message], list[Vector]]:
     """Samples as JSON values and, apart, their times as arrays."""
-    fields = [{k: v for k, v in vars(s).items() if k != "ns"} for s in samples]
+    fields = [{**vars(s), "flags": list(s.flags)} for s in samples]
+    for one in fields:
+        del one["ns"]
     return fields, [np.asarray(s.ns, np.float64) for s in samples]
 
 
 def decode_samples(fields: Sequence[Message], arrays: Sequence[Vector]) -> list[Sample]:
     """Samples from JSON values and arrays; DriverFault where malformed."""
     try:
+        for one in fields:
+            _require(one, SAMPLE_FIELDS)
+            _require_texts(one["flags"])
         return [
             Sample(**{**t, "flags": tuple(t["flags"]), "ns": ns})
             for t, ns in zip(fields, arrays, strict=True)
@@ -185,9 +219,12 @@ def decode_probe_result(fields: Message) -> Ready | Missing:
     try:
         rest = dict(fields)
         if rest.pop("ready"):
+            _require(rest, {"devices": list, "facts": dict})
+            _require_texts(rest["devices"])
             return Ready(tuple(rest.pop("devices")), **rest)
+        _require_texts([*rest.values()])
         return Missing(**rest)
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ValueError) as error:
         raise DriverFault("protocol", f"what probe answered is malformed ({error})") from error
 
 
@@ -198,6 +235,27 @@ def encode_error(error: Exception) -> Message:
     if isinstance(error, RecordingError):
         return {"fault": "recording", "text": str(error)}
     return {"fault": "broken", "text": f"{type(error).__name__}: {error}"}
+
+
+def reply_field(reply: Message, name: str, kind: type) -> Any:
+    """Field of a reply.
+
+    Raises
+    ------
+    DriverFault
+        ``protocol``: it lacks the field, or has one of another type.
+
+    Examples
+    --------
+    >>> reply_field({"describe": {"device": "odd0"}}, "describe", dict)
+    {'device': 'odd0'}
+    """
+    try:
+        _require(reply, {name: kind})
+    except (TypeError, KeyError) as error:
+        told = f"an answer without {name!r}, a {kind.__name__}: {str(reply)[:80]}"
+        raise DriverFault("protocol", told) from error
+    return reply[name]
 
 
 def decode_error(fields: Message) -> DriverFault | RecordingError:

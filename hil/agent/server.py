@@ -12,26 +12,45 @@ import queue
 import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from ...sim.errors import DriverFault
 from . import protocol
-from .dispatcher import Agent, Frame
+from .dispatcher import Agent
 
 RANKS = ("RANK", "SLURM_PROCID")  # of torchrun, of srun
 GRACE = 5.0  # s that a driver has to close once nobody listens
+Frames = queue.Queue[tuple[bytes, bytes] | Exception]
 
 
-def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
+def end_process_soon() -> None:
+    """End this process in 5 s, whatever its driver does: nobody listens any more."""
+    watch = threading.Timer(GRACE, os._exit, (1,))
+    watch.daemon = True
+    watch.start()
+
+
+def reply_until_end(
+    allow: Sequence[str],
+    source: BinaryIO,
+    sink: BinaryIO,
+    ended: Callable[[], None] = end_process_soon,
+) -> None:
     """Reply to requests until the input ends.
 
     A thread reads the frames: if the client disappears while a driver works, the process is ended.
     A malformed message is named, dropped, and the next one answered.
+
+    Parameters
+    ----------
+    allow : names of drivers; empty for all
+    ended : called when the input has ended, also while a driver works
     """
-    frames: queue.Queue[tuple[bytes, bytes] | Exception] = queue.Queue()
-    threading.Thread(target=_read_frames, args=(source, frames), daemon=True).start()
+    frames: Frames = queue.Queue()
+    threading.Thread(target=_read_frames, args=(source, frames, ended), daemon=True).start()
+    agent = Agent(allow, lambda message: _exchange(frames, sink, message))
     _send(sink, agent.hello())
     while True:
         frame = frames.get()
@@ -40,20 +59,35 @@ def reply_until_end(agent: Agent, source: BinaryIO, sink: BinaryIO) -> None:
         if isinstance(frame, Exception):
             _send(sink, protocol.encode_error(frame))
             break
-        _send(sink, *_reply_to_frame(agent, *frame))
+        sink.write(reply_bytes(agent, *frame))
+        sink.flush()
     agent.end()
 
 
-def _reply_to_frame(agent: Agent, text: bytes, data: bytes) -> Frame:
+def _exchange(frames: Frames, sink: BinaryIO, message: protocol.Message) -> protocol.Message:
+    """Reply of the client to a message for the other end, in the middle of a request."""
+    _send(sink, message)
+    frame = frames.get()
+    if isinstance(frame, Exception):
+        frames.put(frame)  # the loop ends with it
+        raise DriverFault("died", "who asks both ends is gone")
+    return protocol.decode_frame(*frame)[0]
+
+
+def reply_bytes(agent: Agent, text: bytes, data: bytes) -> bytes:
+    """Bytes of the reply; where it is none, or larger than a frame, of the fault."""
     try:
         message, _ = protocol.decode_frame(text, data)
+        return protocol.pack_frame(*agent.reply(message))
     except DriverFault as fault:
-        return protocol.encode_error(fault), []
-    return agent.reply(message)
+        return protocol.pack_frame(protocol.encode_error(fault))
+    except (TypeError, ValueError) as error:  # of a driver that told what is no JSON
+        fault = DriverFault("broken", f"its answer is none that can be sent ({error})")
+        return protocol.pack_frame(protocol.encode_error(fault))
 
 
-def _read_frames(source: BinaryIO, frames: queue.Queue[tuple[bytes, bytes] | Exception]) -> None:
-    """Put frames into the queue as they arrive; after the last, end the process in 5 s."""
+def _read_frames(source: BinaryIO, frames: Frames, ended: Callable[[], None]) -> None:
+    """Put frames into the queue as they arrive, and say when there are no more."""
     try:
         while True:
             frames.put(protocol.read_frame(source.read))
@@ -61,15 +95,11 @@ def _read_frames(source: BinaryIO, frames: queue.Queue[tuple[bytes, bytes] | Exc
         frames.put(fault)
     except Exception:  # the stream ended, in whatever way
         frames.put(EOFError())
-    watch = threading.Timer(GRACE, os._exit, (1,))
-    watch.daemon = True
-    watch.start()
+    ended()
 
 
-def _send(
-    sink: BinaryIO, message: protocol.Message, arrays: Sequence[protocol.Vector] = ()
-) -> None:
-    sink.write(protocol.pack_frame(message, arrays))
+def _send(sink: BinaryIO, message: protocol.Message) -> None:
+    sink.write(protocol.pack_frame(message))
     sink.flush()
 
 
@@ -161,7 +191,7 @@ def _authenticate(connection: socket.socket, token: str, allow: Sequence[str]) -
             _send(sink, protocol.encode_error(DriverFault("denied", "the token is another one")))
             return
         connection.settimeout(None)
-        reply_until_end(Agent(allow), source, sink)
+        reply_until_end(allow, source, sink)
 
 
 def path_with_rank(path: Path) -> Path:

@@ -11,7 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -43,21 +44,33 @@ class Channel:
         self.source, self.sink, self.child, self.stderr_file = source, sink, child, stderr_file
         self.broken = self.closed = False
 
-    def ask(self, message: Mapping[str, object], limit: float) -> tuple[Message, list[Vector]]:
+    def ask(
+        self, message: Mapping[str, object], limit: float, end: float | None = None
+    ) -> tuple[Message, list[Vector]]:
         """Reply to one message, waited for at most ``limit`` seconds.
+
+        Parameters
+        ----------
+        end : of a limit that began before, by the monotonic clock
 
         Raises
         ------
         DriverFault
             ``hung`` or ``died``; the agent is killed, as it is where the wait is interrupted.
         """
-        if self.broken:
-            raise DriverFault("died", "this agent is gone; open the driver again")
-        return self._exchange(pack_frame(message), limit)
+        with self._limited(limit, end) as end:
+            self._write(pack_frame(message), end)
+            return self._next_frame(end)
 
-    def receive(self, limit: float) -> tuple[Message, list[Vector]]:
-        """Next frame, without a request: the hello."""
-        return self._exchange(b"", limit)
+    def send(self, message: Mapping[str, object], limit: float, end: float | None = None) -> None:
+        """Send a message whose reply is received later."""
+        with self._limited(limit, end) as end:
+            self._write(pack_frame(message), end)
+
+    def receive(self, limit: float, end: float | None = None) -> tuple[Message, list[Vector]]:
+        """Next frame, without a request: the hello, or the reply to what was sent."""
+        with self._limited(limit, end) as end:
+            return self._next_frame(end)
 
     def close(self) -> None:
         """Close the pipes, which ends the agent; it is killed if it still runs after 2 s."""
@@ -73,11 +86,20 @@ class Channel:
         if self.stderr_file is not None:
             self.stderr_file.unlink(missing_ok=True)
 
-    def _exchange(self, frame: bytes, limit: float) -> tuple[Message, list[Vector]]:
-        end = time.monotonic() + limit
+    def end(self) -> None:
+        """End the agent now, in the middle of whatever it does."""
+        self._kill()
+
+    def _next_frame(self, end: float) -> tuple[Message, list[Vector]]:
+        return unpack_frame(lambda n: self._read(n, end))
+
+    @contextmanager
+    def _limited(self, limit: float, end: float | None) -> Iterator[float]:
+        """Block that ends in time or with the agent."""
+        if self.broken:
+            raise DriverFault("died", "this agent is gone; open the driver again")
         try:
-            self._write(frame, end)
-            return unpack_frame(lambda n: self._read(n, end))
+            yield time.monotonic() + limit if end is None else end
         except TimeoutError as error:
             self._kill()
             raise DriverFault(

@@ -52,6 +52,25 @@ def _kernel_options(cmdline: str | None) -> list[str]:
     return cmdline.split()
 
 
+def require_same_seconds(clock: str, peer: str, there: str) -> None:
+    """Refuse a peer whose machine counts another kind of seconds.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``.
+
+    Examples
+    --------
+    >>> require_same_seconds("wall", "guest", "icount")
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
+    """
+    if clock != there:
+        raise DriverFault("unsupported", f"peer {peer} counts by {there}, this host by {clock}: "
+                          "their seconds are not the same; take machines of one kind")  # fmt: skip
+
+
 def refuse_under_timetravel(what: str, clock: str) -> None:
     """Refuse to time pure computing under ``timetravel``, where it takes no time.
 

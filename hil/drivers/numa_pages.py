@@ -17,7 +17,7 @@ from ...sim.errors import DriverFault
 
 PAGE = mmap.PAGESIZE
 CALLS = {"x86_64": (237, 279), "aarch64": (235, 239)}  # mbind, move_pages (asm/unistd.h)
-BIND, MOVE = 2, 2  # MPOL_BIND, MPOL_MF_MOVE
+BIND, INTERLEAVE, MOVE = 2, 3, 2  # MPOL_BIND, MPOL_INTERLEAVE, MPOL_MF_MOVE
 KINDS = {errno.EPERM: "denied", errno.EACCES: "denied", errno.ENODEV: "missing",
          errno.EINVAL: "missing", errno.ENOSYS: "unsupported"}  # fmt: skip
 CURE = "look at numactl -H; a CXL region becomes a node by daxctl reconfigure-device"
@@ -46,15 +46,17 @@ class PageBlock:
     Parameters
     ----------
     size : B
-    node : NUMA node; None for no binding
+    node : NUMA node; several, on which pages are placed in turn; None for no binding
     """
 
-    def __init__(self, size: int, node: int | None):
+    def __init__(self, size: int, node: int | tuple[int, ...] | None):
         self.map = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.bytes: Bytes = np.frombuffer(self.map, np.uint8)
         if node is not None:
-            mask = ctypes.c_ulong(1 << node)
-            _call(0, self.address, size, BIND, ctypes.byref(mask), 64, 0)
+            nodes = (node,) if isinstance(node, int) else node
+            mask = ctypes.c_ulong(sum(1 << n for n in set(nodes)))
+            way = BIND if len(set(nodes)) == 1 else INTERLEAVE
+            _call(0, self.address, size, way, ctypes.byref(mask), 64, 0)
         self.bytes[::PAGE] = 1
 
     @property

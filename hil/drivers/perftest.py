@@ -14,7 +14,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ import numpy as np
 
 from ...sim.errors import DriverFault
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
+from ..peer_link import far_peers
 from ..sample import WARM, Request, Sample
 from . import clock_source, rdma_ports
 from .netns import missing_from_fault
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ...sim.system import System
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "half_rtt", "completions": "",
-            "inline": 0, "gid": -1}  # fmt: skip
+            "inline": 0, "gid": -1, "path_mtu": 0, "srq": 0}  # fmt: skip
 LATENCY = {
     ("rdma-send", "half_rtt"): "ib_send_lat",
     ("rdma-write", "half_rtt"): "ib_write_lat",
@@ -45,7 +46,10 @@ LEAST = 5  # exchanges that a program does at least
 WARMING = 2  # exchanges that are not counted
 BATCH = 32  # messages of a rate, as in ``verbs``
 WAIT = 120.0  # s for both ends
-CURE = "apt install perftest, and load an RDMA driver (rdma link add); or run it in the lab"
+CURES = {
+    "program": "apt install perftest; or run it in the lab",
+    "device": "load the driver of your card, or: rdma link add; or run it in the lab",
+}
 
 
 def parse_latencies(text: str) -> list[float]:
@@ -75,9 +79,10 @@ class PerftestDriver(Driver):
 
     Settings: ``device`` and ``peer`` (names; the first two by default), ``transport`` (``rc uc
     ud``), ``metric`` (``half_rtt`` of sends and writes; ``completion``; ``message_rate`` and
-    ``bandwidth``, as ns a message, with the attributes ``depth=`` and ``qps=`` of an op),
+    ``bandwidth``, as ns a message, with ``depth=``, ``qps=`` and ``batch=`` of an op),
     ``completions`` (``sleep`` or ``poll``; asleep where instructions are counted, since two ends
-    that poll would wait for the scheduler there), ``inline`` and ``gid`` as of ``verbs``.
+    that poll would wait for the scheduler there), ``inline``, ``gid``, ``path_mtu`` and ``srq`` as
+    of ``verbs``; a shared queue is of rates of sends.
     """
 
     ops = tuple(f"send:{name}" for name in RATE)
@@ -93,10 +98,10 @@ class PerftestDriver(Driver):
     def probe(self) -> Ready | Missing:
         """Send 64 bytes there and back."""
         if shutil.which("ib_send_lat") is None:
-            return Missing("missing", "no ib_send_lat on the path", CURE)
+            return Missing("missing", "no ib_send_lat on the path", CURES["program"])
         names = rdma_ports.rdma_devices()
         if not names:
-            return Missing("missing", f"no RDMA device in {rdma_ports.DEVICES}", CURE)
+            return Missing("missing", f"no RDMA device in {rdma_ports.DEVICES}", CURES["device"])
         try:
             self.open({} if len(names) > 1 else {"device": names[0], "peer": names[0]})
             sample = self.timing([Request("send:rdma-send uint8[64]")])[0]
@@ -111,7 +116,10 @@ class PerftestDriver(Driver):
 
     def open(self, spec: Spec) -> None:
         """Choose and lock devices; programs are started per op."""
-        rdma_ports.refuse_far_peer(spec.get("peer"))
+        if far := far_peers(spec.get("peer")):
+            raise DriverFault("unsupported", f"peer {far[0]['agent']}: the programs of perftest "
+                              "meet at a port of their own, which nobody here opens between hosts; "
+                              "take verbs")  # fmt: skip
         settings = checked(spec, SETTINGS)
         if self.clock == clock_source.TIMETRAVEL:
             raise DriverFault("unsupported", "perftest reads the processor's counter, which is not "
@@ -182,9 +190,7 @@ class PerftestDriver(Driver):
 
     def _time_per_message(self, name: str, facts: dict[str, int], size: int) -> float:
         """Nanoseconds per message, from bandwidth or message rate as the metric says."""
-        depth, qps = facts.get("depth", DEPTH), facts.get("qps", 1)
-        words = [RATE[name], "-n", str(max(BATCH, 2 * depth)), "-t", str(depth), "-q", str(qps),
-                 "--noPeak"]  # fmt: skip
+        words = rate_words(name, facts, bool(self.settings["srq"]))
         mebibytes, messages = parse_rates(self._run_pair(words, size))
         if self.metric == "bandwidth":
             return size / (mebibytes * 2**20) * 1e9
@@ -195,7 +201,8 @@ class PerftestDriver(Driver):
         port, settings = _free_port(), self.settings
         one, other = (rdma_ports.active_port(settings[end]) for end in ("device", "peer"))
         gids = rdma_ports.gid_pair(one, other, settings["gid"])
-        inline = () if "read" in words[0] else ("-I", str(settings["inline"]))
+        inline = [] if "read" in words[0] else ["-I", str(settings["inline"])]
+        inline += ["-m", str(settings["path_mtu"])] if settings["path_mtu"] else []
         words = [*words, "-s", str(size), *inline, "-F", "-p", str(port),
                  "-c", settings["transport"].upper()]  # fmt: skip
         server = _start_program([*words, *port_words(other, gids[1], gids[0])])
@@ -213,6 +220,29 @@ class PerftestDriver(Driver):
         if client.returncode:
             raise DriverFault("broken", f"{words[0]}: {(errors or output).strip()[-200:]}")
         return output
+
+
+def rate_words(name: str, facts: Mapping[str, int], shared: bool) -> list[str]:
+    """Words of a program that tells a rate: depth, queue pairs, messages of a post.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: the depth is no multiple of the batch.
+
+    Examples
+    --------
+    >>> " ".join(rate_words("rdma-send", {"depth": 8, "batch": 4}, True))
+    'ib_send_bw -n 32 -t 8 -q 1 --noPeak --post_list 4 --use-srq'
+    """
+    depth, batch = facts.get("depth", DEPTH), facts.get("batch", 1)
+    if depth % batch:
+        raise DriverFault("unsupported", f"{depth} outstanding in batches of {batch}; give a depth "
+                          "that is a multiple")  # fmt: skip
+    count = -(-max(BATCH, 2 * depth) // batch) * batch
+    words = [RATE[name], "-n", str(count), "-t", str(depth), "-q", str(facts.get("qps", 1))]
+    lists = ["--post_list", str(batch)] if batch > 1 else []
+    return [*words, "--noPeak", *lists, *(["--use-srq"] if shared and name == "rdma-send" else [])]
 
 
 def port_words(port: rdma_ports.RdmaPort, own: rdma_ports.Gid, peer: rdma_ports.Gid) -> list[str]:

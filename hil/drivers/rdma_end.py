@@ -7,6 +7,7 @@ distribution, never from PyPI.
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import time
 from collections.abc import Iterator, Sequence
@@ -22,10 +23,12 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 from ...sim.errors import DriverFault
 from . import rdma_ports
+from .rdma_loop import MessageLoop, Work, native_pair
 
 QKEY, GRH = 0x11111111, 40
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
@@ -35,7 +38,7 @@ OPERATIONS = {
     "rdma-write": e.IBV_WR_RDMA_WRITE,
     "rdma-read": e.IBV_WR_RDMA_READ,
 }
-RECEIVE = 1 << 32  # work id of receives; that of other ops is the number of their queue pair
+RECEIVE = 1 << 32  # work id of receives; that of other ops is the number of their lane
 EVENTS = "infinibandevent"
 
 
@@ -57,6 +60,10 @@ class EndpointSettings:
     sleep : wait for completions by events instead of polling
     inline : B up to which data travel inside of the work request; 0 for none
     gid : index of the first device's GID; -1 to choose by type
+    batch : ops of one post, for which the device is told once
+    shared : receives of all queue pairs come from one shared receive queue
+    mtu : B of a packet's payload; 0 for what both ports have
+    compiled : ops are posted and polled for by machine code
     """
 
     transport: str
@@ -66,13 +73,17 @@ class EndpointSettings:
     sleep: bool = False
     inline: int = 0
     gid: int = -1
+    batch: int = 1
+    shared: bool = False
+    mtu: int = 0
+    compiled: bool = False
 
 
 class Completion(NamedTuple):
-    """Completion of one op: its work id, and the status in which it ended."""
+    """Completion of one op: the status in which it ended, and the number of its queue pair."""
 
-    work: int
     status: int
+    number: int
 
     @property
     def good(self) -> bool:
@@ -84,9 +95,10 @@ class CompletionQueue:
     """Completion queue, waited for by events or by polling."""
 
     def __init__(self, context: Context, depth: int, sleep: bool):
-        before = _event_channel_descriptors()
+        before = _event_channel_descriptors() if sleep else set()
         self.channel = CompChannel(context) if sleep else None
-        self.fd = max(_event_channel_descriptors() - before, default=-1)  # pyverbs does not tell it
+        now = _event_channel_descriptors() if sleep else set()
+        self.fd = max(now - before, default=-1)  # pyverbs does not tell it
         self.queue = CQ(context, depth, channel=self.channel)
         self.shared = len(os.sched_getaffinity(0)) == 1  # with the kernel's part of the device
         if sleep:
@@ -111,7 +123,7 @@ class CompletionQueue:
 
     def poll(self, most: int) -> list[Completion]:
         """Completions taken from the queue now, failed ones among them."""
-        return [Completion(c.wr_id, c.status) for c in self.queue.poll(most)[1]]
+        return [Completion(c.status, c.qp_num) for c in self.queue.poll(most)[1]]
 
     def count(self, most: int) -> int:
         """Number of ops that completed by now; DriverFault where one failed."""
@@ -147,8 +159,13 @@ def refuse_failed(failed: Sequence[Completion], of: int = 1) -> None:
         ``broken``, with the first status and how many of the ops failed.
     """
     if failed:
-        status = failed[0].status
-        raise DriverFault("broken", f"{len(failed)} of {of} ops failed, the first with completion "
+        refuse_failed_ops(len(failed), of, failed[0].status)
+
+
+def refuse_failed_ops(failed: int, of: int, status: int) -> None:
+    """Raise where some of the ops failed, the first with that completion status."""
+    if failed:
+        raise DriverFault("broken", f"{failed} of {of} ops failed, the first with completion "
                           f"status {status}: the peer or the way to it failed")  # fmt: skip
 
 
@@ -175,19 +192,23 @@ class RdmaEndpoint:
         self.port, self.gid, self.made = port, gid, made
         self.transport = made.transport
         self.handle: AH | None = None
+        self.first_packet = secrets.randbits(24)  # so that none of an older connection fits
         self.context = open_device(port.device)
         self.limits = self.context.query_device()
         self._check_limits()
-        self.mtu = self.context.query_port(port.number).active_mtu
+        self.mtu = self._mtu_number()
         self.pd = PD(self.context)
         self.done = CompletionQueue(self.context, self._queue_length, made.sleep)
         self.memory = MR(self.pd, made.size + GRH, RIGHTS)
         cap = QPCap(max_send_wr=made.depth, max_recv_wr=made.depth, max_send_sge=1,
                     max_recv_sge=1, max_inline_data=made.inline)  # fmt: skip
-        init = QPInitAttr(qp_type=TRANSPORTS[self.transport], scq=self.done.queue,
-                          rcq=self.done.queue, cap=cap, sq_sig_all=0)  # fmt: skip
+        self.receives = self._shared_receive_queue() if made.shared else None
+        init = QPInitAttr(qp_type=TRANSPORTS[self.transport], cap=cap, sq_sig_all=0,
+                          scq=self.done.queue, rcq=self.done.queue, srq=self.receives)  # fmt: skip
         self.qps = [QP(self.pd, init) for _ in range(made.qps)]
-        self.works: dict[tuple[str, int, int], SendWR] = {}
+        self.lane_by_number = {qp.qp_num: lane for lane, qp in enumerate(self.qps)}
+        self.works: dict[tuple[str, int, int], list[SendWR]] = {}
+        self.loops: dict[tuple[str, int], MessageLoop] = {}
 
     @property
     def largest_datagram(self) -> int:
@@ -200,6 +221,7 @@ class RdmaEndpoint:
             "qpns": [qp.qp_num for qp in self.qps],
             "gid": self.gid.text,
             "lid": self.port.lid,
+            "psn": self.first_packet,
             "mtu": int(self.mtu),
             "reads_out": self.limits.max_qp_init_rd_atom,
             "reads_in": self.limits.max_qp_rd_atom,
@@ -231,7 +253,7 @@ class RdmaEndpoint:
             return attr
         attr.qp_access_flags = RIGHTS
         attr.dest_qp_num, attr.path_mtu, attr.ah_attr = number, min(self.mtu, peer["mtu"]), way
-        attr.rq_psn = attr.sq_psn = 0
+        attr.rq_psn, attr.sq_psn = peer["psn"], self.first_packet
         if self.transport == "rc":
             attr.max_rd_atomic = min(self.limits.max_qp_init_rd_atom, peer["reads_in"])
             attr.max_dest_rd_atomic = min(self.limits.max_qp_rd_atom, peer["reads_out"])
@@ -239,36 +261,59 @@ class RdmaEndpoint:
         return attr
 
     def post(self, operation: str, size: int, lane: int = 0) -> None:
-        """Post one op with a signalled completion, whose work id is the lane: its queue pair."""
-        work = self.works.get((operation, size, lane))
-        self.qps[lane].post_send(work or self.work_request(operation, size, lane))
+        """Post one batch of ops on a lane, its queue pair; each has a completion of its own."""
+        chain = self.works.get((operation, size, lane))
+        self.qps[lane].post_send((chain or self.work_requests(operation, size, lane))[0])
 
-    def work_request(self, operation: str, size: int, lane: int) -> SendWR:
-        """Work request of an op on a lane, made once."""
-        inline = e.IBV_SEND_INLINE if size <= self.made.inline and operation != "rdma-read" else 0
-        work = SendWR(wr_id=lane, num_sge=1, sg=[self._scatter_entry(size, GRH)],
-                      opcode=OPERATIONS[operation],
-                      send_flags=e.IBV_SEND_SIGNALED | inline)  # fmt: skip
-        if operation != "rdma-send":
-            work.set_wr_rdma(self.peer["rkey"], self.peer["addr"] + GRH)
-        if self.handle is not None:
-            work.set_wr_ud(self.handle, self.peer["qpns"][lane], QKEY)
-        self.works[operation, size, lane] = work
-        return work
+    def work_requests(self, operation: str, size: int, lane: int) -> list[SendWR]:
+        """Work requests of a batch on a lane, each with the next one, made once."""
+        chain: list[SendWR] = []
+        for _ in range(self.made.batch):  # the last one first
+            work = SendWR(wr_id=lane, num_sge=1, sg=[self._scatter_entry(size, GRH)],
+                          opcode=OPERATIONS[operation], send_flags=self._flags(operation, size),
+                          **({"next_wr": chain[0]} if chain else {}))  # fmt: skip
+            if operation != "rdma-send":
+                work.set_wr_rdma(self.peer["rkey"], self.peer["addr"] + GRH)
+            if self.handle is not None:
+                work.set_wr_ud(self.handle, self.peer["qpns"][lane], QKEY)
+            chain.insert(0, work)
+        self.works[operation, size, lane] = chain
+        return chain
 
-    def post_receive(self, size: int) -> None:
-        """Post a receive buffer for one message; a datagram needs 40 more bytes for its header."""
+    def loop(self, operation: str, size: int) -> MessageLoop:
+        """Loop in machine code over all lanes, made once."""
+        key = (operation, size)
+        if key not in self.loops:
+            remote = operation != "rdma-send"
+            work = Work(int(OPERATIONS[operation]), int(self._flags(operation, size)),
+                        self.memory.buf + GRH, size, self.memory.lkey,
+                        self.peer["addr"] + GRH if remote else 0,
+                        self.peer["rkey"] if remote else 0)  # fmt: skip
+            self.loops[key] = MessageLoop(
+                [native_pair(qp) for qp in self.qps], work, self.made.depth, self.made.batch,
+                self.done.shared,
+            )  # fmt: skip
+        return self.loops[key]
+
+    def post_receive(self, size: int, lane: int = 0) -> None:
+        """Post a receive buffer for one message; a datagram needs 40 more bytes for its header.
+
+        With a shared receive queue it is for a message on any lane.
+        """
         extra = GRH if self.transport == "ud" else 0
         piece = self._scatter_entry(size + extra, GRH - extra)
-        self.qps[0].post_recv(RecvWR(wr_id=RECEIVE, num_sge=1, sg=[piece]))
+        queue = self.qps[lane] if self.receives is None else self.receives
+        queue.post_recv(RecvWR(wr_id=RECEIVE, num_sge=1, sg=[piece]))
 
     def close(self) -> None:
         """Destroy everything in reverse order of creation."""
         self.works.clear()
+        self.loops.clear()
         for qp in self.qps:
             qp.close()
         for each in (
             self.handle,
+            self.receives,
             self.memory,
             self.done.queue,
             self.done.channel,
@@ -283,11 +328,37 @@ class RdmaEndpoint:
         """Completions that may be waiting at once."""
         return 2 * self.made.qps * self.made.depth + 2
 
+    def _flags(self, operation: str, size: int) -> int:
+        inline = e.IBV_SEND_INLINE if size <= self.made.inline and operation != "rdma-read" else 0
+        return int(e.IBV_SEND_SIGNALED | inline)
+
+    def _mtu_number(self) -> int:
+        """Number of the largest packet's payload: 128 B shifted by it.
+
+        Raises
+        ------
+        DriverFault
+            ``unsupported``: another one is asked for than the port can have.
+        """
+        active = int(self.context.query_port(self.port.number).active_mtu)
+        asked = self.made.mtu
+        allowed = [128 << number for number in range(1, active + 1)]
+        if asked and asked not in allowed:
+            self.context.close()
+            raise DriverFault("unsupported", f"path_mtu {asked}; port {self.port.number} of "
+                              f"{self.port.device} allows {allowed}")  # fmt: skip
+        return allowed.index(asked) + 1 if asked else active
+
+    def _shared_receive_queue(self) -> SRQ:
+        return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=self.made.depth * self.made.qps)))
+
     def _check_limits(self) -> None:
+        receives = self.made.depth * self.made.qps if self.made.shared else 0
         for what, asked, most in (
             ("ops outstanding on a queue pair", self.made.depth, self.limits.max_qp_wr),
             ("queue pairs", self.made.qps, self.limits.max_qp),
             ("completions waiting", self._queue_length, self.limits.max_cqe),
+            ("receives of a shared queue", receives, self.limits.max_srq_wr),
         ):
             if asked > most:
                 self.context.close()

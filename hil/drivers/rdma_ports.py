@@ -6,7 +6,7 @@ card; only ``gid_attrs/types`` tells them apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from ipaddress import IPv6Address
@@ -22,6 +22,9 @@ RNIC = "4: RNIC"  # node type of iWARP
 ACTIVE = "4: ACTIVE"
 SUBNET = 64  # bits of a GID that name its InfiniBand subnet
 LINK_LOCAL = "link-local"
+ONE_PORT = "that NIC alone, its own peer"  # what of the network is inside a sample
+TWO_PORTS = "two ports of one host: both NICs and all between them"
+TWO_HOSTS = "two hosts: both NICs and all between them"
 FAMILIES = ("ipv4", "ipv6", LINK_LOCAL)
 
 
@@ -102,8 +105,14 @@ def rdma_devices(root: Path | None = None) -> tuple[str, ...]:
     return tuple(sorted(f.name for f in root.iterdir())) if root.is_dir() else ()
 
 
-def device_and_peer(device: str, peer: str, names: Sequence[str]) -> tuple[str, str]:
+def device_and_peer(
+    device: str, peer: str, names: Sequence[str], alone: bool = False
+) -> tuple[str, str]:
     """Names of the two ends: those that were asked for, else the first devices that there are.
+
+    Parameters
+    ----------
+    alone : the other end is on another host; "" for its name
 
     Raises
     ------
@@ -122,25 +131,14 @@ def device_and_peer(device: str, peer: str, names: Sequence[str]) -> tuple[str, 
         raise DriverFault("missing", f"no RDMA device {lost[0]!r}; there are: {tuple(names)}")
     if not names:
         raise DriverFault("missing", "no RDMA device; load a driver: rdma link add")
+    if alone:
+        return device or names[0], ""
     if len(names) == 1 and not (device and peer):
         only = names[0]
         raise DriverFault("missing", f"{only} is the only RDMA device here, and has no peer; "
                           f"set device and peer to {only} to measure that NIC alone")  # fmt: skip
     device = device or next(name for name in names if name != peer)
     return device, peer or next(name for name in names if name != device)
-
-
-def refuse_far_peer(peer: object) -> None:
-    """Refuse a peer that another agent has.
-
-    Raises
-    ------
-    DriverFault
-        ``unsupported``: both ends have to be devices of one machine, whose clock reads both.
-    """
-    if isinstance(peer, Mapping):
-        raise DriverFault("unsupported", f"peer {dict(peer)}: both ends are devices of one agent's "
-                          "machine; name a second device of it as peer")  # fmt: skip
 
 
 def lock_rdma_devices(names: Iterable[str]) -> ExitStack:
@@ -152,19 +150,23 @@ def lock_rdma_devices(names: Iterable[str]) -> ExitStack:
         ``busy``: another process measures one of them.
     """
     with ExitStack() as held:
-        for name in sorted(set(names)):
+        for name in sorted({*names} - {""}):
             held.enter_context(lock_device(f"rdma-{name}"))
         return held.pop_all()
 
 
 def describe_ends(device: str, peer: str, index: int = -1) -> dict[str, str]:
     """Provenance of two ends: devices, GIDs or LIDs in use, what of the network a sample holds."""
-    one, other = active_port(device), active_port(peer)
+    told = describe_ports(active_port(device), active_port(peer), index)
+    inside = ONE_PORT if device == peer else TWO_PORTS
+    return {**told, "device": f"{device}-{peer}", "inside": inside}
+
+
+def describe_ports(one: RdmaPort, other: RdmaPort, index: int = -1) -> dict[str, str]:
+    """How one port reaches another: link layer, and the GID or LID in use."""
     gid, _ = gid_pair(one, other, index)
     way = f"LID {one.lid}" if one.infiniband else f"GID {gid.index} {gid.kind} {gid.interface}"
-    inside = "that NIC alone, its own peer" if device == peer else "both NICs and all between them"
-    return {"device": f"{device}-{peer}", "link_layer": one.link_layer, "way": way,
-            "inside": inside}  # fmt: skip
+    return {"link_layer": one.link_layer, "way": way}
 
 
 def active_port(device: str, root: Path | None = None) -> RdmaPort:

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 VERBS, SOCKETS = "verbs", "sockets"
 LAB = "switch"  # the namespace in which a machine of the lab has its bridge
-SETTINGS = {"ends": "", "hosts": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
-            "limit": 10000, "mtu": 1500, "datapath": "bridge", "spines": 0,
+SETTINGS = {"ends": "", "hosts": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "reorder": 0.0,
+            "queue": "netem", "limit": 10000, "mtu": 1500, "datapath": "bridge", "spines": 0,
             "counters": "", "ports": ""}  # fmt: skip
 QUEUES = ("netem", "tbf", "fair")
 BRIDGE, OVS, GNMI = "bridge", "ovs", "gnmi"
-SHAPING = ("rate", "delay_us", "loss", "queue", "limit", "datapath", "spines", "hosts", "mtu")
+SHAPING = ("rate", "delay_us", "loss", "reorder", "queue", "limit", "datapath", "spines", "hosts",
+           "mtu")  # fmt: skip
 LONG = "10s"  # a queue does not drop for being long
 NO_ENDPOINTS = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
          "open it with ends: verbs or ends: sockets")  # fmt: skip
@@ -47,16 +48,22 @@ def queue_words(settings: Mapping[str, Any]) -> list[str]:
     ['netem', 'delay', '1us', 'rate', '10gbit', 'limit', '10000']
     >>> queue_words({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
     ['tbf', 'rate', '1gbit', 'burst', '9k', 'limit', '45000000']
+    >>> " ".join(queue_words({**SETTINGS, "delay_us": 5.0, "reorder": 20}))
+    'netem delay 5us reorder 20% limit 10000'
     """
     if settings["queue"] != "netem":
-        if settings["delay_us"] or settings["loss"] or not settings["rate"]:
+        if settings["delay_us"] or settings["loss"] or settings["reorder"] or not settings["rate"]:
             raise DriverFault("unsupported", f"queue {settings['queue']} has a rate, and neither "
-                              "delay nor loss; take netem")  # fmt: skip
+                              "delay, loss nor reorder; take netem")  # fmt: skip
         limit = str(int(settings["limit"]) * 4500)
         return ["tbf", "rate", settings["rate"], "burst", "9k", "limit", limit]
+    if settings["reorder"] and not settings["delay_us"]:
+        raise DriverFault("unsupported", "reorder lets packets pass others that are delayed; give "
+                          "delay_us")  # fmt: skip
     samples = ["netem"]
     samples += ["delay", f"{settings['delay_us']:g}us"] if settings["delay_us"] else []
     samples += ["loss", f"{settings['loss']:g}%"] if settings["loss"] else []
+    samples += ["reorder", f"{settings['reorder']:g}%"] if settings["reorder"] else []
     samples += ["rate", settings["rate"]] if settings["rate"] else []
     return [*samples, "limit", str(settings["limit"])] if len(samples) > 1 else []
 
@@ -131,7 +138,8 @@ class SwitchDriver(Driver):
 
     Settings: ``ends`` (``verbs``: the soft-RoCE devices on the lab's bridge; ``sockets``: TCP and
     UDP between ``hosts`` namespaces on a bridge of its own), ``rate`` (as tc writes it),
-    ``delay_us`` of a port, ``loss`` (percent), ``queue`` (``netem``; ``tbf``; ``fair``, which
+    ``delay_us`` of a port, ``loss`` and ``reorder`` (percent; what is sent at once while others are
+    delayed), ``queue`` (``netem``; ``tbf``; ``fair``, which
     serves flows in turn), ``limit`` (packets), ``datapath`` (``bridge``, or ``ovs``: the kernel's
     part of Open vSwitch), ``spines`` (two leaves joined by so many, whose uplinks are the ports;
     only sockets); with ``ends: verbs`` the settings of ``verbs`` too.  With ``counters: gnmi`` the

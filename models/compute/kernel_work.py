@@ -16,6 +16,7 @@ FULL = 2048  # threads that a multiprocessor holds (CUDA C++ Programming Guide, 
 TILE = 128  # queries, and keys, of one step of attention
 LEAST = 16  # rows of the smallest product on tensor cores
 BLOCK = 1024  # threads of a block that takes a row
+BACKWARD = 2.5  # products of attention backward over forward: five against two
 
 
 class KernelWork(NamedTuple):
@@ -63,6 +64,9 @@ def kernel_work(op: OpShape) -> KernelWork:
         return KernelWork(flop=flop, bytes=moved, far=moved)
     if family == "attention":
         return _attention_work(op, width)
+    if family == "attention backward":
+        one = _attention_work(op, width)
+        return one._replace(step=BACKWARD * one.step, bytes=2 * one.bytes, far=2 * one.far)
     if family == "decode attention":
         batch, heads, keys = op.axes
         group, head, _, window = op.exact

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -148,10 +148,26 @@ def load_families(name: str) -> dict[str, KernelFamily]:
         data = json.loads(file.read_text())
         if data["form"] != FORM:
             raise ValueError(f"its form is {data['form']!r}")
-        return {n: KernelFamily(**one) for n, one in data["families"].items()}
+        return _with_attention_backward(
+            {n: KernelFamily(**one) for n, one in data["families"].items()}
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         ours = ", ".join(sorted(f.stem for f in OURS.glob("*.json")))
         raise BackendError(
             f"{file}: holds no families of kernels ({error}); take one of {ours}, or a file that "
             "tools/fit_kernels.py wrote"
         ) from error
+
+
+SLOWER = 1.15
+"""Seconds of a flop of fused attention backward over forward: assumed for every GPU, as Shah et al.
+2024, arXiv:2407.08608, figures 5 and 6, measured on an H100 (0.85 to 0.9 of the forward rate)."""
+
+
+def _with_attention_backward(known: dict[str, KernelFamily]) -> dict[str, KernelFamily]:
+    """Families with attention backward like forward, where nothing was measured of it."""
+    own = known.get("attention")
+    if own is None or "attention backward" in known:
+        return known
+    back = replace(own, first=SLOWER * own.first, again=SLOWER * own.again, source="")
+    return {**known, "attention backward": back}

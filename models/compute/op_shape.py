@@ -38,6 +38,7 @@ class OpShape(NamedTuple):
 AXES = {
     "product": ("batch", "m", "n", "k"),
     "attention": ("batch", "heads", "queries", "keys"),
+    "attention backward": ("batch", "heads", "queries", "keys"),
     "decode attention": ("batch", "heads", "keys"),
     "convolution": ("flop", "bytes"),
     "experts": ("tokens",),
@@ -60,8 +61,8 @@ FEW = 16  # indices up to which torch walks them one by one (indexSelectSmallInd
 SDPA = ("scaled_dot_product", "flash_attention", "efficient_attention")
 PACKED = ("mha_batch_prefill", "mha_varlen", "flash_attn_varlen")  # sequences end to end
 NORMS = (
-    "rms_norm", "rmsnorm", "fused_add_rms_norm", "add_rmsnorm", "native_batch_norm",
-    "cudnn_batch_norm", "miopen_batch_norm", "native_batch_norm_backward",
+    "rms_norm", "rms_norm_backward", "rmsnorm", "fused_add_rms_norm", "add_rmsnorm",
+    "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm", "native_batch_norm_backward",
     "cudnn_batch_norm_backward", "miopen_batch_norm_backward", "native_group_norm",
 )  # fmt: skip
 LAYER_NORMS = ("native_layer_norm", "layer_norm", "native_layer_norm_backward")
@@ -257,6 +258,22 @@ def _attention_shape(parts: Signature) -> OpShape | None:
     return OpShape("attention", parts.dtype, exact, axes)
 
 
+def _attention_backward_shape(parts: Signature) -> OpShape | None:
+    """Fused attention backward of (gradient, query, key, value), as models are described with it.
+
+    >>> op_shape(
+    ...     "compute:fused::attention_backward causal=1 bf16[1x8x64x128] bf16[1x8x64x128] "
+    ...     "bf16[1x2x64x128] bf16[1x2x64x128]"
+    ... ).axes
+    (1.0, 8.0, 64.0, 64.0)
+    """
+    if len(parts.operands) < 3:
+        return None
+    forward = _attention_shape(Signature(parts.kind, parts.name.replace("_backward", ""),
+                                         parts.operands[1:]))  # fmt: skip
+    return None if forward is None else forward._replace(family="attention backward")
+
+
 def _packed_attention_shape(parts: Signature) -> OpShape | None:
     """Causal attention of sequences that lie end to end: (tokens, heads, width), and their starts.
 
@@ -308,6 +325,7 @@ Rule = Callable[[Signature], "OpShape | None"]
 RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (PRODUCTS, _product_shape),
     (EXPERTS, _experts_shape),
+    (("attention_backward",), _attention_backward_shape),
     (NORMS, _norm_shape),
     (LAYER_NORMS, _row_blocks_rule("layer norm")),
     (SOFTMAXES, _row_blocks_rule("softmax")),

@@ -14,6 +14,7 @@ from ...sim.units import Chunk, Ratio
 from .jitter import jitter_spread
 
 ELSEWHERE = "recorded on another GPU"  # family of the doubt of what is copied to a GPU
+OTHER_HOST = "host ops of another machine"  # family of the doubt of what is copied to a host
 
 
 @backend("recorded")
@@ -74,6 +75,17 @@ class Recorded(Backend):
         """
         made = cls(scale=scale)
         made.doubt = Doubt(ELSEWHERE)
+        return made
+
+    @classmethod
+    def of_another_host(cls) -> Recorded:
+        """Backend of a host that recorded none of it: how much faster it is nobody has judged.
+
+        >>> Recorded.of_another_host().timing(Ops.of(kind=1, duration=[1.0])).doubt[0].interval()
+        (0.0, inf)
+        """
+        made = cls()
+        made.doubt = Doubt(OTHER_HOST)
         return made
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...sim.errors import SimulationError
 from ...sim.process import Running, Steps, process
+from ...sim.system import System
 from ...sim.units import Duration
 
 
@@ -35,6 +36,21 @@ class Degrade:
             raise SimulationError("action", f"degrade: slowdown is {slowdown}; give one above 0")
         self.component, self.at, self.lasts, self.slowdown = component, at, lasts, slowdown
         self.touches = (component,)
+
+    def check(self, system: System) -> None:
+        """Refuse, before a run, a component without a rate.
+
+        Raises
+        ------
+        SimulationError
+            It has slots or a capacity.
+        """
+        if system[self.component].rate is None:
+            raise SimulationError(
+                "action",
+                f"degrade: {self.component} has no rate to lower; name a direction of a NIC, a "
+                "link, a port or a memory, or slow it down by cluster.override",
+            )
 
     def __call__(self, sim: Running) -> Steps:
         """Wait, lower the rate, wait, restore it."""

@@ -156,6 +156,96 @@ def tree_out(n: int) -> Iterator[Step]:
     yield from reversed_steps(list(tree_in(n)))
 
 
+@algorithm("broadcast", "binomial")
+def binomial(n: int) -> Iterator[Step]:
+    """Binomial tree: whoever has S sends it on, at distances that halve.
+
+    >>> [(step.source.tolist(), step.target.tolist()) for step in binomial(6)]
+    [([0], [4]), ([0], [2]), ([0, 2, 4], [1, 3, 5])]
+    """
+    for k in reversed(range(depth(n))):
+        source = np.arange(0, n, 2 << k)
+        source = source[source + (1 << k) < n]
+        yield Step(source, source + (1 << k), 1)
+
+
+@algorithm("reduce", "binomial")
+def binomial_back(n: int) -> Iterator[Step]:
+    """Binomial tree towards member 0, at distances that double.
+
+    >>> [(step.source.tolist(), step.target.tolist()) for step in binomial_back(4)]
+    [([1, 3], [0, 2]), ([2], [0])]
+    """
+    yield from reversed_steps(list(binomial(n)))
+
+
+# --- within nodes, then between them ----------------------------------------------------------
+
+
+def within_nodes(n: int, width: int, parts: int, of: int) -> Iterator[Step]:
+    """A lap of rings within nodes of ``width`` members; of a node of one, nothing.
+
+    >>> [(s.target.tolist(), s.times) for s in within_nodes(6, 3, 1, 3)]
+    [([1, 2, 0, 4, 5, 3], 2)]
+    """
+    here = np.arange(n)
+    if width > 1:
+        first = here - here % width
+        yield Step(here, first + (here + 1) % width, parts, of, width - 1)
+
+
+@algorithm("reduce-scatter", "hierarchical", nested=True, pipelined=True)
+def scatter_within_first(n: int, width: int) -> Iterator[Step]:
+    """Rings within nodes, then rings between members that have the same place in theirs.
+
+    >>> [(s.target.tolist(), s.parts, s.times) for s in scatter_within_first(4, 2)]
+    [([1, 0, 3, 2], 2, 1), ([2, 3, 0, 1], 1, 1)]
+    """
+    yield from within_nodes(n, width, n // width, n)
+    yield shift(n, width, of=n, times=n // width - 1)
+
+
+@algorithm("all-gather", "hierarchical", nested=True, pipelined=True)
+def gather_between_first(n: int, width: int) -> Iterator[Step]:
+    """Rings between members that have the same place in their node, then within nodes.
+
+    >>> [(s.target.tolist(), s.parts, s.times) for s in gather_between_first(4, 2)]
+    [([2, 3, 0, 1], 1, 1), ([1, 0, 3, 2], 2, 1)]
+    """
+    yield shift(n, width, of=n, times=n // width - 1)
+    yield from within_nodes(n, width, n // width, n)
+
+
+@algorithm("all-reduce", "hierarchical", nested=True, pipelined=True)
+def hierarchical(n: int, width: int) -> Iterator[Step]:
+    """Reduce-scatter within nodes, all-reduce between them by places, all-gather within.
+
+    >>> [s.times for s in hierarchical(8, 4)]
+    [3, 1, 1, 3]
+    """
+    yield from scatter_within_first(n, width)
+    yield from gather_between_first(n, width)
+
+
+@algorithm("all-to-all", "hierarchical", nested=True)
+def two_dimensional(n: int, width: int) -> Iterator[Step]:
+    """2D all-to-all: within nodes to the place of the receiver, then between nodes to it.
+
+    A message between nodes carries what all members of the one have for a member of the other
+    (Hwang et al. 2023, arXiv:2206.03382, section 3.3).
+
+    >>> [(s.source.tolist(), s.target.tolist(), s.parts) for s in two_dimensional(4, 2)]
+    [([0, 1, 2, 3], [1, 0, 3, 2], 2), ([0, 1, 2, 3], [2, 3, 0, 1], 2)]
+    """
+    here, nodes = np.arange(n), n // width
+    first = here - here % width
+    if width > 1:
+        there = [first + (here + k) % width for k in range(width - 1, 0, -1)]
+        yield Step(np.tile(here, width - 1), np.concatenate(there), nodes, n)
+    there = [(here + k * width) % n for k in range(nodes - 1, 0, -1)]
+    yield Step(np.tile(here, nodes - 1), np.concatenate(there), width, n)
+
+
 # --- partners at distances that double --------------------------------------------------------
 
 

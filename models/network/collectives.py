@@ -7,124 +7,44 @@ activity that shares all those links with everything else; at ``alpha-beta`` a t
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.backend import Backend, Timing, backend
 from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
-from ...sim.system import CORE, System
-from ...sim.units import ByteRate, Ratio, Seconds
+from ...sim.system import System
+from ...sim.units import ByteRate, Bytes, Ratio, Seconds
+from . import nccl
 from .algorithms import ALGORITHMS
+from .choice import PinnedAlgorithms, first_of_least
+from .collective_plan import CollectivePlan
 from .load import (
+    SEND,
     AlgorithmLoad,
     Members,
-    between_machines_mask,
+    compute_half_send_load,
     compute_load,
+    compute_send_load,
     fills_nodes_evenly,
-    hop_latency,
-    require_route,
 )
+from .protocols import (
+    MOVED_BY_SENDS,
+    Filling,
+    Floats,
+    Protocol,
+    ProtocolSettings,
+    Rounds,
+    protocols,
+)
+from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
+from .timing_builder import Cores, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
-PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
-"""Share of the bytes on the wire that are data: ``ll`` sends a flag with every 4 bytes, ``ll128``
-8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
-
-
-Floats = NDArray[np.float64]
-
-
-class Protocol(NamedTuple):
-    """A protocol of a library: how it moves the bytes of one step."""
-
-    launch: Seconds
-    step: Seconds
-    efficiency: Ratio
-
-
-class CollectivePlan(NamedTuple):
-    """One algorithm with one protocol among certain GPUs."""
-
-    load: AlgorithmLoad
-    protocol: str
-    fixed: Seconds
-    beta: float
-    """Seconds a byte when alone."""
-    component: NDArray[np.int32]
-    weight: Floats
-    """What it uses: bytes for which a byte of S occupies each, flags and what is not reached
-    included."""
-    limit: float
-    """Bytes of S a second at most, where losses or windows bound each sender."""
-
-
-Cores = tuple[int, ...]  # of the members of a group, where a library's threads run on them
-
-
-class _TimingBuilder:
-    """Builder of a ``Timing``, filled group by group."""
-
-    def __init__(self, n: int):
-        self.fixed, self.work = np.zeros(n), np.zeros(n)
-        self._limit = np.full(n, np.inf)
-        self.picked: Counter[str] = Counter()
-        self._counts = np.zeros(n, np.int64)
-        self._uses: list[tuple[NDArray[np.int64], NDArray[np.int32], Floats]] = []
-
-    def add(
-        self, rows: NDArray[np.int64], way: CollectivePlan, fixed: Floats, work: Floats
-    ) -> None:
-        """Set one plan for some rows; ``work`` is at the shared rate of all it uses."""
-        self.fixed[rows], self.work[rows] = fixed, work
-        if work.any():
-            self._limit[rows] = way.limit
-            self._add_use(rows, way.component, way.weight)
-
-    def keep(
-        self,
-        rows: NDArray[np.int64],
-        way: CollectivePlan,
-        alone: Floats,
-        spent: Floats,
-        cores: Cores,
-    ) -> None:
-        """Set one plan that keeps its links for its whole time, and the cores for a part of it.
-
-        Parameters
-        ----------
-        alone, spent : s, of each row: what it takes, and what it takes of each core
-        """
-        self.work[rows], self._limit[rows] = alone * CORE, CORE
-        links = np.broadcast_to(way.weight / way.beta / CORE, (len(alone), len(way.weight)))
-        share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
-        component = np.concatenate([way.component, np.array(cores, np.int32)])
-        self._add_use(rows, component, np.hstack([links, share]))
-
-    def _add_use(
-        self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
-    ) -> None:
-        self._counts[rows] = len(component)
-        self._uses.append((rows, component, weight))
-
-    def limit(self) -> Floats | None:
-        """Largest work per second; None where nothing bounds a sender."""
-        return self._limit if (self._limit < np.inf).any() else None
-
-    def usage(self) -> Usage:
-        """Components and weights of every row."""
-        indptr = np.zeros(len(self.fixed) + 1, np.int64)
-        np.cumsum(self._counts, out=indptr[1:])
-        component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
-        for rows, used, each in self._uses:
-            at = indptr[rows, None] + np.arange(len(used))
-            component[at], weight[at] = used, each
-        return Usage(indptr, component, weight)
+CHOICES = ("quickest", "nccl")
+SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
 
 
 @backend("fabric")
@@ -145,13 +65,33 @@ class Fabric(Backend):
         makes the protocol available; the others default to those above, less the flags.
     launch_ll, step_ll, efficiency_ll : or None
         The same with a flag on every 4 bytes.
-    in_switch_efficiency : Ratio or None
-        The same where the switch reduces; None for a switch that does not.
-    network_efficiency : Ratio or None
-        Share of the rate of NICs and of what joins them; None for ``efficiency``.
+    in_switch_efficiency, in_switch_launch : Ratio or None, Seconds or None
+        The same where the switch reduces; None for a switch that does not, and for ``launch``.
+    in_switch_channels, in_switch_round : int or None, Seconds
+        Chunks that each member sends to the switch at a time, and what a round of them takes beside
+        its bytes (``protocols.Rounds``); None for chunks as small as you like.
+    network_step, network_efficiency : Seconds or None, Ratio or None
+        What the library adds to a step between machines (proxy thread, doorbell, completion), and
+        its share of the rate of NICs and of what joins them; None for ``step``, ``efficiency``.
+    network_step_ll128, network_efficiency_ll128, network_step_ll, network_efficiency_ll : or None
+        The same of those protocols; None for those of ``simple``, less the flags.
     copying : Ratio
         What it takes a member to copy a byte that it does not pass on, of what a byte takes that it
         sends: a channel is one block of threads, which does one or the other.
+    send_launch, send_efficiency, send_launch_ll, send_efficiency_ll : Seconds, Ratio, or None
+        Start and share of the line rate of what is written as grouped sends (all-to-all, scatter,
+        gather); None for those of other collectives.
+    piece : Bytes or None
+        Of S, that the buffers of all channels hold: of what is written as sends, the receivers copy
+        the last piece when all has arrived.  None for pieces as small as you like.
+    segment : Bytes or None
+        Of S, that a pipeline (tree, chain) passes on at once: all of it on all channels, or 1/16 of
+        S where that is less.  None for segments as small as you like.
+    choice : str
+        ``quickest``: of all ways the one that is; ``nccl``: the one that NCCL's own tables say is
+        (``nccl.py``), of those that it knows.
+    algorithm : str
+        Pinned: ``ring``, ``ring/ll128``, ``all-reduce=tree/ll, all-gather=ring``; "" for none.
     dispatch : Seconds
         What the host takes from the call to the start of each collective where nothing hides it,
         the GPUs being idle.  0 where the host runs ahead, or where its ops are in the graph.
@@ -199,8 +139,24 @@ class Fabric(Backend):
         step_ll: Seconds | None = None,
         efficiency_ll: Ratio | None = None,
         in_switch_efficiency: Ratio | None = None,
+        in_switch_launch: Seconds | None = None,
+        in_switch_channels: int | None = None,
+        in_switch_round: Seconds = 0.0,
+        network_step: Seconds | None = None,
         network_efficiency: Ratio | None = None,
+        network_step_ll128: Seconds | None = None,
+        network_efficiency_ll128: Ratio | None = None,
+        network_step_ll: Seconds | None = None,
+        network_efficiency_ll: Ratio | None = None,
         copying: Ratio = 0.0,
+        send_launch: Seconds | None = None,
+        send_efficiency: Ratio | None = None,
+        send_launch_ll: Seconds | None = None,
+        send_efficiency_ll: Ratio | None = None,
+        piece: Bytes | None = None,
+        segment: Bytes | None = None,
+        choice: str = "quickest",
+        algorithm: str = "",
         dispatch: Seconds = 0.0,
         core_step: Seconds = 0.0,
         core_rate: ByteRate | None = None,
@@ -208,34 +164,49 @@ class Fabric(Backend):
         _check_known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
         self.algorithms = tuple(a.strip() for a in algorithms.split(",") if a.strip()) or names
-        for algorithm in self.algorithms:
-            _check_known("algorithm", algorithm, names)
-        self.protocols = {"simple": Protocol(launch, step, efficiency)}
-        for name, start, each, reach in (
-            ("ll128", launch_ll128, step_ll128, efficiency_ll128),
-            ("ll", launch_ll, step_ll, efficiency_ll),
-        ):
-            if start is not None:
-                each = step if each is None else each
-                reach = efficiency * PAYLOAD[name] if reach is None else reach
-                self.protocols[name] = Protocol(start, each, reach)
-        self.network_efficiency = network_efficiency
+        for name in self.algorithms:
+            _check_known("algorithm", name, names)
+        _check_known("choice", choice, CHOICES)
+        self.choice, self.pinned = choice, PinnedAlgorithms.read(algorithm)
+        simple = ProtocolSettings(launch, step, efficiency, network_step, network_efficiency)
+        ll128 = ProtocolSettings(
+            launch_ll128,
+            step_ll128,
+            efficiency_ll128,
+            network_step_ll128,
+            network_efficiency_ll128,
+        )
+        ll = ProtocolSettings(
+            launch_ll, step_ll, efficiency_ll, network_step_ll, network_efficiency_ll
+        )
+        self.protocols = protocols(simple, ll128=ll128, ll=ll)
+        self.of_sends = self.protocols
+        if send_launch is not None:
+            self.of_sends = protocols(
+                simple._replace(launch=send_launch, efficiency=send_efficiency or efficiency),
+                ll=ll._replace(launch=send_launch_ll, efficiency=send_efficiency_ll),
+            )
+        self.in_switch = self.protocols["simple"]
+        if in_switch_efficiency is not None:
+            start = launch if in_switch_launch is None else in_switch_launch
+            self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
+        self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
+        self.piece, self.segment = piece, segment
         self.copying, self.dispatch = copying, dispatch
         self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members], list[CollectivePlan]] = {}
-        self._stretches: dict[tuple[str, float, float], Floats] = {}
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
-        self._ways, self._stretches = {}, {}  # anew: a copy may be asked on another system
+        self._ways = {}  # anew: a copy may be asked on another system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
         if ops.at is None:
             raise BackendError("fabric: asked without a machine; place the graph first")
-        answer = _TimingBuilder(len(ops))
+        answer = TimingBuilder(len(ops))
         for (name, members), rows in _rows_by_group(ops, ops.at.members).items():
             self._answer_group(name, members, np.array(rows), ops, ops.at.system, answer)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
@@ -262,42 +233,51 @@ class Fabric(Backend):
         plans = []
         for a in ALGORITHMS[collective].values():
             possible = a.name in self.algorithms and a.usable(len(members))
+            possible = possible and self.pinned.allows(collective, a.name)
             if a.in_switch and (self.in_switch_efficiency is None or not together):
                 possible = False
             if a.nested and not fills_nodes_evenly(members, system):
                 possible = False
             if possible:
-                plans += self._protocols(compute_load(a, members, system), system)
+                plans += self.plans_of(self.load_of(a, members, system))
         if not plans:
+            pinned, there = self.pinned.text(collective), list(ALGORITHMS[collective])
+            what = f"no algorithm of {list(self.algorithms)} does"
+            if pinned:
+                what = f"{pinned!r} is pinned and does not do"
             raise BackendError(
-                f"fabric: no algorithm of {list(self.algorithms)} does {collective} for "
-                f"{len(members)} members; add one of {list(ALGORITHMS[collective])}"
+                f"fabric: {what} {collective} for {len(members)} members; "
+                f"{'pin' if pinned else 'add'} one of {there}"
             )
         return plans
 
-    def _protocols(self, laid: AlgorithmLoad, system: System) -> list[CollectivePlan]:
+    def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
+        """Load of an algorithm among these members."""
+        return compute_load(algorithm, members, system)
+
+    def plans_of(self, laid: AlgorithmLoad) -> list[CollectivePlan]:
         """Plans of one algorithm with every protocol; in the switch with the simple one only."""
-        if laid.algorithm.in_switch and self.in_switch_efficiency is not None:
-            own = self.protocols["simple"]._replace(efficiency=self.in_switch_efficiency)
-            protocols = {"simple": own}
-        else:
-            protocols = self.protocols
+        collective = laid.algorithm.collective
+        used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
+        if laid.algorithm.in_switch:
+            used = {"simple": self.in_switch}
         return [
-            self._protocol_plan(laid, n, self.dispatch + p.launch, p, system)
-            for n, p in protocols.items()
+            self._protocol_plan(laid, name, self.dispatch + p.launch, p)
+            for name, p in used.items()
+            if self.pinned.allows(collective, laid.algorithm.name, name)
         ]
 
     def _protocol_plan(
-        self, laid: AlgorithmLoad, name: str, launch: Seconds, protocol: Protocol, system: System
+        self, laid: AlgorithmLoad, name: str, launch: Seconds, protocol: Protocol
     ) -> CollectivePlan:
-        stretch = self._bytes_per_byte_sent(
-            name, protocol.efficiency, self._last_part_cost(laid), system
-        )
-        component = np.array(list(laid.uses), np.int32)
-        weight = np.array(list(laid.uses.values())) * stretch[component]
-        fixed = launch + laid.latency + laid.steps * protocol.step
-        beta = laid.seconds_per_byte(system, stretch)
-        return CollectivePlan(laid, name, fixed, beta, component, weight, laid.limit(system))
+        rounds = filling = None
+        segment = None if laid.algorithm.in_switch or laid.algorithm is SEND else self.segment
+        if laid.algorithm.in_switch and self.in_switch_channels is not None:
+            rounds = Rounds(self.in_switch_channels * laid.members, self.in_switch_round)
+        if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
+            filling = Filling(self.piece, self.copying)
+        copied = self._last_part_cost(laid)
+        return CollectivePlan(laid, name, protocol, launch, copied, rounds, filling, segment)
 
     def _last_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""
@@ -306,27 +286,6 @@ class Fabric(Backend):
         n = laid.members
         return self.copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
 
-    def _bytes_per_byte_sent(
-        self, protocol: str, efficiency: Ratio, copied: float, system: System
-    ) -> Floats:
-        """(components,) bytes by which each component is busy for each byte that is sent over it.
-
-        Parameters
-        ----------
-        efficiency : share of a component's rate that the protocol reaches
-        copied : bytes that a member copies besides, per byte that it sends; not over wires
-        """
-        key = (protocol, efficiency, copied)
-        stretch = self._stretches.get(key)
-        if stretch is None:
-            stretch = np.full(len(system.components), (1 + copied) / efficiency)
-            reached = efficiency
-            if self.network_efficiency is not None:
-                reached = self.network_efficiency * PAYLOAD[protocol]
-            stretch[between_machines_mask(system)] = 1 / reached
-            self._stretches[key] = stretch
-        return stretch
-
     def _answer_group(
         self,
         name: str,
@@ -334,32 +293,50 @@ class Fabric(Backend):
         rows: NDArray[np.int64],
         ops: Ops,
         system: System,
-        answer: _TimingBuilder,
+        answer: TimingBuilder,
     ) -> None:
         """Fill in the rows of one group, each with its quickest plan."""
-        if name == "recv" or (name != "send" and len(members) < 2):
+        if name == "recv" or (name not in SENDS and len(members) < 2):
             return
         size = _sizes_of_rows(name, ops, rows)
         ways = (
-            [self._send_plan(members, system)]
-            if name == "send"
+            [self._send_plan(name, members, system)]
+            if name in SENDS
             else self.ways(name, members, system)
         )
         seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
-        best = np.argmin(seconds, axis=0)
+        best = self._best(name, ways, seconds, size)
         cores = self._member_cores(members, system)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
-            if name != "send":
-                what = f"{name} {way.load.algorithm.name}/{way.protocol}"
-                answer.picked[what] += int(mine.sum())
-            if self.fidelity == "flow" and (self.keeps(name) or (cores and name != "send")):
+            if name not in SENDS:
+                answer.picked[f"{name} {way.name}"] += int(mine.sum())
+            if self.fidelity == "flow" and (self.keeps(name) or (cores and name not in SENDS)):
                 spent = self._core_seconds(way, size[mine])
                 answer.keep(rows[mine], way, seconds[k, mine], spent, cores)
             elif self.fidelity == "flow":
-                answer.add(rows[mine], way, np.full(mine.sum(), way.fixed), size[mine])
+                answer.add(rows[mine], way, way.start(size[mine]), size[mine])
             else:
                 answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
+
+    def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
+        """(n,) seconds of a collective of such sizes among these members, on an idle system."""
+        ways = self.chosen(collective, members, size, system)
+        return np.asarray(sum(alone * taken for _, alone, taken in ways))
+
+    def chosen(
+        self, collective: str, members: Members, size: Floats, system: System
+    ) -> list[tuple[CollectivePlan, Floats, Floats]]:
+        """Every way with its seconds alone, and whether it is taken, at each size.
+
+        Returns
+        -------
+        list of (plan, (n,) seconds, (n,) 1 where it is taken)
+        """
+        ways = self.ways(collective, members, system)
+        alone = np.array([self.alone(collective, w, members, size, system) for w in ways])
+        best = self._best(collective, ways, alone, size)
+        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(ways)]
 
     def keeps(self, name: str) -> bool:
         """Whether a collective keeps its links for its whole time."""
@@ -369,7 +346,21 @@ class Fabric(Backend):
         self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of sends or collectives of given sizes when nothing else runs."""
-        return way.fixed + size * way.beta
+        return way.alone(size)
+
+    def _best(
+        self,
+        name: str,
+        ways: list[CollectivePlan],
+        seconds: Floats,
+        size: Floats,
+    ) -> NDArray[np.int64]:
+        """(n,) number of the way that is taken for each size."""
+        if self.choice == "nccl" and name not in SENDS:
+            told = nccl.estimates(ways, size)
+            if np.isfinite(told).any():
+                return first_of_least(told)
+        return first_of_least(seconds)
 
     def _member_cores(self, members: Members, system: System) -> Cores:
         """Cores of the members, where the library's threads run on them."""
@@ -383,16 +374,16 @@ class Fabric(Backend):
         most = max(way.load.uses.values())
         return way.load.steps * self.core_step + size * most / self.core_rate
 
-    def _send_plan(self, members: Members, system: System) -> CollectivePlan:
-        """Plans of a send from the first member to the second: one step of the simple protocol."""
-        a, b = members[0], members[-1]
-        require_route(a, b, system)
-        uses = dict(system.shares(a, b))
-        most = {c: share for c, share in uses.items() if system.components[c].limit < np.inf}
-        once = AlgorithmLoad(
-            ALGORITHMS["broadcast"]["chain"], 2, 1, hop_latency(a, b, system), uses, most
-        )
-        return self._protocol_plan(once, "simple", 0.0, self.protocols["simple"], system)
+    def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
+        """Plan of a send from the first member to the second: one step of the simple protocol."""
+        sender, receiver = members[0], members[-1]
+        if name == "send":
+            once, moves = compute_send_load(sender, receiver, system), self.protocols["simple"]
+        else:
+            to_switch = name.endswith(TO_SWITCH)
+            once = compute_half_send_load(sender, receiver, to_switch, system)
+            moves = self.in_switch
+        return self._protocol_plan(once, "simple", 0.0, moves)
 
 
 def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -403,9 +394,17 @@ def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
 def _collective_names(ops: Ops) -> list[str]:
     """Name of each row's collective; ``send`` and ``recv`` for those."""
     parsed = [parse_signature(s).name for s in ops.signatures]
-    plain = {int(Kind.SEND): "send", int(Kind.RECV): "recv"}
-    rows = zip(ops.kind.tolist(), ops.signature.tolist(), strict=True)
-    return [plain.get(kind) or (parsed[s] if s >= 0 else "unknown") for kind, s in rows]
+    sides = [next((f"send{e}" for e in (TO_SWITCH, FROM_SWITCH) if p.endswith(e)), "send")
+             for p in parsed]  # fmt: skip
+    names = []
+    for kind, s in zip(ops.kind.tolist(), ops.signature.tolist(), strict=True):
+        if kind == Kind.SEND:
+            names.append(sides[s] if s >= 0 else "send")
+        elif kind == Kind.RECV:
+            names.append("recv")
+        else:
+            names.append(parsed[s] if s >= 0 else "unknown")
+    return names
 
 
 def _rows_by_group(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:

@@ -1,4 +1,4 @@
-"""A network of one's own: links from a file, YAML or GraphML, one by one."""
+"""A network of one's own: links from a file, YAML, GraphML or ibnetdiscover's, one by one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...sim.errors import GraphError
 from ...sim.system import Component
 from ...sim.units import ByteRate, Seconds, quantity
 from .graph_topology import GraphTopology
+from .ibnetdiscover import ibnetdiscover_rows, is_ibnetdiscover
 from .routing import WEIGHTED, Routing
 from .switch import Switch
 from .switch_graph import NIC, SwitchGraph
@@ -58,12 +59,13 @@ class CustomGraph(GraphTopology):
     Ends that are named like a NIC (``node0.nic0``, or a glob such as ``node[0-7].nic*``) are NICs,
     all others switches, of the kind that their names begin with.  A link takes ``bandwidth`` and
     ``latency`` of each direction (unless said those of the switch), ``count`` cables, ``cost``,
-    ``weight``, ``down: true`` and ``one_way: true``.  GraphML has the same as attributes of edges.
+    ``weight``, ``down: true`` and ``one_way: true``.  GraphML has the same as attributes of edges;
+    what ``ibnetdiscover`` prints is read as it is.
 
     Parameters
     ----------
     file : Path
-        YAML, or GraphML where its name ends so.
+        YAML, GraphML where its name ends so, or what ``ibnetdiscover`` printed.
     routing : how a way is chosen
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash,
         ``weighted`` too, links of more rate more often.
@@ -115,20 +117,30 @@ def read_links(file: Path) -> Iterator[LinkLine]:
     GraphError
         Names the file, the link and the key.
     """
-    rows = _graphml_rows(file) if file.suffix.lower() == ".graphml" else _yaml_rows(file)
+    rows = _graphml_rows(file) if file.suffix.lower() == ".graphml" else _text_rows(file)
     if not rows:
         raise GraphError(file.name, "there are no links; write links: [{from: …, to: …}]")
     for i, row in enumerate(rows):
         yield _line(row, f"{file.name}: links.{i}")
 
 
-def _yaml_rows(file: Path) -> Sequence[Any]:
+def _text_rows(file: Path) -> Sequence[Any]:
+    """Links as ibnetdiscover prints them, or YAML."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = " ".join(str(error).split())
+        raise GraphError(file.name, f"cannot be read: {said}; name a file of links") from error
+    return ibnetdiscover_rows(file, text) if is_ibnetdiscover(text) else _yaml_rows(file, text)
+
+
+def _yaml_rows(file: Path, content: str) -> Sequence[Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        told = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        told = YAML(typ="safe").load(content)
+    except YAMLError as error:
         text = " ".join(str(error).split())
         raise GraphError(file.name, f"cannot be read: {text}; name a file of links") from error
     rows = told.get("links") if isinstance(told, Mapping) and set(told) == {"links"} else None

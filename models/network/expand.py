@@ -7,9 +7,10 @@ stragglers, unequal links and lost members show inside the collective.  It costs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,31 +21,24 @@ from ...sim.op_times import OpTimes
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse_signature
 from .algorithms import ALGORITHMS
-from .steps import Algorithm
+from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
+from .steps import SEGMENTS as SEGMENTS
 
 Sends = list[tuple[int, int, float]]
 """(from, to, share of S) of one round."""
 
-SEGMENTS = 16
-"""Into which what is pipelined is cut."""
 
-
-def can_expand(algorithm: Algorithm) -> bool:
-    """Whether an algorithm can be expanded: no reduction in the switch, no knowledge of nodes.
-
-    >>> can_expand(ALGORITHMS["all-reduce"]["in-switch"])
-    False
-    """
-    return not (algorithm.in_switch or algorithm.nested)
-
-
-def expansion_rounds(algorithm: Algorithm, n: int) -> Iterator[Sends]:
+def expansion_rounds(algorithm: Algorithm, *n: int) -> Iterator[Sends]:
     """Steps one after the other; of a pipelined algorithm, segments that follow each other.
+
+    Parameters
+    ----------
+    n : members; of a nested algorithm also how many of them a node has
 
     >>> next(expansion_rounds(ALGORITHMS["all-gather"]["ring"], 2))
     [(0, 1, 0.5), (1, 0, 0.5)]
     """
-    steps = [step for step in algorithm.steps(n) for _ in range(step.times)]
+    steps = [step for step in algorithm.steps(*n) for _ in range(step.times)]
     segments = SEGMENTS if algorithm.pipelined else 1
     for now in range(len(steps) + segments - 1):
         sends: Sends = []
@@ -54,7 +48,11 @@ def expansion_rounds(algorithm: Algorithm, n: int) -> Iterator[Sends]:
         yield sends
 
 
-def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> Graph:
+def expand(
+    graph: Graph,
+    algorithms: str = "ring, pairwise, chain, linear",
+    node_of_rank: Sequence[str] = (),
+) -> Graph:
     """Replace every collective by sends.
 
     A send waits for what its sender got and sent in the step before, the first one for both ends'
@@ -66,6 +64,8 @@ def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> G
         Not placed yet.
     algorithms : str
         Of each collective, the first of these that can do it for the group.
+    node_of_rank : (ranks,) names of machines
+        For algorithms that know nodes; () where none of them does.
 
     Raises
     ------
@@ -84,19 +84,19 @@ def expand(graph: Graph, algorithms: str = "ring, pairwise, chain, linear") -> G
     if graph.placed:
         raise GraphError("placed", f"{graph.name!r} has its machine; expand it before place()")
     names = tuple(a.strip() for a in algorithms.split(","))
-    able = {a.name for named in ALGORITHMS.values() for a in named.values() if can_expand(a)}
+    able = {a.name for named in ALGORITHMS.values() for a in named.values()}
     for name in names:
         if name not in able:
             cure = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
             raise GraphError("expand", cure)
-    return _Expansion(graph, names).graph()
+    return _Expansion(graph, names, node_of_rank).graph()
 
 
 class _Expansion:
     """A copy of a graph under way; maps old rows to new ones for dependencies."""
 
-    def __init__(self, graph: Graph, algorithms: tuple[str, ...]):
-        self.old, self.algorithms = graph, algorithms
+    def __init__(self, graph: Graph, algorithms: tuple[str, ...], node_of_rank: Sequence[str]):
+        self.old, self.algorithms, self.node_of_rank = graph, algorithms, node_of_rank
         self.block: FlatGraph = graph.explicit
         self.build = Builder(graph.name)
         self.new: dict[int, int] = {}  # the row that stands for the end of an old row
@@ -169,23 +169,26 @@ class _Expansion:
                 (op,),
             )
         ranks = [int(block.rank[p]) for p in places]
-        name, steps = self._expansion_steps(op, len(ranks))
-        got = [self._dependencies_of(p) for p in places]
+        chosen, order = self._chosen_algorithm(op, ranks)
+        places, ranks = [places[m] for m in order], [ranks[m] for m in order]
+        own = [self._dependencies_of(p) for p in places]
+        got = [*own, [row for rows in own for row in rows]]  # the last one is the switch
         label, period = self.old.label(op), int(block.ops.period[op])
         release = float(block.release[op])
         first = True
-        for sends in steps:
-            came: list[list[int]] = [[] for _ in ranks]
+        for sends in chosen.rounds:
+            came: list[list[int]] = [[] for _ in got]
             for a, b, share in sends:
+                sender, receiver, way = _ends_of_send(a, b, ranks)
                 row = self.build.op(
                     Kind.SEND,
-                    rank=ranks[a],
-                    peer=ranks[b],
+                    rank=sender,
+                    peer=receiver,
                     stream=self.stream,
                     after=[*got[a], *got[b]] if first else got[a],
                     bytes=float(block.ops.bytes[op]) * share if share else 0.0,
                     label=label,
-                    signature=f"send:{name}",
+                    signature=f"send:{chosen.collective}{way}",
                     period=period,
                     release=release if first else 0.0,
                 )
@@ -204,17 +207,52 @@ class _Expansion:
             label=label,
         )
 
-    def _expansion_steps(self, op: int, n: int) -> tuple[str, Iterator[Sends]]:
+    def _chosen_algorithm(self, op: int, ranks: list[int]) -> tuple[_Chosen, Sequence[int]]:
+        """The first algorithm that can do a collective, and the order of its members."""
         name = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
+        n = len(ranks)
         if n < 2:
-            return name, iter(())
-        able = {a.name: a for a in ALGORITHMS.get(name, {}).values() if can_expand(a)}
+            return _Chosen(name, iter(())), range(n)
+        able = ALGORITHMS.get(name, {})
+        order, width = self._order_by_nodes(ranks)
         for algorithm in self.algorithms:
             if algorithm in able and able[algorithm].usable(n):
-                return name, expansion_rounds(able[algorithm], n)
+                one = able[algorithm]
+                if not one.nested:
+                    return _Chosen(name, expansion_rounds(one, n)), range(n)
+                if width:
+                    return _Chosen(name, expansion_rounds(one, n, width)), order
         raise GraphError(
             "expand",
             f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
-            f"add one of {list(able)}",
+            f"add one of {[a.name for a in able.values() if width or not a.nested]}",
             (op,),
         )
+
+    def _order_by_nodes(self, ranks: list[int]) -> tuple[list[int], int]:
+        """Members node by node, and how many each has; 0 for one node, or unequally many."""
+        nodes: dict[str, list[int]] = {}
+        for member, rank in enumerate(ranks if self.node_of_rank else ()):
+            nodes.setdefault(self.node_of_rank[rank], []).append(member)
+        widths = {len(members) for members in nodes.values()}
+        width = widths.pop() if len(nodes) > 1 and len(widths) == 1 else 0
+        return [m for members in nodes.values() for m in members], width
+
+
+class _Chosen(NamedTuple):
+    """What a collective is written out as."""
+
+    collective: str
+    rounds: Iterator[Sends]
+
+
+def _ends_of_send(a: int, b: int, ranks: list[int]) -> tuple[int, int, str]:
+    """Ranks of a message's ends, and on which side of the switch it stays; "" for both.
+
+    What the switch sends comes from any other member, of which it takes nothing.
+    """
+    if b == SWITCH:
+        return ranks[a], ranks[(a + 1) % len(ranks)], TO_SWITCH
+    if a == SWITCH:
+        return ranks[(b + 1) % len(ranks)], ranks[b], FROM_SWITCH
+    return ranks[a], ranks[b], ""

@@ -8,9 +8,11 @@ from ...sim.backend import backend
 from ...sim.errors import BackendError
 from ...sim.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
-from .collectives import CollectivePlan, Fabric, Floats
+from .collective_plan import CollectivePlan
+from .collectives import Fabric
 from .gloo import Lan, all_reduce_end_times
 from .load import Members, hop_latency, routes
+from .protocols import Floats
 
 OTHERS = "ring, pairwise, chain, linear, dissemination"
 

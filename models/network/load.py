@@ -4,18 +4,74 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
-from ...sim.system import Route, System
+from ...sim.system import Component, Route, System
 from ...sim.units import Seconds
-from .steps import SWITCH, Algorithm
+from .steps import SWITCH, Algorithm, Step
 
 Members = tuple[int, ...]  # GPUs, as component numbers, in group order
+
+SEND = Algorithm("send", "send", lambda n: [Step(np.array([0]), np.array([1]), 1)], pipelined=True)
+"""A message, as an algorithm of two members."""
+
+
+class LoadedParts(NamedTuple):
+    """Components that carry a collective: (parts,) each.
+
+    Parameters
+    ----------
+    component : numbers
+    share : bytes that cross it, as a multiple of S
+    rate : B/s; infinite where nothing takes time
+    wire : whether it is between machines
+    """
+
+    component: NDArray[np.int32]
+    share: NDArray[np.float64]
+    rate: NDArray[np.float64]
+    wire: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, uses: Mapping[int, float], system: System) -> LoadedParts:
+        """From shares of S by component; what has no rate cannot carry anything."""
+        parts = [system.components[c] for c in uses]
+        return cls(
+            np.array(list(uses), np.int32),
+            np.array(list(uses.values()), float),
+            np.array([p.rate or 0.0 for p in parts], float),
+            np.array([_is_wire(p) for p in parts], bool),
+        )
+
+    def stretch(self, link: float, wire: float) -> NDArray[np.float64]:
+        """(parts,) bytes for which a byte of S occupies each, by what one costs on links, wires."""
+        return self.share * np.where(self.wire, wire, link)
+
+    def seconds_per_byte(self, link: float = 1.0, wire: float = 1.0) -> float:
+        """Seconds per byte of S, set by the busiest component.
+
+        Parameters
+        ----------
+        link, wire : bytes for which one byte occupies a link, and what joins machines
+
+        Examples
+        --------
+        >>> from .algorithms import ALGORITHMS
+        >>> from .link import Link
+        >>> from .switch import Switch, star
+        >>> board = Link(bandwidth=1e9, latency=1e-6)
+        >>> system = star(4, board, Switch(bandwidth=1e9, latency=0, ports=4))
+        >>> ring = ALGORITHMS["all-reduce"]["ring"]
+        >>> compute_load(ring, (0, 1, 2, 3), system).parts.seconds_per_byte()
+        1.5e-09
+        """
+        with np.errstate(divide="ignore"):
+            return float(np.max(self.stretch(link, wire) / self.rate, initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -24,11 +80,14 @@ class AlgorithmLoad:
 
     Parameters
     ----------
-    members, steps : int
+    members, steps, network_steps : int
+        Steps that wait for each other, and how many of them go from one machine to another.
     latency : Seconds
         Of all its steps together, without what a protocol adds to each.
     uses : component to bytes that cross it, as a multiple of S
-    most : the same of any one sender, where a component bounds each of them
+    parts : the same as arrays, with what those components are
+    limit : B/s of S that bounds of single senders allow; infinite for none
+    nodes : int
     """
 
     algorithm: Algorithm
@@ -36,37 +95,10 @@ class AlgorithmLoad:
     steps: int
     latency: Seconds
     uses: dict[int, float]
-    most: dict[int, float] = field(default_factory=dict)
-
-    def limit(self, system: System) -> float:
-        """Bytes of S per second that bounds of single senders allow; infinite for none."""
-        bounds = [system.components[c].limit / share for c, share in self.most.items()]
-        return min(bounds, default=np.inf)
-
-    def seconds_per_byte(self, system: System, stretch: NDArray[np.float64] | None = None) -> float:
-        """Seconds per byte of S, set by the busiest component.
-
-        Parameters
-        ----------
-        stretch : (components,) bytes for which a byte occupies each; None for one
-
-        Examples
-        --------
-        >>> from .algorithms import ALGORITHMS
-        >>> from .link import Link
-        >>> from .switch import Switch, star
-        >>> link = Link(bandwidth=1e9, latency=1e-6)
-        >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
-        >>> ring = ALGORITHMS["all-reduce"]["ring"]
-        >>> compute_load(ring, (0, 1, 2, 3), system).seconds_per_byte(system)
-        1.5e-09
-        """
-        slowest = 0.0
-        for c, weight in self.uses.items():
-            rate = system.components[c].rate or 0.0
-            weight *= 1.0 if stretch is None else float(stretch[c])
-            slowest = max(slowest, weight / rate if rate else np.inf)
-        return max(slowest, 1 / self.limit(system))
+    parts: LoadedParts
+    limit: float = np.inf
+    network_steps: int = 0
+    nodes: int = 1
 
 
 def compute_load(algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
@@ -96,7 +128,75 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     used = {c: load for c, load in uses.items() if load}
     bounded = [c for c in used if system.components[c].limit < np.inf]
     most = _most_of_a_sender(sends, bounded, system) if bounded else {}
-    return AlgorithmLoad(algorithm, len(members), len(path), latency, used, most)
+    limit = limit_of_senders(most, system)
+    node = {m: system.node_of(m) for m in members}
+    across = sum(node[a] != node[b] for a, b in ends.tolist())
+    return AlgorithmLoad(
+        algorithm,
+        n,
+        len(path),
+        latency,
+        used,
+        LoadedParts.of(used, system),
+        limit,
+        across,
+        len(set(node.values())),
+    )
+
+
+def compute_send_load(sender: int, receiver: int, system: System) -> AlgorithmLoad:
+    """Compute the load of one message: one step from one GPU to another.
+
+    Raises
+    ------
+    BackendError
+        The two have no route.
+    """
+    latency = hop_latency(sender, receiver, system)
+    uses = dict(system.shares(sender, receiver))
+    most = {c: share for c, share in uses.items() if system.components[c].limit < np.inf}
+    limit, across = (
+        limit_of_senders(most, system),
+        system.node_of(sender) != system.node_of(receiver),
+    )
+    parts = LoadedParts.of(uses, system)
+    return AlgorithmLoad(SEND, 2, 1, latency, uses, parts, limit, int(across), 1 + across)
+
+
+def compute_half_send_load(
+    sender: int, receiver: int, to_switch: bool, system: System
+) -> AlgorithmLoad:
+    """Compute the load of a message between a GPU and the switch that reduces for it.
+
+    It takes the latency of a whole crossing, as a step of the collective does.
+
+    Parameters
+    ----------
+    to_switch : whether it stays on the sender's side, else on the receiver's
+
+    Raises
+    ------
+    BackendError
+        Fewer than three GPUs are joined there: nobody can tell which side is whose.
+    """
+    member, other = (sender, receiver) if to_switch else (receiver, sender)
+    node = system.node_of(member)
+    third = next((g for g in system.numbers
+                  if g not in (member, other) and system.node_of(g) == node), None)  # fmt: skip
+    if third is None:
+        raise BackendError(
+            f"{system.components[member].name}: no switch joins three GPUs there, so none reduces; "
+            "write the collective out with another algorithm, such as ring"
+        )
+    uses = dict(_crossed_shares(member, to_switch, (other, third), system))
+    latency = hop_latency(sender, receiver, system)
+    return AlgorithmLoad(SEND, 2, 1, latency, uses, LoadedParts.of(uses, system))
+
+
+def limit_of_senders(most: Mapping[int, float], system: System) -> float:
+    """Bytes of S per second at most, by the most that one sender sends over each component."""
+    bounds = [system.components[c].limit / share for c, share in most.items()]
+    return min(bounds, default=np.inf)
 
 
 def _require_joined(members: Members, system: System) -> None:
@@ -124,7 +224,8 @@ def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:
         found = dict(zip(component.tolist(), load.tolist(), strict=True))
     for one in sends:
         for a, b, part in _through_the_switch(one):
-            for c, crossing in _crossed_shares(a, b, one.order, system).items():
+            member = one.order[a if b == SWITCH else b]
+            for c, crossing in _crossed_shares(member, b == SWITCH, one.order, system).items():
                 found[c] = found.get(c, 0.0) + part * crossing
     return found
 
@@ -216,7 +317,11 @@ def between_machines_mask(system: System) -> NDArray[np.bool_]:
     >>> [c.name for c, wire in zip(system.components, wires) if wire and c.rate]
     ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
     """
-    return np.array([c.kind == "nic" or not c.node for c in system.components], bool)
+    return np.array([_is_wire(c) for c in system.components], bool)
+
+
+def _is_wire(component: Component) -> bool:
+    return component.kind == "nic" or not component.node
 
 
 def fills_nodes_evenly(members: Members, system: System) -> bool:
@@ -252,10 +357,11 @@ def channel_orders(members: Members, system: System) -> list[Members]:
     return [tuple(m for g in groups for m in g[k:] + g[:k]) for k in range(width)]
 
 
-def _crossed_shares(a: int, b: int, order: Sequence[int], system: System) -> Mapping[int, float]:
+def _crossed_shares(
+    member: int, to_switch: bool, others: Sequence[int], system: System
+) -> Mapping[int, float]:
     """Share of a flow to or from the switch that crosses each component, on the member's side."""
-    member = order[a if b == SWITCH else b]
-    x, y = [m for m in order if m != member][:2]
-    ends = [(member, x), (member, y)] if b == SWITCH else [(x, member), (y, member)]
+    x, y = [m for m in others if m != member][:2]
+    ends = [(member, x), (member, y)] if to_switch else [(x, member), (y, member)]
     one, other = (system.shares(*end) for end in ends)
     return {c: share for c, share in one.items() if c in other}

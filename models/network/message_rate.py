@@ -1,19 +1,28 @@
 """Message rate of a NIC by size, ops outstanding and queue pairs.
 
 A closed system: so many messages are under way, each is followed by the next one.  The slowest of
-five things sets the pace (asymptotic bounds: Denning and Buzen 1978, doi:10.1145/356733.356735).
+six things sets the pace (asymptotic bounds: Denning and Buzen 1978, doi:10.1145/356733.356735).
+What data sheets and packet formats tell bounds every rate; one constant is left to measure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .nic import ROCE
+from .nic import ROCE, Nic
+from .switch import Switch
 
 Floats = NDArray[np.float64]
+TLP, AROUND = 256, 24
+"""Payload of a PCIe packet (the usual maximum of servers), and what is around it, B: framing and
+sequence 4, header 16, check 4 (PCI Express Base Specification 5.0, 2.2 and 3.6)."""
+REQUEST, COMPLETION = 64, 64
+"""Work request that a NIC fetches, and completion that it writes, B, of ConnectX (Kalia, Kaminsky,
+Andersen 2016, USENIX ATC, "Design guidelines for high performance RDMA systems")."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,11 @@ class MessageRate:
         That may be under way on one queue pair, whatever its depth: windows and credits.
     mtu, header : B
         Payload of a full packet, and what the wire carries around each.
+    slot : B/s
+        Of the NIC's PCIe link, one direction, encoding taken off: it carries data, requests and
+        completions in packets of its own, on both ends.
+    hops : number
+        Of switches that take in a whole packet before they send it on.
 
     Examples
     --------
@@ -57,6 +71,41 @@ class MessageRate:
     outstanding: float = np.inf
     mtu: float = 4096.0
     header: float = float(ROCE)
+    slot: float = np.inf
+    hops: float = 0.0
+
+    @classmethod
+    def of_parts(
+        cls, nic: Nic, switches: Sequence[Switch] = (), *, slot: float = np.inf,
+        messages: float = np.inf, constant: float = 0.0,
+    ) -> MessageRate:  # fmt: skip
+        """Bounds of a path between two equal NICs, from data sheets.
+
+        Parameters
+        ----------
+        nic : at both ends
+        switches : between them, crossed by the message and by its acknowledgement
+        slot : B/s of each NIC's PCIe link
+        messages : /s that the NIC takes at most, whatever their size
+        constant : s, what a message alone takes besides: the one number that is measured
+
+        Examples
+        --------
+        >>> nic = Nic(bandwidth=25e9, latency=6e-7, overhead=1e-7)
+        >>> switch = Switch(bandwidth=25e9, latency=3e-7, ports=32)
+        >>> path = MessageRate.of_parts(nic, [switch], slot=31.5e9, messages=2e8)
+        >>> path.seconds([64, 65536], 1, 1).round(9).tolist()
+        [1.928e-06, 5.037e-06]
+        >>> (65536 / path.seconds(65536, 128, 4) / 1e9).round(2)
+        24.51
+        """
+        crossed = 2 * sum(switch.latency for switch in switches)
+        return cls(
+            latency=2 * nic.latency + nic.overhead + crossed + constant,
+            bandwidth=min([nic.bandwidth, *(switch.bandwidth for switch in switches)]),
+            service=1 / messages, pair=nic.overhead, mtu=nic.mtu, header=nic.header, slot=slot,
+            hops=float(len(switches)),
+        )  # fmt: skip
 
     def seconds(self, size: Floats | float, depth: Floats | float, pairs: Floats | float) -> Floats:
         """(n,) s per message.
@@ -68,11 +117,24 @@ class MessageRate:
         pairs : (n,) queue pairs
         """
         size, depth, pairs = (np.asarray(v, float) for v in (size, depth, pairs))
-        wire = self.wire_seconds(size)
+        wire, bus = self.wire_seconds(size), self.bus_seconds(size)
         window = np.maximum(1.0, self.outstanding / np.maximum(size, 1.0))
-        cycle = (self.latency + wire) / (np.minimum(depth, window) * pairs)
-        slowest = np.maximum(np.maximum(cycle, wire), np.maximum(self.service, self.pair / pairs))
-        return np.asarray(slowest)
+        cycle = self.seconds_alone(size) / (np.minimum(depth, window) * pairs)
+        posted = np.maximum(self.service, self.pair / pairs)
+        return np.asarray(np.max(np.broadcast_arrays(cycle, wire, bus, posted), axis=0))
+
+    def seconds_alone(self, size: Floats) -> Floats:
+        """(n,) s of a message alone: its first packet crosses every part, the rest the slowest."""
+        first = np.minimum(size, self.mtu)
+        parts = np.array([self.wire_seconds(first), self.bus_seconds(first)])
+        crossings = (self.hops + 1) * parts[0] + 2 * parts[1]
+        slowest = np.maximum(self.wire_seconds(size), self.bus_seconds(size))
+        return np.asarray(self.latency + crossings + slowest - np.max(parts, axis=0))
+
+    def bus_seconds(self, size: Floats) -> Floats:
+        """(n,) s that a message takes of the PCIe link: request, data, completion, in packets."""
+        packets = np.ceil(size / TLP) + 2
+        return np.asarray((size + REQUEST + COMPLETION + packets * AROUND) / self.slot)
 
     def wire_seconds(self, size: Floats) -> Floats:
         """(n,) s that a message takes of the wire, in packets with headers."""

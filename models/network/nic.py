@@ -48,6 +48,7 @@ class Nic(Link):
         mtu: Packet = 4096,
         header: Packet = ROCE,
     ):
+        self.mtu, self.header = mtu, header
         payload = mtu / (mtu + header)
         super().__init__(
             bandwidth=bandwidth, latency=latency, efficiency=payload, overhead=overhead

@@ -20,9 +20,16 @@ Members = NDArray[np.int64]
 SWITCH = -1
 """In place of a member: the switch that joins them."""
 
+TO_SWITCH, FROM_SWITCH = " to-switch", " from-switch"
+"""Ends of the name of a send that goes to the switch, or comes from it, and no further."""
+
 EVERYONE = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier")
 FROM_FIRST = ("broadcast", "scatter")
 TO_FIRST = ("reduce", "gather")
+
+
+SEGMENTS = 16
+"""Into which what is pipelined is cut, at least."""
 
 
 class Step(NamedTuple):

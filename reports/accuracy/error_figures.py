@@ -9,8 +9,8 @@ import numpy as np
 
 from ..blocks import Axes, Axis, Plot, Series
 from ..figures.schedule import seconds_scale
+from ..palette import series_colour
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
 MARKS = ("o", "s", "^", "D", "v")
 BAND = 0.1
 MOST_POINTS = 5_000
@@ -29,11 +29,11 @@ def predicted_over_measured(components: Components) -> Plot:
         ops = one["ops"][:MOST_POINTS]
         x, y = ([o[which] / scale for o in ops] for which in ("measured", "predicted"))
         series.append(
-            Series(x, y, MARKS[i % 5], colour=PALETTE[i % 5], label=name, size=4, opacity=0.75)
+            Series(x, y, MARKS[i % 5], colour=series_colour(i), label=name, size=4, opacity=0.75)
         )
     across = Axis(f"measured, {unit}; the band is ±10 %", 10, limits=ends)
     up = Axis(f"predicted, {unit}", 10, limits=ends)
-    return Plot([Axes(across, up, series, BAND)], 4.3, 3.6)
+    return Plot([Axes(across, up, series, BAND)], 3.6)
 
 
 def error_distribution(components: Components) -> Plot:
@@ -46,10 +46,10 @@ def error_distribution(components: Components) -> Plot:
         share = np.cumsum(calls[order]) / calls.sum()
         series.append(
             Series(np.append(0, error[order]) * 100, np.append(0, share) * 100, "", "steps",
-                   PALETTE[i % 5], name)
+                   series_colour(i), name)
         )  # fmt: skip
     across = Axis("error, %; dashed: 10 %", limits=(0, None), rule=[100 * BAND])
-    return Plot([Axes(across, Axis("calls within, %", limits=(0, 101)), series)], 4.3, 3.6)
+    return Plot([Axes(across, Axis("calls within, %", limits=(0, 101)), series)], 3.6)
 
 
 def error_by_size(components: Components) -> Plot | None:
@@ -60,7 +60,7 @@ def error_by_size(components: Components) -> Plot | None:
     series = []
     for i, (name, rows) in enumerate(known.items()):
         size = np.array([r["least"] for r in rows])
-        how: dict[str, Any] = {"mark": MARKS[i % 5], "colour": PALETTE[i % 5]}
+        how: dict[str, Any] = {"mark": MARKS[i % 5], "colour": series_colour(i)}
         median, worst = ([100 * r[which] for r in rows] for which in ("p50", "max"))
         series.append(Series(size, median, line="-", size=4, label=f"{name}, median", **how))
         series.append(Series(size, worst, line=":", size=3, label="worst", opacity=0.6, **how))

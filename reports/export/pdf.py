@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 from ...sim.errors import ForetraceError
@@ -28,4 +29,16 @@ def write_pdf(html: str, path: Path) -> None:
             "apt-get install libpango-1.0-0 libpangoft2-1.0-0, or print the page from a browser"
         ) from error
     logging.getLogger("weasyprint").setLevel(logging.ERROR)  # it warns of styles for screens
-    HTML(string=html).write_pdf(path)
+    HTML(string=for_paper(html)).write_pdf(path)
+
+
+def for_paper(html: str) -> str:
+    """A page without script, its colours written out: drawings on paper know no custom properties.
+
+    >>> for_paper('<style>:root { --ink: #000; }</style><i style="color:var(--ink)"></i>')
+    '<style>:root { --ink: #000; }</style><i style="color:#000"></i>'
+    """
+    still = re.sub(r"<script.*?</script>", "", html, flags=re.S)
+    light = still.partition(":root {")[2].partition("}")[0]
+    values = dict(re.findall(r"(--[\w-]+): ([^;]+);", light))
+    return re.sub(r"var\((--[\w-]+)\)", lambda m: values.get(m[1], m[0]), still)

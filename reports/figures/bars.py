@@ -1,8 +1,7 @@
 """Bar charts over one numeric axis, as HTML around inline SVG.
 
 Only rectangles are drawn, and only they stretch with the page: names, ticks and legend are text
-of the page, in its ink, on any width.  What a plotting library needs to be imported and to measure
-fonts was a quarter of the time of a whole first run (``benchmarks/first_run.py``).
+of the page, in its ink, on any width.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def bar_chart_html(of: BarChart) -> str:
     names = "".join(f"<span>{escape(name)}</span>" for name in of.rows)
     marks = "".join(f'<span style="left:{100 * t / of.span:.4g}%">{t:g}</span>' for t in ticks)
     return (
-        f'<div class="chart" style="--thick:{of.thick}px">{_legend(of.legend or {})}'
+        f'<div class="chart" style="--thick:{of.thick}px">{legend_html(of.legend or {})}'
         f'<div class="plot"><div class="names">{names}</div>'
         f'<div class="bars"><svg viewBox="0 0 {WIDTH} {ROW * tall}" '
         f'preserveAspectRatio="none" style="height:{of.thick * tall}px">'
@@ -45,12 +44,21 @@ def bar_chart_html(of: BarChart) -> str:
     )
 
 
-def _legend(colours: Mapping[str, str]) -> str:
+def legend_html(colours: Mapping[str, str], drawn: Mapping[str, str] | None = None) -> str:
+    """HTML of a legend: a patch of colour, or the mark itself, before each name.
+
+    >>> legend_html({"base": "red"})
+    '<div class="legend"><span><i style="background:red"></i>base</span></div>'
+    """
     shown = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
+        f"<span>{(drawn or {}).get(name) or _patch(colour)}{escape(name)}</span>"
         for name, colour in colours.items()
     )
     return f'<div class="legend">{shown}</div>' if shown else ""
+
+
+def _patch(colour: str) -> str:
+    return f'<i style="background:{colour}"></i>'
 
 
 def _path(bars: Bars, span: float) -> str:

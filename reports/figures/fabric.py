@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 
 from ..blocks import FabricDrawing
@@ -32,11 +33,17 @@ def fabric_svg(of: FabricDrawing) -> str:
             x = MARGIN + (place + 0.5) * step
             places[name] = x, y, row
             boxes.append(_box(x, y, wide, name, named=len(tier.boxes) <= NAMED))
-    lines = [_line(places[a], places[b], title) for a, b, title in of.joins]
-    tall = len(of.tiers) * ROW
+    most = max(of.loads, default=0.0) or 1.0
+    loads = [load / most for load in of.loads] or [math.nan] * len(of.joins)
+    lines = [
+        _line(places[a], places[b], title, load)
+        for (a, b, title), load in zip(of.joins, loads, strict=True)
+    ]
+    arcs = any(places[a][2] == places[b][2] for a, b, _ in of.joins)
+    tall = (len(of.tiers) - 1) * ROW + TALL + (60 if arcs else 14)
     return (
         f'<svg viewBox="0 0 {WIDTH} {tall}" role="img" font-size="15" '
-        f'style="max-width:860px">{"".join(lines)}{"".join(boxes)}</svg>'
+        f'style="max-width:1000px;width:100%">{"".join(lines)}{"".join(boxes)}</svg>'
     )
 
 
@@ -53,14 +60,20 @@ def _box(x: float, y: float, wide: float, name: str, *, named: bool) -> str:
     )
 
 
-def _line(a: tuple[float, float, float], b: tuple[float, float, float], title: str) -> str:
+def _line(
+    a: tuple[float, float, float], b: tuple[float, float, float], title: str, load: float
+) -> str:
     (x, y, row), (to, down, other) = sorted((a, b), key=lambda end: end[1])
     if row == other:
         bend = y + TALL + 40
         path = f"M{x:.4g} {y + TALL}Q{(x + to) / 2:.4g} {bend} {to:.4g} {y + TALL}"
     else:
         path = f"M{x:.4g} {y + TALL}L{to:.4g} {down}"
+    ink = "currentColor" if math.isnan(load) else "var(--exposed)"
+    strong = 0.35 if math.isnan(load) else 0.12 + 0.88 * min(load, 1.0)
+    wide = 1.0 if math.isnan(load) else 1.5 + 5.0 * min(load, 1.0)
     return (
-        f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity="0.35">'
+        f'<path d="{path}" fill="none" stroke="{ink}" stroke-opacity="{strong:.3g}" '
+        f'stroke-width="{wide:.3g}">'
         f"<title>{escape(title)}</title></path>"
     )

@@ -1,124 +1,251 @@
-"""Plots of points and curves as inline SVG, by matplotlib without a window system.
+"""Plots of points and curves, as HTML around inline SVG.
 
-Ink and paper are the reader's: what is drawn in :data:`INK` takes the colour of the text around
-it, so a plot is readable on light, dark and paper.  Bars need none of this: see ``chart``.
+As in ``bars``, text is text of the page, in its ink and size on any width; places are shares of the
+drawing, so that marks keep their shape while it stretches.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..blocks import Axes, Axis, Plot, Series
+from .bars import legend_html
 
-INK = "#010203"
-GREY = "#999999"
+INCH = 96  # pixels
+UNITS = 1_000  # of a curve's drawing, along either axis
+MARGIN = 0.04  # of the data's span, beyond the outermost point
+MOST_TICKS = 7
 FEW = 2  # decades of an axis that has numbers between them, too
+SHAPES = {  # of a point of size 1
+    "o": "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0 -2 0z",
+    "s": "M-.9 -.9h1.8v1.8h-1.8z",
+    "^": "M0 -1.1L1.1 .9H-1.1z",
+    "v": "M0 1.1L1.1 -.9H-1.1z",
+    "D": "M0 -1.3L1.3 0L0 1.3L-1.3 0z",
+    "x": "M-1 -1L1 1M1 -1L-1 1",
+    "+": "M-1.2 0H1.2M0 -1.2V1.2",
+}
+OPEN_SHAPES = "x+"  # drawn as lines
+DASHES = {":": "2 3", "--": "6 4"}
+Numbers = NDArray[np.float64]
 
 
 def plot_svg(of: Plot) -> str:
-    """Inline SVG of a plot."""
-    figure = _canvas(of.width, of.height)
-    for row, one in enumerate(of.axes, 1):
-        axes = _axes_of(figure, len(of.axes), row)
-        _draw(axes, one)
-    return _svg(figure)
+    """HTML of a plot, its axes above each other.
+
+    Examples
+    --------
+    >>> one = Axes(Axis("GPUs"), Axis("time, s"), [Series([1, 2], [4.0, 2.0], label="base")])
+    >>> drawn = plot_svg(Plot([one]))
+    >>> drawn.count("<title>"), "base" in drawn, "GPUs" in drawn
+    (2, True, True)
+    """
+    tall = round(of.height * INCH / len(of.axes))
+    return "".join(_axes_html(one, tall) for one in of.axes)
 
 
-def _draw(axes: Any, of: Axes) -> None:
-    if of.band:
-        line = np.array(of.x.limits, float)
-        axes.fill_between(
-            line, line * (1 - of.band), line * (1 + of.band), color=GREY, alpha=0.25, lw=0
-        )
-        axes.plot(line, line, color=GREY, lw=1)
-    for series in of.series:
-        _draw_series(axes, series)
-    _scale(axes.set_xscale, axes.set_xlim, axes.xaxis, of.x)
-    _scale(axes.set_yscale, axes.set_ylim, axes.yaxis, of.y)
-    for at in of.x.rule:
-        axes.axvline(at, color=GREY, lw=1, ls="--")
-    for at in of.y.rule:
-        axes.axhline(at, color=GREY, lw=1, ls="--")
-    axes.set_xlabel(of.x.name)
-    axes.set_ylabel(of.y.name)
-    if any(series.label for series in of.series):
-        _legend(axes)
-
-
-def _draw_series(axes: Any, of: Series) -> None:
-    colour = of.colour or INK
-    if of.line == "stalks":
-        axes.vlines(of.x, of.low, of.high, color=colour)
-        return
-    axes.plot(
-        of.x, of.y, marker=of.mark or None, color=colour, alpha=of.opacity,
-        markersize=of.size, label=of.label or None,
-        linestyle={"": "None", "steps": "-"}.get(of.line, of.line),
-        drawstyle="steps-post" if of.line == "steps" else "default",
-    )  # fmt: skip
-
-
-def _scale(set_scale: Any, set_limits: Any, axis: Any, of: Axis) -> None:
-    """Set scale, limits and ticks of one axis, with readable numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    if of.log:
-        set_scale("log", base=of.log)
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
-        if None not in of.limits and np.ptp(np.log10(np.array(of.limits, float))) < FEW:
-            axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    set_limits(*of.limits)
-    if of.ticks is not None:
-        axis.set_ticks([at for at, _ in of.ticks], [text for _, text in of.ticks])
-
-
-def _canvas(width: float, height: float) -> Any:
-    """An empty, transparent figure; width and height in inches."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    mpl.rcParams.update(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "foretrace",  # the same bytes every time
-            "font.size": 9,
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "axes.edgecolor": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-        }
+def _axes_html(of: Axes, tall: int) -> str:
+    x, y = _Scale(of.x, _all(of.series, "x")), _Scale(of.y, _all(of.series, "y"))
+    named = {s.label: (s.colour or "var(--ink)") for s in of.series if s.label}
+    marks = "".join(
+        f'<span style="left:{100 * x.share(at):.4g}%">{escape(text)}</span>'
+        for at, text in x.ticks()
     )
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.patch.set_alpha(0)
-    return figure
+    heights = "".join(
+        f'<span style="top:{100 * (1 - y.share(at)):.4g}%">{escape(text)}</span>'
+        for at, text in y.ticks()
+    )
+    widest = max((len(text) for _, text in y.ticks()), default=1)
+    return (
+        f'<div class="chart">{legend_html(named, _shapes(of.series))}'
+        f'<div class="axis up">{escape(of.y.name)}</div>'
+        f'<div class="plot curves"><div class="heights" style="width:{widest}ch">{heights}</div>'
+        f'<svg style="height:{tall}px">{_inside(of, x, y)}</svg>'
+        f'<div class="ticks">{marks}</div><div class="axis">{escape(of.x.name)}</div></div></div>'
+    )
 
 
-def _axes_of(figure: Any, rows: int = 1, row: int = 1) -> Any:
-    """Matplotlib axes in one of several rows of a figure."""
-    axes = figure.add_subplot(rows, 1, row)
-    axes.patch.set_alpha(0)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
+def _inside(of: Axes, x: _Scale, y: _Scale) -> str:
+    """Grid, rules, band, curves and points of one drawing."""
+    grid = [_line(x.share(at), x.share(at), 0, 1, "grid") for at, _ in x.ticks()]
+    grid += [_line(0, 1, y.share(at), y.share(at), "grid") for at, _ in y.ticks()]
+    rules = [_line(x.share(at), x.share(at), 0, 1, "rule") for at in of.x.rule]
+    rules += [_line(0, 1, y.share(at), y.share(at), "rule") for at in of.y.rule]
+    curves = "".join(_curve(s, x, y) for s in of.series if s.line)
+    band = _band(of, x, y) if of.band else ""
+    points = "".join(p for s in of.series if s.mark for p in _points(s, of, x, y))
+    box = f'viewBox="0 0 {UNITS} {UNITS}" preserveAspectRatio="none"'
+    lines = "".join((*grid, *rules))
+    return f"{lines}<svg {box}>{band}{curves}</svg>{points}"
 
 
-def _svg(figure: Any) -> str:
-    """Inline SVG of a figure, in the text colour of the page."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor")
-    return re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
+def _line(x: float, x2: float, y: float, y2: float, name: str) -> str:
+    places = (f"{100 * v:.4g}%" for v in (x, x2, 1 - y, 1 - y2))
+    left, right, top, bottom = places
+    return f'<line class="{name}" x1="{left}" x2="{right}" y1="{top}" y2="{bottom}"/>'
 
 
-def _legend(axes: Any) -> None:
-    """Add the legend above the plot, where nothing is drawn."""
-    axes.legend(
-        ncols=7, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=8,
-        columnspacing=1.2, handlelength=1.2,
-    )  # fmt: skip
+def _band(of: Axes, x: _Scale, y: _Scale) -> str:
+    """Grey band around the line of equal numbers, and that line."""
+    ends = np.geomspace(*x.ends, 40) if x.log else np.linspace(*x.ends, 40)
+    upper = _path_of(x.shares(ends), y.shares(ends * (1 + of.band)))
+    lower = _path_of(x.shares(ends[::-1]), y.shares(ends[::-1] * (1 - of.band)))
+    equal = _path_of(x.shares(ends), y.shares(ends))
+    return f'<path class="band" d="{upper}L{lower[1:]}z"/><path class="rule" d="{equal}"/>'
+
+
+def _path_of(x: Numbers, y: Numbers) -> str:
+    pairs = zip((UNITS * x).tolist(), (UNITS * (1 - y)).tolist(), strict=True)
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in pairs)
+
+
+def _curve(of: Series, x: _Scale, y: _Scale) -> str:
+    at = x.shares(np.asarray(of.x, float))
+    style = _style(of)
+    if of.line == "stalks":
+        ends = (y.shares(np.asarray(end, float)) for end in (of.low, of.high))
+        parts = (
+            _path_of(np.array([a, a]), np.array([low, high]))
+            for a, low, high in zip(at, *ends, strict=True)
+        )
+        return f'<path class="curve" {style} d="{"".join(parts)}"/>'
+    up = y.shares(np.asarray(of.y, float))
+    if of.line == "steps":
+        at, up = np.repeat(at, 2)[1:], np.repeat(up, 2)[:-1]
+    return f'<path class="curve" {style} d="{_path_of(at, up)}"/>' if len(at) else ""
+
+
+def _style(of: Series) -> str:
+    dashes = f";stroke-dasharray:{DASHES[of.line]}" if of.line in DASHES else ""
+    thin = f";opacity:{of.opacity:.3g}" if of.opacity != 1 else ""
+    return f'style="stroke:{of.colour or "var(--ink)"}{dashes}{thin}"'
+
+
+def _points(of: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
+    colour, shape = of.colour or "var(--ink)", SHAPES[of.mark]
+    kind = "stroke" if of.mark in OPEN_SHAPES else "fill"
+    thin = f";opacity:{of.opacity:.3g}" if of.opacity != 1 else ""
+    xs, ys = np.asarray(of.x, float), np.asarray(of.y, float)
+    places = zip(x.shares(xs).tolist(), y.shares(ys).tolist(), strict=True)
+    for i, (across, up) in enumerate(places):
+        if math.isnan(across) or math.isnan(up):
+            continue
+        said = of.titles[i] if len(of.titles) else _said(of, axes, xs[i], ys[i])
+        yield (
+            f'<svg x="{100 * across:.4g}%" y="{100 * (1 - up):.4g}%" class="{kind}">'
+            f'<path transform="scale({0.65 * of.size:.3g})" style="{kind}:{colour}{thin}" '
+            f'd="{shape}"><title>{escape(said)}</title></path></svg>'
+        )
+
+
+def _said(of: Series, axes: Axes, x: float, y: float) -> str:
+    """What a point says: its series, and both numbers under their names."""
+    texts = [
+        f"{axis.name}: {_named_tick(axis, value) or f'{value:.4g}'}"
+        for axis, value in ((axes.x, x), (axes.y, y))
+    ]
+    return "\n".join([of.label, *texts] if of.label else texts)
+
+
+def _named_tick(axis: Axis, value: float) -> str:
+    return next((text for at, text in axis.ticks or () if at == value), "")
+
+
+def _shapes(series: Sequence[Series]) -> dict[str, str]:
+    """Drawing of each series' mark for its legend, so that it is not told by colour alone."""
+    found = {}
+    for one in series:
+        if one.label and one.mark:
+            kind = "stroke" if one.mark in OPEN_SHAPES else "fill"
+            found[one.label] = (
+                f'<svg class="key {kind}" viewBox="-1.5 -1.5 3 3">'
+                f'<path style="{kind}:{one.colour or "var(--ink)"}" d="{SHAPES[one.mark]}"/></svg>'
+            )
+    return found
+
+
+def _all(series: Sequence[Series], which: str) -> Numbers:
+    """Every finite number along one axis."""
+    names = [which] if which == "x" else [which, "low", "high"]
+    every = [np.asarray(getattr(s, name), float).ravel() for s in series for name in names]
+    found = np.concatenate(every) if every else np.empty(0)
+    return found[np.isfinite(found)]
+
+
+class _Scale:
+    """Places of numbers along an axis, from 0 to 1."""
+
+    def __init__(self, axis: Axis, values: Numbers):
+        self.axis, self.log = axis, axis.log
+        if self.log:
+            values = values[values > 0]
+        low, high = self._outermost(values)
+        given = axis.limits
+        self.ends = (low if given[0] is None else given[0], high if given[1] is None else given[1])
+
+    def _outermost(self, values: Numbers) -> tuple[float, float]:
+        if not len(values):
+            return (1.0, 10.0) if self.log else (0.0, 1.0)
+        low, high = float(values.min()), float(values.max())
+        if self.log:
+            more = (high / low) ** MARGIN if high > low else 2.0
+            return low / more, high * more
+        more = MARGIN * (high - low) or 0.5 * abs(high) or 0.5
+        return low - more, high + more
+
+    def share(self, value: float) -> float:
+        return float(self.shares(np.array([value]))[0])
+
+    def shares(self, values: Numbers) -> Numbers:
+        """(n,) places of values; NaN where a logarithm has none."""
+        low, high = self.ends
+        if self.log:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = np.log(values / low) / math.log(high / low)
+            return np.where(np.isfinite(found), found, np.nan)
+        return (values - low) / (high - low)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Places with what is written there."""
+        low, high = self.ends
+        if self.axis.ticks is not None:
+            return [t for t in self.axis.ticks if low <= t[0] <= high]
+        if not self.log:
+            return [(at, f"{at:g}") for at in round_steps(low, high)]
+        return [(at, f"{at:g}") for at in _powers(low, high, self.log)]
+
+
+def round_steps(low: float, high: float, most: int = MOST_TICKS) -> list[float]:
+    """Round numbers between two, a few of them.
+
+    >>> round_steps(0.31, 1.02), round_steps(-5.0, 20.0)
+    ([0.4, 0.6, 0.8, 1.0], [-5.0, 0.0, 5.0, 10.0, 15.0, 20.0])
+    """
+    rough = (high - low) / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = power * next(m for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(k * step, 12) for k in range(first, last + 1)]
+
+
+def _powers(low: float, high: float, base: int) -> list[float]:
+    """Powers of a base between two numbers; of few decades what lies between, too.
+
+    >>> _powers(0.5, 30.0, 10), _powers(1.0, 64.0, 4)
+    ([0.5, 1.0, 2.0, 5.0, 10.0, 20.0], [1.0, 4.0, 16.0, 64.0])
+    """
+    first = math.floor(math.log(low, base) - 1e-9)
+    last = math.ceil(math.log(high, base) + 1e-9)
+    few = base == 10 and math.log10(high / low) < FEW
+    step = max(1, (last - first) // (MOST_TICKS + 1))
+    found = [
+        m * float(base) ** k
+        for k in range(first, last + 1, step)
+        for m in ((1, 2, 5) if few else (1,))
+    ]
+    return [at for at in found if low * (1 - 1e-9) <= at <= high * (1 + 1e-9)]

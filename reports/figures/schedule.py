@@ -1,7 +1,4 @@
-"""Figures of a run's schedule: results in, marks out.
-
-Colours are those of Okabe and Ito (2008), told apart without colour vision, on light and dark.
-"""
+"""Figures of a run's schedule: results in, marks out."""
 
 from __future__ import annotations
 
@@ -16,17 +13,10 @@ from ...sim.units import seconds
 from ..blocks import BarChart, Bars
 from ..export.op_places import op_places
 from ..numbers import format_quantity
+from ..palette import BOXES
 from .bars import WIDTH
 
-COLOURS = {
-    "compute": "#0072B2",
-    "overlapped": "#56B4E9",
-    "exposed_communication": "#D55E00",
-    "memory": "#009E73",
-    "waiting": "#E69F00",
-    "host": "#999999",
-    "idle": "#DDDDDD",
-}
+COLOURS = BOXES
 LAYERS = {  # of the timeline, drawn in this order
     "gap": (Kind.GAP, Kind.DELAY),
     "host": (Kind.HOST,),
@@ -35,7 +25,6 @@ LAYERS = {  # of the timeline, drawn in this order
     "network": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
 }
 LAYER_COLOURS = COLOURS | {"gap": COLOURS["idle"], "network": COLOURS["exposed_communication"]}
-PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # of variants
 MOST_ROWS = 24
 SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
@@ -63,33 +52,33 @@ def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
                     Bars(row + 0.15, left[row] / scale, mean / scale, colour, title, height=0.7)
                 )
             left[row] += mean
-    axis = f"{of} of the mean rank, durations as recorded, {unit}"
+    axis = f"{of} of the mean rank, {unit}"
     return BarChart(names, bars, (whole or 1.0) / scale, axis, thick=34, legend=legend)
 
 
-def critical_path_bars(points: Mapping[str, Point], most: int = 8) -> BarChart:
-    """Critical path by the component charged, one bar per variant."""
-    totals: dict[str, float] = {}
-    for p in points.values():
-        for who, t in p["blame"].items():
-            totals[who] = max(totals.get(who, 0.0), t)
-    shown = sorted(totals, key=lambda w: -totals[w])[:most]
-    longest = max(totals.values(), default=1.0) or 1.0
-    scale, unit = seconds_scale(longest)
-    height = 0.8 / len(points)
-    bars, legend = [], {}
-    for i, (name, p) in enumerate(points.items()):
-        colour = legend[name] = PALETTE[i % len(PALETTE)]
-        for row, who in enumerate(shown):
-            charged = p["blame"].get(who, 0.0)
-            title = f"{name}: {who} {format_quantity(charged, 's')}"
-            at = row + 0.1 + i * height
-            if charged > 0:
-                bars.append(Bars(at, 0.0, charged / scale, colour, title, height=height))
-    thick = max(20, 11 * len(points))
-    axis = f"of the critical path, {unit}"
-    legend = legend if len(points) > 1 else {}
-    return BarChart(shown, bars, longest / scale, axis, thick, legend)
+def stacked_bars(
+    times: Mapping[str, Mapping[str, float]], colours: Mapping[str, str], axis: str
+) -> BarChart:
+    """A bar for each row, stacked by name; seconds.
+
+    >>> colours = {"gpu": "red", "nic": "blue"}
+    >>> chart = stacked_bars({"base": {"gpu": 2.0, "nic": 1.0}}, colours, "path")
+    >>> chart.span, chart.axis, [float(bars.start) for bars in chart.bars]
+    (3.0, 'path, s', [0.0, 2.0])
+    """
+    whole = max((sum(found.values()) for found in times.values()), default=0.0) or 1.0
+    scale, unit = seconds_scale(whole)
+    bars = []
+    for row, (name, found) in enumerate(times.items()):
+        left = 0.0
+        for what, took in found.items():
+            if took > 0:
+                title = f"{name}: {what} {format_quantity(took, 's')}"
+                bars.append(
+                    Bars(row + 0.15, left / scale, took / scale, colours[what], title, height=0.7)
+                )
+            left += took
+    return BarChart(list(times), bars, whole / scale, f"{axis}, {unit}", 34, colours)
 
 
 def seconds_scale(largest: float) -> tuple[float, str]:

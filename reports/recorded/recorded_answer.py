@@ -19,12 +19,13 @@ def recorded_sentences(summary: Recorded) -> list[str]:
     Parameters
     ----------
     summary : ``ranks`` (recorded, by number), ``world`` (of the job; 0 where unknown), ``seconds``,
-        ``boxes`` (s of each rank by box), ``steps`` (s, by rank), ``path`` (what the critical path
-        is charged to), ``late`` (who is waited for), ``facts``
+        ``boxes`` (s of each rank by box), ``kernels`` (s of each rank in which one of a kind runs),
+        ``gpu`` (share of time in which the GPU of each rank works), ``steps`` (s, by rank),
+        ``path`` (what the critical path is charged to), ``late`` (who is waited for), ``facts``
     """
     return [
         _size_sentence(summary),
-        f"{_whose(summary)}: {mean_rank_text(summary)}.",
+        f"{_whose(summary)}: {mean_rank_text(summary)}.{_kernels_text(summary)}",
         cause_sentence(summary),
         f"The critical path: {critical_path_text(summary)}.",
         certainty_sentence(summary),
@@ -75,6 +76,25 @@ def mean_rank_text(summary: Recorded) -> str:
         for box, t in sorted(means.items(), key=lambda item: -item[1])
         if t / whole >= LEAST
     )
+
+
+def _kernels_text(summary: Recorded) -> str:
+    """How much of the time kernels run, and for how long those of each kind.
+
+    >>> one = {"gpu": [0.5, 0.3], "kernels": {"compute": [2.0, 4.0], "copies": [0.5, 0.0]}}
+    >>> _kernels_text(one)
+    ' Kernels run 40 % of it: compute 3 s; copies 250 ms.'
+    """
+    count = len(summary["gpu"])
+    means = {kind: sum(times) / count for kind, times in summary["kernels"].items()}
+    told = {kind: f"{kind} {format_quantity(t, 's')}" for kind, t in means.items() if t > 0}
+    if "communication" in told:
+        told["communication"] += " (its waiting included)"
+    copies = told.pop("copies", "")
+    if not told:
+        return ""
+    share = format_share(sum(summary["gpu"]) / count, 0)
+    return f" Kernels run {share} of it: {', '.join(told.values())}{f'; {copies}' * bool(copies)}."
 
 
 def cause_sentence(summary: Recorded) -> str:

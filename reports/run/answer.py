@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..ablations import ablation_sentences
 from ..chain_shares import link_sentences
 from ..headline import (
     Answer,
@@ -18,6 +19,7 @@ from ..headline import (
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from ..waiting import last_arriver_sentence
 from .changed_ops import changed_ops
+from .error_sources import error_source_sentences
 from .robustness import robustness_sentences
 from .work_ratio import work_ratio
 
@@ -39,6 +41,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of the first screen, the answer first."""
     return [
         *lead_sentences(summary),
+        *ablation_sentences(summary),
         *changed_ops(summary),
         limit_sentence(summary),
         *(
@@ -59,6 +62,35 @@ def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
     answer: Answer = summary["answer"]
     others = (_variant_sentence(name, point, base[1], answer) for name, point in variants)
     return [_base_sentence(base[1], answer), *others]
+
+
+def leading_sentences(summary: Mapping[str, Any], most: int) -> list[str]:
+    """At most so many sentences of the answer: the base, the best variants, and the others in one.
+
+    A variant is better as the deciding metric has it.
+    """
+    every = lead_sentences(summary)
+    if len(every) <= most:
+        return every
+    base, *variants = summary["points"].items()
+    answer: Answer = summary["answer"]
+    sign = better_sign(answer)
+    order = sorted(range(len(variants)), key=lambda i: sign * variants[i][1]["change"]["value"])
+    first, rest = sorted(order[: most - 2]), sorted(order[most - 2 :])
+    return [every[0], *(every[1 + i] for i in first),
+            _others_sentence([variants[i] for i in rest], base[1], answer)]  # fmt: skip
+
+
+def _others_sentence(variants: list[tuple[str, Point]], base: Point, answer: Answer) -> str:
+    """The verdict on each of many variants, in one sentence."""
+    by_verdict: dict[str, list[str]] = {}
+    for name, point in variants:
+        work = work_ratio(point, base, answer)
+        verdict = variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
+        change = format_change(point["change"]["value"])
+        by_verdict.setdefault(verdict, []).append(f"{name} ({change})")
+    parts = (f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items())
+    return f"Of the others, {'; '.join(parts)}."
 
 
 def limit_sentence(summary: Mapping[str, Any]) -> str:
@@ -84,7 +116,8 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
     quick = [QUICK] if is_quick(summary) else []
-    return [*late, *quick, *unsure, *link_sentences(base.get("chains", {}))]
+    wide = error_source_sentences(base)
+    return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
 
 
 def _base_sentence(point: Point, answer: Answer) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..blocks import Block, Column, FabricDrawing, Paragraph, Table, Tier
+from ...sim.result import Result
+from ..blocks import Block, Column, FabricDrawing, Heading, Paragraph, Table, Tier
 from ..numbers import format_quantity
 from ..section import section
 from .study import StudyShown
@@ -27,9 +28,17 @@ def fabric(study: StudyShown) -> Iterable[Block]:
             if one["switches"]["leaf"] > 1:
                 text = "no cable leads from a leaf to a spine"
             yield Paragraph(f"{name}: {text}.")
-    base = next(iter(facts.values()))
-    if (drawn := fabric_drawing(base)) is not None:
-        yield drawn
+    for name, one in facts.items():
+        drawn = fabric_drawing(one, link_loads(study.results[name]))
+        if drawn is not None:
+            if len(facts) > 1:
+                yield Heading(name)
+            if drawn.loads:
+                yield Paragraph(
+                    "A line is as dark and as wide as its link is used in the mean; the busiest "
+                    f"is, for {format_quantity(max(drawn.loads), '')} of the time."
+                )
+            yield drawn
 
 
 def _counts(facts: Mapping[str, Facts]) -> Table:
@@ -63,8 +72,26 @@ def price_per_hour(facts: Facts) -> float:
     return float(sum(each * counts[what] for what, each in facts["prices"].items()) * HOUR)
 
 
-def fabric_drawing(facts: Facts) -> FabricDrawing | None:
-    """Drawing of a fabric, switch by switch; of many a box for each kind; None of none."""
+def link_loads(result: Result) -> dict[tuple[str, str], float]:
+    """Mean share in use of the links between two switches, by the names of these."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    used = result.utilization()
+    for part in result.system.components:
+        a, dot, rest = part.name.partition(".")
+        if dot and not part.node:
+            sums.setdefault((a, rest.partition(".")[0]), []).append(used.get(part.name, 0.0))
+    return {pair: sum(each) / len(each) for pair, each in sums.items()}
+
+
+def fabric_drawing(
+    facts: Facts, loads: Mapping[tuple[str, str], float] | None = None
+) -> FabricDrawing | None:
+    """Drawing of a fabric, switch by switch; of many a box for each kind; None of none.
+
+    Parameters
+    ----------
+    loads : share in use of the links from one switch to another
+    """
     joins = facts["joins"] or list(_joins_of_kinds(facts))
     names = list(dict.fromkeys(name for a, b, _ in joins for name in (a, b)))
     if not names:
@@ -73,8 +100,16 @@ def fabric_drawing(facts: Facts) -> FabricDrawing | None:
     for kind in reversed(facts["switches"]):
         of_kind = [n for n in names if n.rstrip("0123456789").rstrip("-_.") == kind]
         tiers[kind] = sorted(of_kind, key=lambda n: (len(n), n)) or [_box_name(kind, facts)]
-    lines = [(a, b, f"{a} to {b}: {n:,} cable{'s' * (n != 1)}") for a, b, n in joins]
-    return FabricDrawing([Tier(kind, boxes) for kind, boxes in tiers.items()], lines)
+    lines, used = [], []
+    for a, b, n in joins:
+        ways = [f"{x} to {y} {format_quantity(loads[x, y], '')}"
+                for x, y in ((a, b), (b, a)) if loads and (x, y) in loads]  # fmt: skip
+        said = f", in use: {', '.join(ways)}" if ways else ""
+        lines.append((a, b, f"{a} to {b}: {n:,} cable{'s' * (n != 1)}{said}"))
+        if loads and ways:
+            used.append(max(loads.get((a, b), 0.0), loads.get((b, a), 0.0)))
+    every = used if len(used) == len(lines) else ()
+    return FabricDrawing([Tier(kind, boxes) for kind, boxes in tiers.items()], lines, every)
 
 
 def _joins_of_kinds(facts: Facts) -> Iterator[tuple[str, str, int]]:

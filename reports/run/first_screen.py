@@ -18,7 +18,7 @@ from .answer import (
     doubt_sentences,
     expectation_sentences,
     jitter_sentence,
-    lead_sentences,
+    leading_sentences,
     limit_sentence,
     token_price_text,
     variant_verdict,
@@ -27,14 +27,14 @@ from .robustness import break_even_text
 from .study import Point, StudyShown
 from .work_ratio import work_ratio
 
-LEAD = 4  # sentences above the table: those of more variants are its rows
+LEAD = 4  # sentences above the table; the last is of all further variants
 
 
 @section("answer", order=0)
 def run_answer(study: StudyShown) -> Iterable[Block]:
     """The first screen of a run's page."""
     yield FirstScreen(
-        lead=lead_sentences(study.summary)[:LEAD],
+        lead=leading_sentences(study.summary, LEAD),
         table=_variants_table(study.points, study.answer),
         findings=[
             ("what limits it", [(text, "") for text in _limits(study)]),

@@ -9,8 +9,9 @@ import numpy as np
 
 from ...sim.analysis.periods import period_edges, step_edges
 from ...sim.result import Result
-from ..blocks import BarChart, Block, Code, Inline, Paragraph
+from ..blocks import BarChart, Block, Code, Inline, Live, Paragraph
 from ..figures import schedule
+from ..figures.timeline_source import timeline_data
 from ..numbers import format_quantity
 from ..section import section
 from .study import StudyShown
@@ -24,7 +25,7 @@ def timeline(study: StudyShown) -> Iterable[Block]:
     base = study.base
     chart, note = timeline_chart(study.base_result, base.get("window"), base.get("late"))
     text: list[Inline] = [
-        f"{note} All variants are in ",
+        "Every variant over one axis of time. They are also in ",
         Code("timeline.pftrace"),
         ", in the run's folder: open it in ui.perfetto.dev.",
     ]
@@ -35,7 +36,13 @@ def timeline(study: StudyShown) -> Iterable[Block]:
             ".",
         ]
     yield Paragraph(text)
-    yield chart
+    results = {name: result.detail for name, result in study.results.items()}
+    spotlight = {
+        name: [r for r in (late["cause"], _longest_waiting(late)) if r is not None]
+        for name, p in study.points.items()
+        if (late := p.get("late")) is not None
+    }
+    yield Live("timeline", timeline_data(results, spotlight), chart, note)
 
 
 def timeline_chart(
@@ -65,7 +72,7 @@ def _ranks_shown(result: Result, late: Mapping[str, Any] | None) -> tuple[list[i
     """Ranks to draw, and which they are."""
     if late is not None and late["cause"] is not None:
         cause = int(late["cause"])
-        waits = max(late["ranks"], key=lambda one: float(one["waiting"]))["rank"]
+        waits = _longest_waiting(late)
         return sorted({cause, waits}), (
             f"rank {cause}, which others wait for, and rank {waits}, which waits longest"
         )
@@ -78,6 +85,10 @@ def _ranks_shown(result: Result, late: Mapping[str, Any] | None) -> tuple[list[i
     if slowest == median:
         return [slowest], f"rank {slowest}"
     return sorted({slowest, median}), f"rank {slowest} (ends last) and rank {median} (the median)"
+
+
+def _longest_waiting(late: Mapping[str, Any]) -> int:
+    return int(max(late["ranks"], key=lambda one: float(one["waiting"]))["rank"])
 
 
 def _span(result: Result, window: Mapping[str, float] | None) -> tuple[tuple[int, int], str]:

@@ -1,14 +1,11 @@
-"""Time breakdown of ranks, blame of the critical path, and gains from faster parts."""
+"""Time breakdown of ranks, and gains from faster parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...sim.analysis.metrics import utilization_windows
-from ...sim.result import Result
-from ..blocks import BarChart, Block, Column, Heading, Line, Paragraph, Swatch, Table
+from ..blocks import Block, Column, Line, Paragraph, Swatch, Table
 from ..figures import schedule
-from ..headline import blame_window_text
 from ..numbers import format_change, format_quantity
 from ..section import section
 from .study import StudyShown
@@ -18,11 +15,14 @@ from .study import StudyShown
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
-    whole = f"the mean {period}" if period else "the whole run"
+    which = (
+        f"the mean {period}, and add up to the headline for each rank"
+        if period
+        else ("the whole run, and add up to the makespan for each rank")
+    )
     yield Paragraph(
-        f"Every instant of a rank is in exactly one box; times are of {whole} with "
-        "durations as recorded: of the mean rank, the worst rank beside it. The headline is the "
-        "median of the replicas, where there are ten or more."
+        f"Every instant of a rank is in exactly one box. Times are of {which}. Of the mean rank, "
+        "the worst rank of each box beside it."
     )
     points = study.points.values()
     columns, over = _paired_columns("box", study, "mean", "worst")
@@ -52,38 +52,12 @@ def _paired_columns(
     return columns, over
 
 
-@section("blame", title="Blame: what the critical path waits for", order=30)
-def blame(study: StudyShown) -> Iterable[Block]:
-    """The critical path by the component charged."""
-    window = blame_window_text(study.base, study.answer)
-    what, total = ("the window", "its length") if window else ("the run", "the makespan")
-    yield Paragraph(
-        f"{window}Every tick of {what} is charged to the component that bounded it then, or to a "
-        f"release time, a process or an unexplained gap; the charges sum to {total} exactly."
-    )
-    yield schedule.critical_path_bars(study.points)
-    if rows := list(_slowdown_rows(study)):
-        yield Heading("Jobs that slowed each other")
-        heads = (Column("job", header=True), Column("slowed by"), Column("for", number=True))
-        yield Table(heads, rows)
-
-
-def _slowdown_rows(study: StudyShown) -> Iterable[list[Line]]:
-    """Jobs that waited for other jobs, in the base scenario."""
-    for job, found in study.base.get("jobs", {}).items():
-        for other, time in found["slowed_by"].items():
-            yield [job, other, format_quantity(time, "s")]
-
-
 @section("bottlenecks", title="If a part were faster", order=40)
 def bottlenecks(study: StudyShown) -> Iterable[Block]:
-    """Gain from each kind of part 10 % faster or instant, and utilization over time."""
+    """Gain from each kind of part 10 % faster, and instant."""
     groups = dict.fromkeys(c["group"] for p in study.points.values() for c in p["faster"])
     if groups:
         yield from _gain_table(study, groups)
-    yield Heading("Use over time")
-    if (heat := _heat_map(study.base_result)) is not None:
-        yield heat
 
 
 def _gain_table(study: StudyShown, groups: Iterable[str]) -> Iterable[Block]:
@@ -104,9 +78,3 @@ def _gain_sentences(study: StudyShown, group: str) -> Iterable[str]:
         yield from (
             (format_change(found["gain"]), format_change(found["bound"])) if found else ("", "")
         )
-
-
-def _heat_map(result: Result) -> BarChart | None:
-    kinds = {c.kind for c in result.system.components}
-    shares = {n: s.tolist() for n, s in utilization_windows(result).items() if n not in kinds}
-    return schedule.utilization_heat_map(shares, result.makespan) if shares else None

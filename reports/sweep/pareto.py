@@ -8,10 +8,11 @@ from typing import Any
 
 from ..blocks import Axes, Axis, Plot, Series
 from ..numbers import PREFIXES
+from ..palette import SERIES
 
 Point = Mapping[str, Any]
-MISS, OK, BEST = "#999999", "#0072B2", "#D55E00"
-MOST_DOTS = 5_000
+MISS, OK, BEST = "var(--host)", SERIES[0], SERIES[5]
+MOST_DOTS = 2_000
 FEW_DOTS = 200  # larger while they do not cover each other
 MOST_SETTINGS = 8
 

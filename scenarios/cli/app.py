@@ -26,7 +26,7 @@ EXIT_CODES = {
     INTERRUPTED: "interrupted; the same command goes on",
 }
 COMMANDS = (  # in the order of --help
-    *("init", "validate", "plan", "run", "compare", "sweep", "report", "runs"),
+    *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
     *("drivers", "hil", "fit"),
     "astra_sim",

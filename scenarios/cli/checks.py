@@ -9,6 +9,7 @@ from ..config.loader import READING
 from ..config.problems import InvalidScenarioError, Problem
 from ..config.scenario import Scenario
 from ..studies.building.missing_files import missing_file_problems
+from .answers_check import unanswerable_op_problems
 from .dry_run_check import dry_run_problems
 from .limits_check import memory_limit_problems
 
@@ -18,6 +19,7 @@ BUILDING: dict[str, Check] = {
     "files": missing_file_problems,
     "dry run": dry_run_problems,
     "limits": memory_limit_problems,
+    "answers": unanswerable_op_problems,
 }
 """The checks of a scenario that is read; each later one needs more of the machine and the trace."""
 
@@ -25,11 +27,11 @@ ORDER = (*READING, *BUILDING)
 """Every check by name; ``load`` makes those of ``READING`` and raises their errors.
 
 >>> ORDER
-('schema', 'references', 'lint', 'files', 'dry run', 'limits')
+('schema', 'references', 'lint', 'files', 'dry run', 'limits', 'answers')
 """
 
 
-def validation_problems(scenario: Scenario, last: str = "limits") -> Iterator[Problem]:
+def validation_problems(scenario: Scenario, last: str = "answers") -> Iterator[Problem]:
     """Problems of a scenario that was read, its warnings first.
 
     A check is made only if those before it found no error, so that a cause is told once.
@@ -47,7 +49,7 @@ def validation_problems(scenario: Scenario, last: str = "limits") -> Iterator[Pr
             return
 
 
-def require_valid(scenario: Scenario, last: str = "limits") -> tuple[Problem, ...]:
+def require_valid(scenario: Scenario, last: str = "answers") -> tuple[Problem, ...]:
     """Check a scenario; returns its warnings, raises its errors.
 
     Parameters

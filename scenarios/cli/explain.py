@@ -28,9 +28,16 @@ def explain(
         str,
         typer.Argument(
             help="A setting (run.seed), a metric, a backend, a process, a word of reports; "
-            "or a list: metrics, backends, processes, words."
+            "a list: metrics, backends, processes, words; or collective:all-reduce with --on."
         ),
     ] = "scenario",
+    on: Annotated[
+        Path | None, typer.Option(help="Of a collective: the scenario on whose machine it runs.")
+    ] = None,
+    size: Annotated[str, typer.Option(help="Of a collective.")] = "64 MiB",
+    ranks: Annotated[
+        int, typer.Option(help="Of a collective: its first GPUs; unless said all.")
+    ] = 0,
     plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
@@ -38,7 +45,29 @@ def explain(
     from ..config.explanation import explain as explained
 
     _load_plugin_files(plugin)
+    if name.startswith("collective:"):
+        _explain_collective(name.partition(":")[2], on, size, ranks, json)
+        return
     found = explained(name)
+    if json:
+        print_json(asdict(found))
+    else:
+        typer.echo(str(found))
+
+
+def _explain_collective(
+    collective: str, on: Path | None, size: str, ranks: int, json: bool
+) -> None:
+    """Say which ways there are to do a collective on a machine, and which is taken."""
+    from ...sim.errors import ScenarioError
+    from ..config.loader import load
+    from ..studies.collective_choice import collective_choice
+
+    if on is None:
+        raise ScenarioError(
+            f"explain collective:{collective}: on which machine? give a scenario with --on"
+        )
+    found = collective_choice(load(on), collective, size, ranks)
     if json:
         print_json(asdict(found))
     else:

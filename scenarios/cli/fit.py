@@ -26,12 +26,18 @@ def fit(
     component: Annotated[
         str,
         typer.Argument(
-            help="memory, cxl, link, nic, switch, gpu, library; rates of messages; ops by families."
+            help="memory, cxl, link, nic, switch, gpu, library; network: a library, by logs; "
+            "rates of messages; memory loaded "
+            "by threads; ops by families."
         ),
     ],
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(help="Of network: what nccl-tests, rccl-tests, torch's benchmark printed."),
+    ] = None,
     recording: Annotated[
         list[str], typer.Option(help="Of 'hil record', or foretrace:NAME; repeatable.")
-    ],
+    ] = [],  # noqa: B006
     holdout: Annotated[
         str, typer.Option(help="Held out together: sizes, shapes, depths, starts, days.")
     ] = "sizes",
@@ -58,27 +64,41 @@ def fit(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="The file to write.")] = None,
+    collective: Annotated[str, typer.Option(help="Of logs that do not say it.")] = "",
+    ranks: Annotated[int, typer.Option(help="Of logs that do not say it.")] = 0,
+    nodes: Annotated[int, typer.Option(help="Machines, of logs that do not say it.")] = 0,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
     """Fit a part to recordings, with whole groups held out, and run the recorded ops with it."""
     from ..studies.fitting.bench import BENCHES, Bench
+    from ..studies.fitting.loaded import LOADED_KIND
+    from ..studies.fitting.network import NETWORK_KIND
     from ..studies.fitting.rates import RATES_KIND, require_no_streams
     from ..studies.fitting.rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
-    if component not in (*BENCHES, RATES_KIND):
-        raise ScenarioError(f"fit '{component}': take one of {', '.join((*BENCHES, RATES_KIND))}")
+    known = (*BENCHES, NETWORK_KIND, RATES_KIND, LOADED_KIND)
+    if component not in known:
+        raise ScenarioError(f"fit '{component}': take one of {', '.join(known)}")
+    _require_source(component, logs or [], recording, machine)
     if component == "gpu" and not parameter and _is_of_families(recording, only):
         _fit_gpu(Bench(component, machine, tuple(catalog)), recording, (start, know, name), out,
                  json)  # fmt: skip
         return
-    data = measured_rows(recording, only)
     stated = None if bar is None else bar / 100
     asked = (start, know, parameter, name)
+    if component == NETWORK_KIND and machine is not None:
+        told = (logs or [], collective, ranks, nodes)
+        report, text = _fit_network(told, machine, stated, asked, catalog)
+        _give(report, text, out, json)
+        return
+    data = measured_rows(recording, only)
     if component == RATES_KIND:
         report, text = _fit_rates(data, holdout, stated, asked, catalog)
+    elif component == LOADED_KIND:
+        report, text = _fit_loaded(data, holdout, stated, asked, catalog)
     else:
         require_no_streams(component, data)
         bench = Bench(component, machine, tuple(catalog))
@@ -86,6 +106,26 @@ def fit(
             report, text = _fit_families(bench, data, holdout, stated, caches)
         else:
             report, text = _fit_part(bench, data, holdout, stated, asked)
+    _give(report, text, out, json)
+
+
+def _require_source(
+    component: str, logs: list[str], recording: list[str], machine: Path | None
+) -> None:
+    """Refuse logs of what takes recordings, and recordings of what takes logs."""
+    if component == "network":
+        if not logs or recording:
+            raise ScenarioError("fit network: give logs: foretrace fit network all_reduce.log …")
+        if machine is None:
+            raise ScenarioError(
+                "fit network: on which machine? give a scenario of its cluster with --machine"
+            )
+    elif logs or not recording:
+        raise ScenarioError(f"fit {component}: give recordings with --recording")
+
+
+def _give(report: dict[str, Any], text: str, out: Path | None, json: bool) -> None:
+    """Write the entry where it is asked, and print the report."""
     if out is not None:
         _write_catalog_entry(out, text)
     if json:
@@ -93,6 +133,26 @@ def fit(
         return
     _print_fit_report(report)
     typer.echo(f"\nwrote {out}" if out else f"\n{text}")
+
+
+def _fit_families(
+    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, caches: list[str]
+) -> tuple[dict[str, Any], str]:
+    """Report and file of all families of ops."""
+    from ..studies.fitting.caches import fit_cache_model
+    from ..studies.fitting.entry import families_file, families_to_dict
+    from ..studies.fitting.families import fit_families
+    from ..studies.fitting.round_trip import families_round_trip
+
+    ops = tuple(dict.fromkeys(data.bench_ops))
+    parts = fit_families(data, holdout)
+    costs = fit_cache_model(caches) if caches else None
+    file = families_file(parts, data, holdout, _today(), bar, costs)
+    text = jsonlib.dumps(file, indent=1) + "\n"
+    back = families_round_trip(bench, ops, text, parts, data.medians(ops))
+    if back is not None:
+        back.require_return()
+    return families_to_dict(parts, data, holdout, bar) | _told(back), text
 
 
 def _is_of_families(recording: list[str], only: str) -> bool:
@@ -120,26 +180,6 @@ def _fit_gpu(
     for line in made.lines():
         typer.echo(line)
     typer.echo(f"\nwrote {out} and {made.kernels_path}" if out else f"\n{made.entry}")
-
-
-def _fit_families(
-    bench: Bench, data: MeasuredRows, holdout: str, bar: float | None, caches: list[str]
-) -> tuple[dict[str, Any], str]:
-    """Report and file of all families of ops."""
-    from ..studies.fitting.caches import fit_cache_model
-    from ..studies.fitting.entry import families_file, families_to_dict
-    from ..studies.fitting.families import fit_families
-    from ..studies.fitting.round_trip import families_round_trip
-
-    ops = tuple(dict.fromkeys(data.bench_ops))
-    parts = fit_families(data, holdout)
-    costs = fit_cache_model(caches) if caches else None
-    file = families_file(parts, data, holdout, _today(), bar, costs)
-    text = jsonlib.dumps(file, indent=1) + "\n"
-    back = families_round_trip(bench, ops, text, parts, data.medians(ops))
-    if back is not None:
-        back.require_return()
-    return families_to_dict(parts, data, holdout, bar) | _told(back), text
 
 
 def _fit_part(
@@ -177,6 +217,42 @@ def _fit_rates(
     found, still = fit_rates(data, before.settings, parameter, holdout)
     report = fit_to_dict(RATES_KIND, found, data, holdout, bar) | _told(None)
     file = rates_file(name, found, still, report, _today())
+    return report, jsonlib.dumps(file, indent=1) + "\n"
+
+
+def _fit_network(
+    told: tuple[list[str], str, int, int],
+    machine: Path,
+    bar: float | None,
+    asked: AskedFit,
+    catalogs: list[Path],
+) -> tuple[dict[str, Any], str]:
+    """Report and catalog entry of a library, fitted to logs."""
+    from ..studies.fitting.collective_logs import collective_rows
+    from ..studies.fitting.entry import catalog_entry_text, fit_to_dict, settings_before_fit
+    from ..studies.fitting.network import MeasuredFabric, fit_network, network_lines
+
+    start, know, parameter, name = asked
+    before = settings_before_fit("library", start, know, catalogs)
+    data = MeasuredFabric(tuple(collective_rows(*told)), machine)
+    fit, _ = fit_network(data, before.settings, parameter)
+    text = catalog_entry_text("library", name, before, fit.found, data, "sizes", _today(), bar)
+    report = fit_to_dict("library", fit.found, data, "sizes", bar) | _told(None)
+    return {**report, "together": network_lines(fit, data.rows)}, text
+
+
+def _fit_loaded(
+    data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit, catalogs: list[Path]
+) -> tuple[dict[str, Any], str]:
+    """Report and file of a memory under load."""
+    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
+    from ..studies.fitting.loaded import LOADED_KIND, fit_loaded, loaded_file
+
+    start, know, parameter, name = asked
+    before = settings_before_fit("memory", start, know, catalogs)
+    found, still = fit_loaded(data, before.settings, parameter, holdout)
+    report = fit_to_dict(LOADED_KIND, found, data, holdout, bar) | _told(None)
+    file = loaded_file(name, found, still, report, _today())
     return report, jsonlib.dumps(file, indent=1) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The last check: memory for the ops of the largest variant, which takes reading the trace."""
+"""The sixth check: memory for the ops of the largest variant, which takes reading the trace."""
 
 from __future__ import annotations
 

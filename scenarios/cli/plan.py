@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from .app import app
+from .app import WRONG, app
 from .common import Catalogs, File, Json, Set, print_json
 
 if TYPE_CHECKING:
@@ -26,22 +26,28 @@ def plan(
     from ..config.loader import load
     from ..studies.plan import plan as planned
     from .checks import require_valid
+    from .limits_check import memory_limit_problems
 
     scenario = load(file, set=set, catalogs=catalog)
-    warnings = require_valid(
-        scenario, "files"
-    )  # a plan builds no machine, and says what is too much
+    warnings = require_valid(scenario, "dry run")
+    too_much = list(memory_limit_problems(scenario))  # said after the numbers that say how much
     made = planned(scenario)
     if json:
-        facts = [w.facts() for w in warnings]
+        facts = [p.facts() for p in (*warnings, *too_much)]
         print_json({"name": scenario.name, **asdict(made), "warnings": facts})
-        return
+    else:
+        _print_plan(made)
+        for problem in (*warnings, *too_much):
+            typer.echo(str(problem), err=True)
+    if too_much:
+        raise typer.Exit(WRONG)
+
+
+def _print_plan(made: Plan) -> None:
     lines = list(_plan_lines(made))
     width = max(len(name) for name, _ in lines) + 2
     for name, text in lines:
         typer.echo(f"{name:<{width}}{text}".rstrip())
-    for warning in warnings:
-        typer.echo(str(warning), err=True)
 
 
 def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:

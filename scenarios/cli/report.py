@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...sim.errors import ForetraceError, ScenarioError
+from ...sim.errors import ScenarioError
 from .app import app
 from .common import Out
 
@@ -16,26 +16,30 @@ PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
 @app.command()
 def report(
-    run: Annotated[str, typer.Argument(help="A run folder, or the beginning of its name.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A scenario (its newest run), a run folder, or the beginning of its name."
+        ),
+    ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The file to write.")
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="On paper; takes WeasyPrint.")] = False,
-    interactive: Annotated[
-        bool, typer.Option("--interactive", help="With a timeline to zoom; takes Bokeh.")
+    system: Annotated[
+        bool, typer.Option("--system", help="The page of its ablations, as Markdown.")
     ] = False,
     out: Out = Path("runs"),
 ) -> None:
     """Copy the report of a saved run, sweep or check to one file."""
-    from ..studies.saved_runs import find_run_folder
+    from ..studies.saved_runs import newest_or_named_run
 
-    folder = find_run_folder(run, out)
+    folder = newest_or_named_run(run, out)
+    if system:
+        _write_system_page(folder, output)
+        return
     output = output or Path("report.pdf" if pdf else "report.html")
     html = _read_report_html(folder)
-    if pdf and interactive:
-        raise ScenarioError("--pdf: paper cannot be zoomed; leave out --interactive")
-    if interactive:
-        html = _with_interactive_timeline(html, folder)
     try:
         if pdf:
             from ...reports.export.pdf import write_pdf
@@ -48,23 +52,30 @@ def report(
     typer.echo(f"wrote {output}  {output.stat().st_size / 1e6:.2f} MB")
 
 
+def _write_system_page(folder: Path, output: Path | None) -> None:
+    """Write the page of a published system: by default ``docs/systems/NAME.md``."""
+    import json
+
+    from ...reports.export.system_page import system_page
+    from ..studies.run_folder import load_summary
+
+    summary = load_summary(folder)
+    if "ablations" not in summary:
+        raise ScenarioError(
+            f"{folder}: its scenario has no 'ablations'; see: foretrace explain ablations"
+        )
+    file = json.loads((folder / "manifest.json").read_text())["scenario"]["file"]
+    output = output or Path("docs", "systems", f"{summary['name']}.md")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(system_page(summary, file), encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
+    typer.echo(f"wrote {output}")
+
+
 def _read_report_html(folder: Path) -> str:
     for name in PAGES:
         if (folder / name).is_file():
             return (folder / name).read_text(encoding="utf-8")
     raise ScenarioError(f"{folder}: has no report; run it again with --no-cache")
-
-
-def _with_interactive_timeline(html: str, folder: Path) -> str:
-    """With a timeline of every op of the base, where they were kept."""
-    from ...reports.run.interactive import with_timeline
-
-    ops = folder / "ops.base.parquet"
-    if not ops.is_file():
-        raise ScenarioError(
-            f"{folder}: kept no rows of ops, so nothing can be zoomed into; run it with --keep ops"
-        )
-    try:
-        return with_timeline(html, ops)
-    except ImportError as error:
-        raise ForetraceError("--interactive: Bokeh is not installed; pip install bokeh") from error

@@ -113,7 +113,7 @@ def _simulate_and_save(scenario: Scenario, out: Path, started: float, quiet: boo
 
     require_writable(out, scenario)
     with load_engine_in_background(scenario.run.engine):
-        _print_warnings(require_valid(scenario))
+        _print_warnings(require_valid(scenario, "limits"))  # the study builds the variants
         with RunProgress(quiet) as progress, _answers_kept(scenario, out) as partial:
             done = study(scenario, progress.tell, partial=partial, counted=progress.count)
     return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
@@ -136,6 +136,9 @@ def _print_warnings(warnings: Iterable[Problem]) -> None:
 
 
 def any_expectation_failed(summary: dict[str, Any]) -> bool:
-    """Whether an expectation of any variant failed that does not only warn."""
+    """Whether an expectation of any variant failed that does not only warn, or an ablation did."""
+    from ..studies.ablations import ablations_met
+
     expected = [e for point in summary["points"].values() for e in point["expect"]]
-    return any(not e["met"] and e["otherwise"] == "fail" for e in expected)
+    missed = any(not e["met"] and e["otherwise"] == "fail" for e in expected)
+    return missed or not ablations_met(summary.get("ablations", {}))

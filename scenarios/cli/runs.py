@@ -39,9 +39,9 @@ def ls(
 def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = False) -> None:
     """Print the answer of a saved run again."""
     from ..studies.output_folder import ACCURACY
-    from ..studies.saved_runs import find_run_folder
+    from ..studies.saved_runs import newest_or_named_run
 
-    folder = find_run_folder(run, out)
+    folder = newest_or_named_run(run, out)
     if (folder / ACCURACY).is_file():
         _print_check(folder, json, quiet)
         return

@@ -1,4 +1,4 @@
-"""``foretrace validate``: the checks up to the dry run; reads no trace, opens no device."""
+"""``foretrace validate``: the checks of a run, without running; opens no device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from .common import Catalogs, Json, Set, print_json
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
-    from ..config.scenario import Scenario
 
 
 @app.command()
@@ -23,8 +22,9 @@ def validate(
         bool, typer.Option("--resolved", help="Print every value with who decided it.")
     ] = False,
     ops: Annotated[
-        bool, typer.Option("--ops", help="Read the trace, too, and ask the models of its ops.")
-    ] = False,
+        bool,
+        typer.Option("--ops/--no-ops", help="Read traces, and ask the models of their ops."),
+    ] = True,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
     catalog: Catalogs = [],  # noqa: B006
 ) -> None:
@@ -41,9 +41,7 @@ def validate(
         except InvalidScenarioError as error:
             problems += error.problems
             continue
-        found = list(problems_of(scenario, "limits" if ops else "dry run"))
-        if ops and not any(p.severity == "error" for p in found):
-            found += _unanswerable_op_problems(scenario)
+        found = list(problems_of(scenario, "answers" if ops else "dry run"))
         problems += found
         if resolved:
             typer.echo(resolved_yaml(scenario.resolved(), scenario.origins))
@@ -55,15 +53,3 @@ def validate(
         typer.echo(problems_text(problems), err=True)
     if any(p.severity == "error" or strict for p in problems):
         raise typer.Exit(WRONG)
-
-
-def _unanswerable_op_problems(scenario: Scenario) -> tuple[Problem, ...]:
-    """Ops that a model cannot answer; building every variant finds them."""
-    from ..config.problems import InvalidScenarioError
-    from ..studies.variants import build_variants
-
-    try:
-        build_variants(scenario)
-    except InvalidScenarioError as error:
-        return error.problems
-    return ()

@@ -40,7 +40,18 @@ REQUIRED: Any = ...
 ORDER = (  # of a file, of lists in messages; other keys follow
     *("foretrace", "name", "question", "extends", "plugins", "workload", "jobs", "answer"),
     *("cluster", "backends", "processes", "ops"),
-    *("placement", "cost", "what_if", "sweep", "expect", "run", "report", "catalog"),
+    *(
+        "placement",
+        "cost",
+        "what_if",
+        "ablations",
+        "control",
+        "sweep",
+        "expect",
+        "run",
+        "report",
+        "catalog",
+    ),
 )
 Many = Annotated[tuple[T, ...], Field(strict=False)]
 """A list in the file, a tuple in Python."""

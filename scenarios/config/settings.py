@@ -123,6 +123,15 @@ def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
     TypeError
         An argument without an annotation.
     """
+    if (cls, optional) not in _models:
+        _models[cls, optional] = _constructor_model(cls, optional)
+    return _models[cls, optional]
+
+
+_models: dict[tuple[type, bool], type[Section]] = {}  # making one takes 10 ms
+
+
+def _constructor_model(cls: type, optional: bool) -> type[Section]:
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
     told = parameter_help_texts(cls)
     fields: dict[str, Any] = {}

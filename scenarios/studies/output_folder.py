@@ -27,15 +27,20 @@ ACCURACY = "accuracy.json"  # what a check of hardware leaves in the place of a 
 def require_writable(out: Path, scenario: Scenario) -> None:
     """Refuse a folder in which nothing can be kept, before hours of work are lost by it.
 
+    It leaves no folder behind: a scenario may still be refused.
+
     Raises
     ------
     ScenarioError
         It cannot be made, or not be written.
     """
     folder = out / scenario.name
+    absent = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
+        for path in absent:
+            path.rmdir()
     except OSError as error:
         raise ScenarioError(
             f"{folder}: cannot be written ({error.strerror}); choose another --out"

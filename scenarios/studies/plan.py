@@ -1,6 +1,6 @@
 """Plan of a run: points, simulations, ops, memory, minutes, devices, chains, assumptions.
 
-Reads what the workload needs and asks its models; runs nothing, opens no device.
+Builds what a run would and asks its models; runs nothing, opens no device.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .building.jobs import graphs_of, workloads_of
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
 from .limits import estimated_memory, require_memory, usable_memory
+from .summary import FEWEST
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
 from .variant import Variant
 from .workers.workers import usable_cores
@@ -93,8 +94,9 @@ def plan(scenario: Scenario) -> Plan:
     processes = min(usable_cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
     held = estimated_memory(max(known.values())) if len(known) == len(sizes) else None
-    built = _variants_that_ask_models(scenario, held)
-    errors = error_sources(scenario.variants(), built)
+    built = _variants_that_fit(scenario, held)
+    asking = built if any(map(_asks_models, scenario.variants())) else []
+    errors = error_sources(scenario.variants(), asking)
     each = {v.variant: count_simulations(v, errors) for v in scenario.variants()}
     made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
@@ -119,11 +121,11 @@ def plan(scenario: Scenario) -> Plan:
     )
     if len(known) == len(sizes):
         made = _with_time_and_memory(made, scenario, known, each)
-    return replace(made, chains=_chain_shares_by_variant(built))
+    return replace(made, chains=_chain_shares_by_variant(asking))
 
 
-def _variants_that_ask_models(scenario: Scenario, held: Bytes | None) -> list[Variant]:
-    """All variants, if a model is asked about one before it runs; of a sweep its first point.
+def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:
+    """All variants, built as a run would; of a sweep its first point.
 
     No variant where a run would not fit into memory, which is said by the plan's own numbers.
     """
@@ -132,7 +134,7 @@ def _variants_that_ask_models(scenario: Scenario, held: Bytes | None) -> list[Va
     allowed = usable_memory(scenario.run.memory)
     if held is not None and allowed is not None and held > allowed:
         return []
-    return build_variants(scenario) if any(map(_asks_models, scenario.variants())) else []
+    return build_variants(scenario)
 
 
 def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]]]:
@@ -210,9 +212,9 @@ def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
 
 
 def drawn_simulations(scenario: Scenario) -> int:
-    """Simulations that give the answer of one variant: as recorded, and its replicas."""
+    """Simulations of a variant's answer: as recorded, replicas, and one again for its boxes."""
     replicas = scenario.run.replicas
-    return 1 + (replicas if replicas > 1 else 0)
+    return 1 + (replicas if replicas > 1 else 0) + (replicas >= FEWEST)
 
 
 def _has_rules(scenario: Scenario) -> bool:

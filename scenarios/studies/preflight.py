@@ -55,7 +55,7 @@ def _unanswerable_ops(point: Variant) -> Iterator[Problem]:
         op, why = _split_message(why)
         alike.setdefault((f"backends.{glob}" if glob else "backends", why), []).append(op)
     for (path, why), ops in alike.items():
-        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", _setting_position(scenario, path))
+        yield Problem("unanswerable", f"{_list_ops(ops)}{why}", setting_position(scenario, path))
 
 
 def chain_shares_of_point(point: Variant) -> dict[str, Shares]:
@@ -108,13 +108,14 @@ def _split_message(why: str) -> tuple[str, str]:
 
 def _list_ops(ops: list[str]) -> str:
     """Text with the first few ops, and the number of the others."""
-    rest = len(ops) - SHOWN
+    named = [op for op in ops if op]
+    rest = len(named) - SHOWN
     more = f" and {rest} more that look unlike them" if rest > 0 else ""
-    return ", ".join(ops[:SHOWN]) + more
+    return ", ".join(named[:SHOWN]) + more
 
 
-def _setting_position(scenario: Scenario, path: str) -> FilePosition:
-    """The place of a setting; the file alone where no value of it was written."""
+def setting_position(scenario: Scenario, path: str) -> FilePosition:
+    """Place of a setting; the file alone where no value of it was written."""
     where = next((o.where for p, o in scenario.origins.items() if p.startswith(path)), "")
     parts = where.rsplit(":", 2)
     if len(parts) < 3:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.activity import activity
+from ...sim.analysis.activity import activity, seconds_in_use
 from ...sim.graph import Graph
 from ...sim.result import Result
 from ...sim.simulation import Simulation
@@ -16,6 +16,7 @@ from ...sim.units import seconds
 from .late_ranks import waiting_by_rank
 
 ANY = 2**31 - 1  # slots: as many ops at once as were recorded
+KERNELS = {"compute": "compute", "communication": "network", "copies": "copy"}  # as layers
 SAID = {"release": "late start", "fabric": "network", "dma": "copies"}
 
 
@@ -63,13 +64,15 @@ def _critical_path(result: Result) -> list[dict[str, Any]]:
 
 def recorded_summary(graph: Graph, result: Result) -> dict[str, Any]:
     """Summary of a run as recorded, as plain data: time boxes of ranks, waiting, critical path."""
-    boxes = activity(result)
+    boxes, in_use, working = activity(result), seconds_in_use(result), result.utilization()
     waiting = waiting_by_rank(result)
     return {
         "ranks": [*graph.facts.get("recorded_ranks", range(graph.ranks))],  # type: ignore[misc]
         "ops": len(graph),
         "seconds": result.makespan,
         "boxes": {box: times.tolist() for box, times in boxes.items()},
+        "kernels": {kind: in_use[layer].tolist() for kind, layer in KERNELS.items()},
+        "gpu": [working.get(f"rank{rank}.gpu", 0.0) for rank in range(graph.ranks)],
         "steps": np.asarray(graph.facts.get("step_times", [])).tolist(),
         "path": _critical_path(result),
         **({"late": waiting} if waiting else {}),

@@ -10,23 +10,22 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.activity import activity, activity_by_window
-from ...sim.analysis.periods import counted_edges
 from ...sim.analysis.sensitivity import SpeedupEffect, faster
-from ...sim.periodic import Periodic
 from ...sim.result import Result
 from ...sim.units import seconds
 from ...sim.workload import Samples
 from ..config.condition import Condition
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import BASE, Scenario
+from .ablations import judged_ablations
 from .answers import StudyAnswer, answer_of
 from .building.op_rules import changed_ops_by_rule
 from .executor import point_map_function
 from .fabric_facts import fabric_facts
+from .gpu_roofs import gpu_roofs
+from .headline_boxes import boxes_of_headline
 from .late_ranks import waiting_by_rank
 from .limits import TimeLimitExceeded, time_limit
 from .map_function import Counted, MapFunction, SimulationCounter
@@ -155,7 +154,10 @@ def study(
         where["jitter"] = {"state": "unknown"}
     left = under_way.unfinished_variants(scenario, where)
     answer = answer_of(scenario)
-    summary = Summary(scenario.name, scenario.question, under_way.points, where, answer, left)
+    judged = judged_ablations(scenario, under_way.points, answer)
+    summary = Summary(
+        scenario.name, scenario.question, under_way.points, where, answer, left, judged
+    )
     return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
 
 
@@ -220,6 +222,7 @@ def _summarise_variant(
     if COST in metrics and answer.period:
         metrics[COST] = tried.with_model_error(metrics[COST], grows=True)
     window = blame_window(of.point, of.result)
+    boxes = boxes_of_headline(of, metrics[answer.metric].value if answer.period else 0.0, each)
     return {
         "metrics": {k: asdict(v) for k, v in metrics.items()},
         "expect": _judge_expectations(of, metrics),
@@ -229,10 +232,12 @@ def _summarise_variant(
         **({"window": window.plain(of.result.tick)} if window else {}),
         **blame_by_job(of),
         "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
-                     for box, t in activity_seconds_per_period(of).items()},
+                     for box, t in boxes.items()},
         "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
+        **({"errors": found} if (found := tried.deviations()) else {}),
         "sources": _sources_of_op_times(of),
         **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
+        **({"roofs": roofs} if (roofs := gpu_roofs(of.point.scenario)) else {}),
         **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
         "facts": {
             "ops": of.result.count,
@@ -269,16 +274,6 @@ def _sources_of_op_times(of: VariantResults) -> dict[str, float]:
 def _workload_facts(point: Variant) -> Mapping[str, object]:
     """Facts of its workload."""
     return {} if point.graph is None else point.graph.facts
-
-
-def activity_seconds_per_period(of: VariantResults) -> dict[str, NDArray[np.float64]]:
-    """Seconds of each rank by activity: of the mean period that counts, or of the whole run."""
-    result = of.result if of.result.keep != "none" else of.result.detail
-    (only, *others) = of.point.workloads.values()
-    if others or not isinstance(only, Periodic):
-        return activity(result)
-    edges = counted_edges(result, only.warm_up, only.counted)
-    return {box: t.mean(axis=0) for box, t in activity_by_window(result, edges).items()}
 
 
 def blame_by_job(of: VariantResults) -> dict[str, Any]:

@@ -152,7 +152,7 @@ def load_summary(run: Path) -> dict[str, Any]:
     """
     file = run / "summary.json" if run.is_dir() else run
     if inside := [str(f.parent) for f in sorted(run.glob("*/summary.json"))[:4]]:
-        raise ScenarioError(f"{run}: holds runs and is none; give one of {', '.join(inside)}")
+        raise ScenarioError(f"{run} has several runs in it; name one: {', '.join(inside)}")
     if (run / ACCURACY).is_file():
         raise ScenarioError(
             f"{run}: is a check of hardware, which foretrace show and report tell; give runs"

@@ -69,6 +69,16 @@ def _read_run(file: Path) -> SavedRun | None:
     return SavedRun(file.parent, told) if isinstance(told, dict) else None
 
 
+def newest_or_named_run(name: str, out: Path) -> Path:
+    """Folder of a run: of a scenario's name or folder its newest, else as ``find_run_folder``."""
+    own = Path(name).resolve()
+    for saved in saved_runs(out):  # the newest first
+        scenario = saved.folder.parent
+        if name == scenario.name or own == scenario.resolve():
+            return saved.folder
+    return find_run_folder(name, out)
+
+
 def find_run_folder(name: str, out: Path) -> Path:
     """The folder of a run: a path, or the beginning of its name.
 
@@ -87,7 +97,7 @@ def find_run_folder(name: str, out: Path) -> Path:
         return Path(name)
     known = saved_runs(out)
     if inside := [s.name for s in known if s.folder.parent.resolve() == Path(name).resolve()]:
-        raise ScenarioError(f"{name}: holds runs and is none; give one of {', '.join(inside[:6])}")
+        raise ScenarioError(f"{name} has several runs in it; name one: {', '.join(inside[:6])}")
     fitting = [s for s in known if s.name == name] or [s for s in known if s.name_begins_with(name)]
     if len(fitting) == 1:
         return fitting[0].folder

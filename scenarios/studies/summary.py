@@ -130,6 +130,7 @@ class Summary:
     provenance : seed, replicas, catalog values and their sources
     answer : which number decides
     unfinished : what there was no time for; not told where there was time for all
+    ablations : that the gain is the mechanism's, judged; not told where nothing is asked
     """
 
     name: str
@@ -138,13 +139,15 @@ class Summary:
     provenance: dict[str, Any] = field(default_factory=dict)
     answer: StudyAnswer | None = None
     unfinished: tuple[str, ...] = ()
+    ablations: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as in ``summary.json``."""
         plain = {"schema": SCHEMA, **asdict(self)}
         if self.answer is not None:
             plain["answer"] = self.answer.to_dict()
-        return plain if self.unfinished else {k: v for k, v in plain.items() if k != "unfinished"}
+        empty = [key for key in ("unfinished", "ablations") if not plain[key]]
+        return {k: v for k, v in plain.items() if k not in empty}
 
     def value(self, variant: str, metric: str) -> MetricValue:
         """One number of one variant.

@@ -120,8 +120,10 @@ def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] |
 
 
 def _never_tells_doubts(backend: Backend) -> bool:
-    """Whether it never says a doubt: what lasts as recorded, or as fitted families of ops."""
-    return isinstance(backend, Recorded | Families)
+    """Whether it never says a doubt: what lasts as recorded there, or as fitted families of ops."""
+    if isinstance(backend, Recorded):
+        return backend.doubt is None
+    return isinstance(backend, Families)
 
 
 def tells_doubts(backend: Backend | None) -> bool:
@@ -169,6 +171,17 @@ class VariantWithErrors:
         if value.interval is None and bounds[1] - bounds[0] < LEAST * abs(value.value):
             return value  # of parts that hardly matter: nothing is known of those that do
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
+
+
+    def deviations(self) -> list[dict[str, Any]]:
+        """How far each source of error moves the answer, relative, that of most effect first."""
+        own = self.answer
+        found = [
+            {"source": name, "low": min(0.0, *moved), "high": max(0.0, *moved)}
+            for name, pair in self.times.items()
+            if own and max(map(abs, moved := [t / own - 1 for t in pair])) >= LEAST
+        ]
+        return sorted(found, key=lambda one: one["low"] - one["high"])
 
 
 def widen_interval(

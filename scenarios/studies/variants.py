@@ -19,6 +19,7 @@ from .building.price import price_per_second
 from .building.system import build_backends, build_system
 from .limits import estimated_memory, usable_memory
 from .preflight import require_answers
+from .process_check import require_possible_processes
 from .samples import metric_declarations, samples_of
 from .variant import BuiltGraphs, Variant
 
@@ -71,6 +72,7 @@ def build_variants(scenario: Scenario) -> list[Variant]:
         if key not in built:
             built[key] = BuiltGraphs.of(variant)
         found.append(build_variant(variant, built[key]))
+    require_possible_processes(found)
     require_answers(found)
     return found
 

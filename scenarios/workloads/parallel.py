@@ -34,6 +34,9 @@ class RecordedOn(Section):
 
     device: str | None = None
     """Catalog name of the GPU or host that ran it."""
+    host: str | None = None
+    """Catalog name of the host beside the GPU.  Unsaid, the cluster's host recorded it where the
+    cluster's GPU did; ops that another host recorded last as there, and widen the interval."""
     nodes: Positive | None = None
     """Machines that took part."""
     parallel: ParallelismDegrees | None = None

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from ..errors import NotKeptError
 from ..ops import Kind
 from ..roles import NETWORK
 from ..run_record import RunRecord
+from ..schedule import SubmittedRun
 from ..units import seconds
 from .holdings import op_id_of_each_claim
 from .periods import step_edges
@@ -196,25 +197,38 @@ def busy_intervals(result: RunRecord) -> BusyIntervals:
     """Busy intervals of all ops that ended."""
     found = []
     columns = result.columns
-    base = len(columns.end)
-    for run in result.runs:
+    for run, arrived in arrivals_by_graph(result):
         block, first = run.graph.explicit, run.first
         n, e = len(block), len(block.places)
         op: Any = slice(first, first + n) if not e else first + block.op_of_place
         start, end = columns.start[op], columns.end[op]
-        arrived = columns.arrived[first : first + n + e]
-        if first + n != base:  # its further places come after those of other graphs
-            own, more = arrived[:n], columns.arrived[base : base + e]
-            arrived = np.concatenate([own, more]) if e else own
-        base += e
-        if np.any(arrived == NEVER):
-            arrived = np.where(arrived == NEVER, start, arrived)
         layer = LAYER_OF[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
         of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
         found.append(BusyIntervals(*(of if done.all() else [c[done] for c in of])))
     found += _wait_intervals(result)
     return found[0] if len(found) == 1 else BusyIntervals.of(found)
+
+
+def arrivals_by_graph(result: RunRecord) -> Iterator[tuple[SubmittedRun, NDArray[np.int64]]]:
+    """Each graph of a run, and (n + e,) tick at which each of its places was ready and granted.
+
+    A place that queued for nothing arrived when its op started.
+    """
+    columns = result.columns
+    base = len(columns.end)
+    for run in result.runs:
+        block, first = run.graph.explicit, run.first
+        n, e = len(block), len(block.places)
+        arrived = columns.arrived[first : first + n + e]
+        if first + n != base:  # its further places come after those of other graphs
+            own, more = arrived[:n], columns.arrived[base : base + e]
+            arrived = np.concatenate([own, more]) if e else own
+        base += e
+        if np.any(arrived == NEVER):
+            op: Any = slice(first, first + n) if not e else first + block.op_of_place
+            arrived = np.where(arrived == NEVER, columns.start[op], arrived)
+        yield run, arrived
 
 
 def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
@@ -236,6 +250,41 @@ def _wait_intervals(result: RunRecord) -> list[BusyIntervals]:
         network = np.full(len(at), LAYERS.index("network"), np.int8)
         rank = result.rank(run)[place]
         found.append(BusyIntervals(rank, network, asked[at], granted[at], granted[at]))
+    return found
+
+
+def seconds_in_use(result: RunRecord) -> dict[str, NDArray[np.float64]]:
+    """(ranks,) seconds in which anything of ``compute``, ``network``, ``copy`` or ``host`` runs.
+
+    What runs beside something else counts in full, so these add up to more than the run; of
+    ``network`` it is from an op's arrival on the rank, as a kernel spins there, to its end.
+
+    Examples
+    --------
+    >>> from ..graph import Builder
+    >>> from ..ops import Kind
+    >>> from ..simulation import Simulation
+    >>> from ..system import Component, System
+    >>> from ...models.compute.recorded import Recorded
+    >>> build = Builder("two streams")
+    >>> _ = [build.op(Kind.COMPUTE, rank=0, stream=s, duration=2.0, release=s) for s in range(2)]
+    >>> gpu = System((Component("gpu", "gpu", slots=2),), ("gpu",))
+    >>> seconds_in_use(Simulation(gpu, {"*": Recorded()}).run(build.graph()))["compute"].tolist()
+    [3.0]
+    """
+    of, length = busy_intervals(result), result.makespan_ticks
+    since = np.where(of.layer == LAYERS.index("network"), of.arrived, of.start)
+    offset = of.rank.astype(np.int64) * length - result.first_release
+    start, end = since + offset, of.end + offset
+    marks = np.arange(result.ranks + 1) * length
+    found = {}
+    for number, layer in enumerate(LAYERS):
+        if layer == "waiting":
+            continue
+        rows = np.flatnonzero(of.layer == number)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        covered = _covered_length(start[rows], end[rows], marks) if len(rows) else marks[1:] * 0
+        found[layer] = seconds(covered, result.tick)
     return found
 
 

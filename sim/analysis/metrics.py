@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER
+from ..graph import Graph
+from ..roles import NETWORK
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import seconds
-from .activity import activity_by_window, exposed_communication_seconds
+from .activity import activity_by_window, arrivals_by_graph, exposed_communication_seconds
 from .holdings import amounts_held_by_ops, amounts_held_by_processes
 from .periods import counted_edges, period_edges, step_edges
 
@@ -94,11 +96,11 @@ def _box_samples(result: RunRecord, edges: NDArray[np.int64], warm_up: int) -> d
 def utilization_windows(result: RunRecord) -> dict[str, Samples]:
     """Samples of the share of time in which each component works, in :data:`WINDOWS` equal windows.
 
-    A GPU works while an op runs on any of its streams; of a host it is cores in work over cores, of
-    a rate the mean rate over the full one, of a capacity the mean amount held over the whole.  Of a
-    kind (``gpu``, ``nic``, …): its busiest component's. Components that did nothing are left
-    out; what a flow moves is spread evenly over its work phase. Empty where neither the windows nor
-    one row per op were kept.
+    A GPU works while a kernel runs on any of its streams, one of communication too; of a host it is
+    cores in work over cores, of a rate the mean rate over the full one, of a capacity the mean
+    amount held over the whole.  Of a kind (``gpu``, ``nic``, …): its busiest component's.
+    Components that did nothing are left out; what a flow moves is spread evenly over its work
+    phase. Empty where neither the windows nor one row per op were kept.
     """
     share = result.aggregates.windows if result.written is None else working_share_by_window(result)
     if share is None:
@@ -153,16 +155,30 @@ def may_ops_overlap(result: RunRecord) -> NDArray[np.bool_]:
 def component_busy_spans(
     result: RunRecord, chosen: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Component, first and last tick of each span in which any slot of a component was taken."""
+    """Component, first and last tick of each span in which anything ran on a component.
+
+    That is: any slot of it was taken, or a communication kernel ran beside those slots, from the
+    time at which it begins to wait for the other ranks.
+    """
     component, start, end = [], [], []
-    for run in result.runs:
+    for run, arrived in arrivals_by_graph(result):
         slot = result.slots(run)
         op = run.first + run.graph.explicit.op_of_place
-        place = np.flatnonzero((slot >= 0) & (result.columns.end[op] != NEVER))
+        ended = result.columns.end[op] != NEVER
+        kernels = communication_kernels(run.graph)
+        place = np.flatnonzero((slot >= 0) & ended & ~kernels)
         place = place[chosen[slot[place]]]
         component.append(slot[place].astype(np.int64))
         start.append(result.columns.start[op[place]])
         end.append(result.columns.end[op[place]])
+        if not kernels.any() or run.graph.gpus is None:
+            continue
+        place = np.flatnonzero(kernels & ended)
+        gpu = run.graph.gpus[run.graph.explicit.rank[place]].astype(np.int64)
+        on = chosen[gpu]
+        component.append(gpu[on])
+        start.append(arrived[place[on]])
+        end.append(result.columns.end[op[place[on]]])
     of, a, b = (np.concatenate([np.empty(0, np.int64), *x]) for x in (component, start, end))
     order = np.lexsort((a, of))
     of, a, b = of[order], a[order], b[order]
@@ -173,6 +189,34 @@ def component_busy_spans(
     head = np.flatnonzero(new)
     last = np.append(head[1:], len(of))[: len(head)] - 1
     return of[head], a[head], b[last]
+
+
+def communication_kernels(graph: Graph) -> NDArray[np.bool_]:
+    """(n + e,) places that are a communication kernel of their rank's GPU.
+
+    Its stream is the GPU's: one of kernels, or described as one of communication alone. What is on
+    a stream of the host, or on none that is described, is no kernel.
+
+    Examples
+    --------
+    >>> from ..graph import Builder
+    >>> from ..ops import Kind
+    >>> build = Builder("one of each")
+    >>> for stream, kind in enumerate(("host", "compute", "network")):
+    ...     _ = build.op(Kind.SEND, rank=0, stream=stream, peer=0, bytes=1.0)
+    ...     build.describe(0, stream, kind)
+    >>> communication_kernels(build.graph()).tolist()
+    [False, True, True]
+    """
+    block = graph.explicit
+    found = np.isin(block.ops.kind[block.op_of_place], NETWORK)
+    on_gpu = [lane for lane, kind in graph.streams.items() if kind in ("compute", "network")]
+    if not on_gpu or not found.any():
+        return np.zeros(len(found), bool)
+    lanes = np.array(on_gpu, np.int64)
+    width = 1 + max(int(lanes[:, 1].max()), int(block.stream.max(initial=0)))
+    lane = block.rank.astype(np.int64) * width + block.stream
+    return np.asarray(found & np.isin(lane, lanes[:, 0] * width + lanes[:, 1]))
 
 
 def _window_edges(result: RunRecord) -> NDArray[np.float64]:

@@ -89,10 +89,10 @@ class CoreEngine(SimpyLoop):
 
     def ended(self, op: int) -> simpy.Event:
         """Event that fires with ``"ended"`` or ``"cancelled"``."""
-        if self._is_over(op):
-            return simpy.Event(self.env).succeed(self.state(op).name.lower())
         event = self.ends.get(op)
         if event is None:
+            if self._is_over(op):
+                return simpy.Event(self.env).succeed(self.state(op).name.lower())
             event = self.ends[op] = simpy.Event(self.env)
             graph = cast(SubmittedGraph, self._held(op))
             if graph.base == NONE:

@@ -66,30 +66,30 @@ class SimpyLoop(Actions):
                 self._apply_commands()
                 self._run_until_wake(now)
         else:
-            self._apply_commands()
+            if self.todo:
+                self._apply_commands()
             self._run_until_wake(now)
 
     def _apply_commands(self) -> None:
-        """Apply the commands that processes gave, in order, and begin a round."""
-        if self.todo:
-            todo, self.todo = self.todo, []
-            for action in todo:
-                action()
-            roots, self.roots = self.roots, []
-            for first, last in roots:
-                arrive_range_at_release(
-                    self.store.rows, self.store.times, self.store.world, first, last
-                )
-        self.store.world[PHASE] = BEGIN
+        """Apply the commands that processes gave, in order."""
+        todo, self.todo = self.todo, []
+        for action in todo:
+            action()
+        roots, self.roots = self.roots, []
+        for first, last in roots:
+            arrive_range_at_release(
+                self.store.rows, self.store.times, self.store.world, first, last
+            )
 
     def _plugged(self, medium: State) -> Plugged | None:
         plugged = self.store.plugged
         return None if plugged is None else plugged.argument(medium)
 
     def _run_until_wake(self, began: int) -> None:
-        """Run instants until a process has to be woken or the next SimPy event is due."""
+        """Run instants, from a new round on, until a process has to be woken or SimPy is due."""
         store, code = self.store, TELLS
         world, medium = store.world, store.sharing.state
+        world[PHASE] = BEGIN
         limit, plugged = int(min(self.env.peek(), self.until)), self._plugged(medium)
         run = _compiled_loop(self.parts.medium)
         while True:
@@ -101,7 +101,8 @@ class SimpyLoop(Actions):
             if code == ASKS:
                 self._ask()
                 world, medium = store.world, store.sharing.state  # answers may make them grow
-                plugged = self._plugged(medium)
+                if plugged is not None:
+                    plugged = self._plugged(medium)
             elif code == HEAVY:
                 usage = {op: self.usage(op) for op in self.rates()}
                 usage = {op: own for op, own in usage.items() if not self.parts.is_plugged(own)}
@@ -183,19 +184,20 @@ class SimpyLoop(Actions):
         while c != NONE:
             if store.flags.item(c) & ASK:
                 k = bisect_right(self.bases, c) - 1
-                row = c - self.bases[k]
-                if row in self.joined[k].moved:
-                    asked[-1, c] = [c]
-                else:
-                    backend = self.joined[k].shape.online.item(row)
-                    asked.setdefault((k, backend), []).append(c)
+                graph = self.joined[k]
+                row = c - graph.base
+                # a row that moved is asked alone
+                backend = graph.shape.online.item(row) if row not in graph.moved else NONE - c
+                asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)
         now = world.item(NOW)
-        for (_, backend), cells in asked.items():
-            k = bisect_right(self.bases, cells[0]) - 1
-            base, graph = self.bases[k], self.joined[k]
-            there = graph.moved.get(cells[0] - base)
-            ask = graph.backends[backend] if there is None else cast(Online, there)
+        for (k, backend), cells in asked.items():
+            graph = self.joined[k]
+            base = graph.base
+            if backend < 0:
+                ask = cast(Online, graph.moved[cells[0] - base])
+            else:
+                ask = graph.backends[backend]
             answers = ask([c - base for c in cells], now)
             for c, answer in zip(cells, answers, strict=True):
                 self._answer(graph, c, answer)

@@ -30,6 +30,8 @@ from .state_layout import (
 )
 from .submitted_graph import SubmittedGraph
 
+OVER = State.ENDED, State.CANCELLED
+
 
 class StateView(EngineControl):
     """State of a run, with read access for processes.
@@ -153,7 +155,10 @@ class StateView(EngineControl):
         return flows.usage(at) if at < len(flows) and flows.op[at] == row else {}
 
     def _is_over(self, op: int) -> bool:
-        return self.state(op) in (State.ENDED, State.CANCELLED)
+        graph = self._held(op)
+        if graph is None or graph.base == NONE:
+            return self.state(op) in OVER
+        return self.store.state.item(graph.base + op - graph.first) in OVER
 
     def _held(self, op: int) -> SubmittedGraph | None:
         """Graph of an op; None where it was given back."""

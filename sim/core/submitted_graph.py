@@ -7,7 +7,7 @@ from array import array
 import numpy as np
 import simpy
 
-from ..engine_api import Answer, EngineGraph, Numbers, Online, There
+from ..engine_api import Answer, EngineGraph, Numbers, There
 from ..moving import RemainingWork
 from ..simpy_adapter import HandedInGraph
 from .block import GraphBlock
@@ -43,6 +43,7 @@ class SubmittedGraph(HandedInGraph):
         super().__init__(env, index, first, len(self.shape))
         self.block = graph if isinstance(graph, GraphBlock) else None
         self.numbers, self.at = numbers, at
+        self.backends = (self.shape if numbers is None else numbers).backends  # of online ops
         self.ahead = ahead  # its schedule, until it joins or for good
         self.base = NONE  # its first cell, once it joined
         self.lies: GraphOffsets | None = None  # all of where it is
@@ -60,11 +61,6 @@ class SubmittedGraph(HandedInGraph):
     def lowered(self) -> EngineGraph:
         """The graph with its numbers."""
         return self.shape if self.numbers is None else self.numbers.put_into(self.shape)
-
-    @property
-    def backends(self) -> tuple[Online, ...]:
-        """Backends of its online ops."""
-        return self.shape.backends if self.numbers is None else self.numbers.backends
 
     def is_online(self, row: int) -> bool:
         """Whether the backend of a row is asked when it starts."""

@@ -40,7 +40,8 @@ class RankClasses:
     ----------
     template : a program a class; ``program`` is the class of every rank
     answers : of each class, (q, 2) ticks; and number of the spread + 1, column << 8
-    source : (32, classes) index into ``sources`` by column of the tally, -1 for none
+    source : (32, classes) index into ``sources`` by column of the tally, -1 for none, ``SEVERAL``
+    source_of : of each class, (q,) index into ``sources`` of each answer, -1 for none
     sources : texts
     component : (4, ranks) whom each role is played by; -1 for nobody
     spreads : by their numbers
@@ -49,6 +50,7 @@ class RankClasses:
     template: SpmdGraph
     answers: tuple[Numbers, ...]
     source: Numbers
+    source_of: tuple[Numbers, ...]
     sources: tuple[str, ...]
     component: NDArray[np.int32]
     spreads: tuple[Spread, ...]
@@ -73,18 +75,21 @@ def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankC
     programs: list[RankProgram] = []
     answers: list[Numbers] = []
     source: list[Numbers] = []
+    source_of: list[Numbers] = []
     for of in made:
-        which, tables, columns = of.classes(told)
+        which, tables, columns, each = of.classes(told)
         program[of.ranks] = len(programs) + which
         programs += [of.program] * len(tables)
         answers += tables
         source += columns
+        source_of += each
     parted = replace(template, programs=tuple(programs), program=program, lead=template.leads)
     _check_slots(parted, answers, asking.component, simulation.parts)
     return RankClasses(
         parted,
         tuple(answers),
         np.array(source, np.int64).T,
+        tuple(source_of),
         said.sources,
         asking.component,
         tuple(s for _, s in said.spreads),
@@ -223,24 +228,26 @@ class _ProgramClasses:
             of, self.asking.add(self.ops.take(of), ranks, fabric, members), who
         )
 
-    def classes(self, told: RankAnswers) -> tuple[Numbers, list[Numbers], list[Numbers]]:
-        """Class of each rank; answers, and sources by column, of each class."""
+    def classes(
+        self, told: RankAnswers
+    ) -> tuple[Numbers, list[Numbers], list[Numbers], list[Numbers]]:
+        """Class of each rank; answers, sources by column and by answer, of each class."""
         labels = [self.streams]
         for a in self.questions:
             label, _ = number_rows(told.same[a.rows])
             labels.append(np.where(a.who >= 0, np.append(label, -1)[a.who], -1))
         which, first = number_rows(np.stack(labels, axis=1))
         made = [self._answers_of_rank(told, int(i)) for i in first]
-        return which, [m[0] for m in made], [m[1] for m in made]
+        return which, [m[0] for m in made], [m[1] for m in made], [m[2] for m in made]
 
-    def _answers_of_rank(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers]:
-        """Answers and sources of the ``i``-th rank."""
+    def _answers_of_rank(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Answers, sources by column and sources by answer of the ``i``-th rank."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]
         what = np.array([WHAT.get(k, 0) for k in Kind], np.int64)[self.kind]
         column = np.where(what > 0, what * 8 + holder, self.kind)
         answers[:, 1] = column << 8
-        source = np.full(32, -1, np.int64)
+        source, source_of = np.full(32, -1, np.int64), np.full(len(self.kind), -1, np.int64)
         for a in self.questions:
             if a.who[i] < 0:
                 continue
@@ -249,13 +256,17 @@ class _ProgramClasses:
             answers[a.of, 1] |= told.spread[rows]
             led = what[a.of] == WHAT[Kind.COLLECTIVE]
             at = np.where(led, LED, column[a.of])
-            source[at] = told.source[rows]
-            if np.any(source[at] != told.source[rows]):
-                raise NotUniform("one backend gives several sources")
-        return answers, source
+            before = source[at]
+            source[at] = source_of[a.of] = told.source[rows]
+            mixed = (source[at] != told.source[rows]) | ((before != -1) & (before != source[at]))
+            if np.any(led & mixed):
+                raise NotUniform("the fabric gives several sources")
+            source[at[mixed]] = SEVERAL
+        return answers, source, source_of
 
 
 LED = 12
+SEVERAL = -2  # sources of one column: those of its answers tell
 
 
 def _check_slots(

@@ -27,7 +27,7 @@ from ..ops import Kind
 from ..units import seconds
 from .expansion import Expansion
 from .query import NotUniform
-from .rank_classes import LED, WHAT, RankClasses, classify
+from .rank_classes import LED, SEVERAL, WHAT, RankClasses, classify
 from .rank_quotient import RankQuotient, fold_identical_ranks
 from .spmd_graph import SpmdGraph
 
@@ -158,7 +158,34 @@ class SpmdRun:
             source = classes.source[c][classes.template.program]
             there = source >= 0
             found = add_ticks(found, (source[there],), (led if c == LED else tally[c])[there])
+            for k in np.flatnonzero(classes.source[c] == SEVERAL).tolist():
+                found = self._add_shares(found, c, k, tally[c][classes.template.program == k])
         return dict(zip(classes.sources, found.tolist(), strict=True))
+
+    def _add_shares(self, found: NDArray[Any], c: int, k: int, ticks: Numbers) -> NDArray[Any]:
+        """Ticks by source with those of a column of one class, whose answers have several.
+
+        Each source gets its share of undrawn ticks: what it has, where nothing is drawn.
+
+        Parameters
+        ----------
+        c, k : column and class
+        ticks : of each rank of the class in that column
+        """
+        table, program = self.classes.answers[k], self.classes.template.programs[k]
+        mine = (table[:, 1] >> 8 == c) & (self.classes.source_of[k] >= 0)
+        count = np.bincount(program.encoded.question, minlength=len(table))
+        typical = np.zeros(len(self.classes.sources), np.int64)
+        np.add.at(typical, self.classes.source_of[k][mine], (table[:, 0] * count)[mine])
+        if not typical.any():
+            return found
+        drawn, left = ticks / int(typical.sum()), ticks.copy()
+        *others, last = np.flatnonzero(typical).tolist()
+        for source in others:
+            share = np.rint(typical[source] * drawn).astype(np.int64)
+            found = add_ticks(found, (np.full(len(share), source),), share)
+            left -= share
+        return add_ticks(found, (np.full(len(left), last),), left)
 
     def _led_ticks(self) -> Numbers:
         """(ranks,) ticks of collectives, each counted once, at the lead member of its group."""
@@ -214,7 +241,8 @@ class SpmdRun:
             own = classes.component[HOLDER[column], self.folded.first[r]]
             component[rows] = np.where(column >= WHAT[Kind.COLLECTIVE] * 8, network, own)
             joint = column // 8 == WHAT[Kind.COLLECTIVE]
-            np.maximum.at(source, rows, classes.source[np.where(joint, LED, column), c])
+            told = classes.source_of[c][template.programs[c].encoded.question]
+            np.maximum.at(source, rows, np.where(joint, classes.source[LED, c], told))
         none = np.full(n, -1, np.int16)
         timing = Timing.of(seconds(ticks, self.simulation.tick))
         return ticks, Answers(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import protocol_targets
 from foretrace.hil import recording as recordings
 from foretrace.hil.bundled_recordings import recording_path
 from foretrace.models.compute.families import FORM, Families
@@ -334,6 +335,7 @@ def targets() -> dict[str, Target]:
         "families": Target([LINES], families),
         "recording": Target([gzip.decompress(kept), kept], recording),
         "run": Target([tiny, TINY.encode()], command),
+        **{name: Target(*each) for name, each in protocol_targets.TARGETS.items()},
     }  # fmt: skip
 
 

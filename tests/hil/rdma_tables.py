@@ -148,6 +148,54 @@ TABLES = (
         lid=13305,
     ),
     Table(
+        "InfiniBand, LID beyond 4096",
+        "https://github.com/linux-rdma/perftest/pull/214 (2023-06-16; ibp5: LID 0x1907, GID index "
+        "0 254:128:0:0:0:0:0:0:148:109:174:3:0:50:7:120); type: ofiwg/libfabric/issues/12673",
+        "ibp5",
+        ((0, "fe80:0000:0000:0000:946d:ae03:0032:0778", V1, ""),),
+        right=0,
+        link_layer="InfiniBand",
+        lid=0x1907,
+    ),
+    Table(
+        "ConnectX-7 virtual function, InfiniBand",
+        "https://github.com/deepseek-ai/DeepEP/issues/55 (mlx5_3: part 4126 with firmware 28.37, "
+        "port_lid 1690, link_layer InfiniBand); its GID is of the GUID that is printed there",
+        "mlx5_3",
+        ((0, "fe80:0000:0000:0000:2dc3:190f:3d85:1cb6", V1, ""),),
+        right=0,
+        link_layer="InfiniBand",
+        lid=1690,
+    ),
+    Table(
+        "InfiniBand, 200 Gb/s, both ends of one switch",
+        "https://github.com/openucx/ucx/issues/8851 (2023-02-07; mlx5_1: LID 0x06, Link type IB); "
+        "GID: ofiwg/libfabric/issues/12673 (mlx5 in IB mode: one, of v1)",
+        "mlx5_1",
+        ((0, "fe80:0000:0000:0000:58a2:e103:002a:09b8", V1, ""),),
+        right=0,
+        link_layer="InfiniBand",
+        lid=6,
+    ),
+    Table(
+        "RoCE, one of several cards",
+        "https://github.com/NVIDIA/nccl/issues/1131 (show_gids: mlx5_0)",
+        "mlx5_0",
+        (
+            *both(0, "fe80:0000:0000:0000:a288:c2ff:fe5b:03ec", "ens3np0"),
+            *both(2, mapped("11.0.0.72"), "ens3np0"),
+        ),
+        right=3,
+    ),
+    Table(
+        "in a pod behind macvlan: no link-local entry, and it starts at 4",
+        "https://github.com/k8snetworkplumbingwg/multus-cni/issues/1100 (2023-05-22; mlx5_4)",
+        "mlx5_4",
+        both(4, mapped("172.20.1.1"), "net1"),
+        right=5,
+        empty=(0, 1, 2, 3),
+    ),
+    Table(
         "ConnectX-3 virtual function, InfiniBand",
         "https://github.com/hustcat/k8s-rdma-device-plugin/issues/8 (mlx4_2: port_lid 1, sm_lid 2)",
         "mlx4_2",

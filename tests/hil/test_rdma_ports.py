@@ -1,12 +1,13 @@
 """GIDs, LIDs and ports: what is chosen on tables of real cards, for pyverbs and for perftest."""
 
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from foretrace.hil.drivers import rdma_ports
-from foretrace.hil.drivers.perftest import port_words
+from foretrace.hil.drivers.perftest import PerftestDriver, port_words
 from foretrace.sim.errors import DriverFault
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -83,6 +84,32 @@ VLAN = replace(
     gids=(*TABLES[0].gids, *both(4, mapped("10.100.0.1"), "eth4.100")),
     source="the first table, with the address of a VLAN that Linux would append",
 )
+POD = next(table for table in TABLES if table.device == "mlx5_4")
+OTHER_POD = replace(POD, gids=both(6, mapped("172.20.1.2"), "net1"), empty=tuple(range(6)))
+
+
+def test_ends_whose_tables_begin_elsewhere_take_an_index_each(tmp_path):
+    """The two pods of multus-cni/issues/1100: one index for both is what did not work there."""
+    for name, table in (("one", POD), ("other", OTHER_POD)):
+        write_table(tmp_path, table, name)
+    ports = [rdma_ports.active_port(name, tmp_path) for name in ("one", "other")]
+    assert [g.index for g in rdma_ports.gid_pair(*ports)] == [5, 7]
+    assert [g.kind for g in rdma_ports.gid_pair(*ports)] == [V2, V2]
+
+
+@pytest.mark.parametrize(
+    ("lost", "cure"), [("program", "apt install perftest"), ("device", "rdma link add")]
+)
+def test_perftest_says_to_install_only_what_is_missing(tmp_path, monkeypatch, lost, cure):
+    monkeypatch.setattr(rdma_ports, "DEVICES", tmp_path)
+    there = None if lost == "program" else "/usr/bin/ib_send_lat"
+    monkeypatch.setattr(shutil, "which", lambda name: there)
+    found = PerftestDriver().probe()
+    assert found.kind == "missing"
+    assert cure in found.cure
+    assert ("install" in found.cure) == (lost == "program")
+
+
 ELSEWHERE = replace(
     TABLES[0],
     gids=(

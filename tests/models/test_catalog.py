@@ -34,13 +34,15 @@ FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
 COUNTS = ("cores", "streams", "copy_engines", "processors")
 WANTED = {
     "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core"],
-    "nic": ["connectx-7", "loopback-tcp"],
-    "switch": ["tomahawk-5", "nvswitch"],
-    "link": ["pcie4-x16", "pcie5-x16", "nvlink3", "nvlink4"],
+    "nic": ["connectx-5", "connectx-6", "connectx-7", "efa-100g", "efa-400g", "slingshot-200g",
+            "thor-2", "loopback-tcp"],
+    "switch": ["tomahawk-3", "tomahawk-4", "tomahawk-5", "slingshot-rosetta", "nvswitch"],
+    "link": ["pcie4-x16", "pcie5-x16", "pcie6-x16", "nvlink2", "nvlink3", "nvlink4", "nvlink5",
+             "nvlink-c2c"],
     "cxl": ["cxl2-x16-expander"],
     "host": ["epyc-7742-dual", "xeon-8480c-dual", "epyc-zen4-vm"],
-    "library": ["nccl-nvlink3", "nccl-nvlink4", "gloo", "gloo-lab"],
-}
+    "library": ["nccl-nvlink3", "nccl-nvlink4", "nccl-nvlink4-ofi", "nccl-tcp", "gloo", "gloo-lab"],
+}  # fmt: skip
 
 
 def entries():

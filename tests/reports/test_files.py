@@ -33,6 +33,25 @@ def test_the_table_has_a_row_an_op_with_exact_times(small, tmp_path):
     assert sum(r[1] == "collective" for r in rows) == 4
 
 
+def test_the_table_is_read_as_the_result_tells_it(small, tmp_path):
+    import pandas as pd
+    from foretrace import ScenarioError, read_ops
+
+    result = small.results["base"]
+    write_ops(tmp_path / "ops.base.parquet", result)
+    found, told = read_ops(tmp_path), result.frame()
+    assert {*told.columns} <= {*found.columns}
+    pd.testing.assert_frame_equal(
+        found[[*told.columns]], told, check_names=False, check_dtype=False, check_index_type=False
+    )
+    with pytest.raises(ScenarioError, match=r"kept no ops of 'quick'; there is base$"):
+        read_ops(tmp_path, "quick")
+    with pytest.raises(
+        ScenarioError, match=r"kept no ops of 'base'; run it again with --keep ops$"
+    ):
+        read_ops(tmp_path / "none")
+
+
 def test_the_timeline_has_a_process_for_each_rank_of_each_variant(packets):
     _, found = packets()
     names = [p.track_descriptor.process.process_name for p in found]

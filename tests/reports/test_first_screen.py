@@ -5,6 +5,7 @@ import re
 
 import pytest
 from foretrace.reports.comparison.comparison_page import comparison_page as compare_page
+from foretrace.reports.run.answer import leading_sentences
 from foretrace.reports.run.run_page import run_page
 from foretrace.reports.sweep.sweep_page import sweep_page
 from foretrace.sim.aggregates import BOXES
@@ -104,10 +105,24 @@ def test_a_variant_that_changes_nothing_is_listed_as_of_no_effect(small, plain):
     assert "No effect" not in drawn(small, small.summary.to_dict())
 
 
-def test_the_boxes_are_of_one_iteration(small, plain):
+def test_sentences_cover_all_variants_the_best_first(small, plain):
+    """They stopped at the third."""
+    quick = plain["points"]["quick"]
+    for name, change in (("b", -0.1), ("c", 0.2), ("d", 0.0), ("e", -0.3), ("f", 0.4)):
+        plain["points"][name] = copy.deepcopy(quick)
+        plain["points"][name]["change"] = {"value": change, "interval": None}
+    told = leading_sentences(plain, 4)
+    assert [text.split()[0] for text in told] == ["As", "quick", "e", "Of"]
+    assert told[-1] == (
+        "Of the others, better: b (-10.0 %); worse: c (+20.0 %), f (+40.0 %); same: d (no change)."
+    )
+
+
+def test_the_boxes_add_up_to_the_headline(small, plain):
+    """One page said 417 ms above and 349 ms in its bars."""
     for point in plain["points"].values():
         mean = sum(box["mean"] for box in point["activity"].values())
-        assert mean == pytest.approx(point["metrics"]["iteration_time.mean"]["value"], rel=0.05)
+        assert mean == pytest.approx(point["metrics"]["iteration_time.p50"]["value"], rel=1e-9)
     assert "an iteration of the mean rank" in shown(drawn(small, plain))
 
 

@@ -16,8 +16,8 @@ RUN = {
     "timeline_cut": "",
 }
 SECTIONS = [
-    "answer", "compare", "where_time_goes", "blame", "bottlenecks", "timeline", "assumptions",
-    "metrics", "words", "reproduce",
+    "answer", "compare", "where_time_goes", "ops", "blame", "bottlenecks", "use", "roofline",
+    "timeline", "assumptions", "metrics", "words", "reproduce",
 ]  # fmt: skip
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 

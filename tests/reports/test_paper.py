@@ -1,11 +1,9 @@
-"""A report on paper and one to zoom into: with the extra, or an error that names the cure."""
+"""A report on paper: with the extra, or an error that names the cure."""
 
 import builtins
 
 import pytest
-from foretrace.reports.export.pdf import write_pdf
-from foretrace.reports.export.tables import write_ops
-from foretrace.reports.run.interactive import MOST_BARS, with_timeline
+from foretrace.reports.export.pdf import for_paper, write_pdf
 from foretrace.reports.run.run_page import run_page
 from foretrace.sim.errors import ForetraceError
 
@@ -40,18 +38,15 @@ def test_without_pango_the_cure_is_named(html, tmp_path, monkeypatch):
         write_pdf(html, tmp_path / "r.pdf")
 
 
+def test_paper_has_colours_of_its_own_and_no_script(html):
+    """What lays out paper knows custom properties in styles, not in drawings."""
+    told = for_paper(html)
+    assert '="var(--' not in told
+    assert "<script" not in told
+    assert 'fill="#1d4f9c"' in told
+
+
 def test_a_page_is_printed(html, tmp_path):
     pytest.importorskip("weasyprint", reason="needs foretrace[report]")
     write_pdf(html, tmp_path / "r.pdf")
     assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF-")
-
-
-def test_a_timeline_to_zoom_is_in_the_page_itself(html, small, tmp_path):
-    pytest.importorskip("bokeh", reason="needs foretrace[report]")
-    write_ops(tmp_path / "ops.parquet", small.results["base"])
-    told = with_timeline(html, tmp_path / "ops.parquet")
-    assert '<section id="interactive">' in told
-    assert "are left out" not in told
-    assert "<script src=" not in told
-    assert len(small.results["base"].ops) < MOST_BARS
-    assert len(told) < 2_500_000

@@ -10,7 +10,7 @@ GONE = "workload.trace=gone.json"
 
 
 def test_the_checks_are_in_this_order():
-    assert ORDER == ("schema", "references", "lint", "files", "dry run", "limits")
+    assert ORDER == ("schema", "references", "lint", "files", "dry run", "limits", "answers")
 
 
 def test_a_check_is_made_only_when_those_before_it_found_no_error():
@@ -33,3 +33,49 @@ def test_every_command_says_the_same_of_a_file_that_is_not_there(cli, verb):
     code, _, err = cli(verb, "first", "--set", GONE)
     assert code == 2
     assert told["message"] in err
+
+
+SEND = """\
+foretrace: 1
+name: send
+workload: {type: transfers, ops: [{op: "send:write", bytes: 1 MB, from: [0], to: 1}]}
+cluster:
+  nodes: 2
+  node: {gpu: {model: h100-sxm5-80g, count: 1}, host: epyc-7742-dual, nic: connectx-7}
+  fabric: {switch: tomahawk-5, library: nccl-nvlink4}
+"""
+REFUSED = {
+    "a copy without a bus": (
+        'workload={type: transfers, ops: [{op: "copy:h2d", bytes: 1 MB}]}',
+        "give the node a link between host and GPU",
+    ),
+    "fewer GPUs than ranks": (
+        "cluster.nodes=1",
+        "has 2 ranks, but there are 1 GPUs to place them on",
+    ),
+    "a part that is not there": (
+        "processes=[{use: degrade, component: node0.nic7.tx, at: 1 us}]",
+        "degrade: no component is named 'node0.nic7.tx'; did you mean 'node0.nic0.tx'?",
+    ),
+    "a part without a rate": (
+        "processes=[{use: degrade, component: node0.gpu0, at: 1 us}]",
+        "degrade: node0.gpu0 has no rate to lower",
+    ),
+    "a spare that is not there": (
+        "processes=[{use: hot-spare, spares: [node9.gpu0], period: 1 s, swap: 1 s}]",
+        "hot-spare: no component is named 'node9.gpu0'",
+    ),
+    "more than fits": ("run.memory=1 kB", "1 kB are allowed"),
+}
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_run_refuses_every_command_does(cli, tmp_path, monkeypatch, verb, what):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "send.yaml").write_text(SEND)
+    setting, said = REFUSED[what]
+    code, _, err = cli(verb, "send.yaml", "--set", setting)
+    assert code == 2
+    assert said in " ".join(err.split())
+    assert not (tmp_path / "runs").exists()

@@ -143,6 +143,16 @@ def dies(point):
 """
 
 
+def test_workers_of_dask_that_are_slow_to_end_take_no_outcome_with_them():
+    class Slow:
+        def close(self, timeout):
+            raise TimeoutError
+
+    crew = object.__new__(dask.DaskCluster)
+    crew._client = crew._own = Slow()
+    crew.close(kill=True)
+
+
 def test_a_point_that_kills_workers_of_dask_is_poisonous(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
     (tmp_path / "deadly_of_dask.py").write_text(DEADLY)

@@ -75,6 +75,29 @@ def test_combinations_that_no_fit_saw_are_foretold_on_real_queue_pairs():
     assert np.all(wire <= data.seconds * 1.002)  # what nothing was fitted for bounds every one
 
 
+def test_one_constant_of_one_combination_tells_the_107_others():
+    """Blind: packet formats, the port's rate, and its delay there and back.  The constant is what
+    64 B alone took more; no other combination was seen."""
+    data = measured_rows(["foretrace:rates-10gbit"])
+    size, depth, pairs = np.array([stream_of(t) for t in data.texts]).T
+    seen = (size == 64) & (depth == 1) & (pairs == 1)
+
+    def error(constant):
+        latency = 2 * 1e-6 + (16 + 62) / 1.25e9 + constant  # of a port; what writes bring along
+        path = MessageRate(latency=latency, bandwidth=1.25e9, mtu=4096, header=58)
+        return path.seconds(size, depth, pairs) / data.seconds - 1
+
+    blind = error(0.0)
+    assert np.all(blind < 1e-4)  # bounds
+    constant = -float(np.median((blind * data.seconds)[seen]))
+    assert 1.5e-6 < constant < 1.7e-6
+    told, large = np.abs(error(constant))[~seen], (size >= 4096)[~seen]
+    assert np.median(np.abs(blind[~seen][large])) < 0.01
+    assert np.median(told[large]) < 0.01
+    assert told[large].max() < 0.05
+    assert np.median(told[~large]) > 0.2  # told: a stream of small messages waits for the NIC
+
+
 def test_depths_are_held_out_as_drivers_write_them(recorded):
     rows = measured_rows([recorded("rates.rec.gz")]).rows("depths")
     assert len(set(rows.groups)) == len(DEPTHS) * len(PAIRS)

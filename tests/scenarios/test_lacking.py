@@ -40,7 +40,7 @@ def test_a_run_and_validate_with_ops_refuse_it_and_validate_alone_reads_no_trace
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(FIRST)
     assert cli("validate", "s.yaml") == (0, "ok    s.yaml\n", "")
-    code, out, _ = cli("validate", "--ops", "s.yaml", "--json")
+    code, out, _ = cli("validate", "s.yaml", "--json")
     (*problems,) = json.loads(out)["problems"]
     assert code == 2
     assert {p["kind"] for p in problems} == {"unanswerable"}

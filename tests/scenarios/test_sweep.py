@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,7 @@ def test_a_search_needs_something_to_search_for(scenario):
 
 DEADLY = """\
 import os, signal
+from functools import partial
 from pathlib import Path
 from foretrace.scenarios.studies.sweep.task import evaluate_point
 
@@ -516,7 +518,10 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
 def test_an_interrupt_from_outside_ends_every_process_of_a_sweep(scenario):
     s = scenario(vary=LONG)
     words = [word for word in COMMAND if word != "-q"]
-    with subprocess.Popen([*words, "interrupted"], stderr=subprocess.PIPE, text=True) as process:
+    heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # also under nohup
+    with subprocess.Popen(
+        [*words, "interrupted"], stderr=subprocess.PIPE, text=True, preexec_fn=heard
+    ) as process:
         kept = outcome_store(Path("interrupted"), s)
         while process.poll() is None and not any(True for _ in kept.outcomes()):
             time.sleep(0.1)

@@ -77,6 +77,6 @@ def test_a_plan_counts_the_runs_that_doubts_take():
     sources = error_sources([told], build_variants(told))
     names = [name for group in sources.families for name in group]
     assert "product" in names
-    bound = 'backends: {"node*.gpu*": recorded}'
+    bound = 'backends: {"node*.gpu*": recorded, "node*.host": recorded}'
     alone = plan(scenario(bound, gpu="b200-sxm-180g")).simulations
     assert plan(told).simulations == alone + 2 * len(sources.families)

@@ -10,6 +10,7 @@ from foretrace.sim.analysis.activity import activity, exposed_communication_seco
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.backend import Backend, Spread, Timing
+from foretrace.sim.coded import Coded
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.graph import Graph
@@ -359,3 +360,26 @@ def test_members_that_call_different_numbers_of_collectives_are_refused():
 def test_a_dependency_on_a_later_row_is_refused():
     with pytest.raises(GraphError, match="row 0 of a program waits for row 1"):
         RankProgram(Ops.of(rank=[0, 0]), Csr.of([[], [0]]), np.full(2, -1, np.int16))
+
+
+class OfSeveralSources(Given):
+    """Each answer says whether its op is short or long."""
+
+    def timing(self, ops, now=0.0):
+        told = super().timing(ops, now)
+        return replace(
+            told, source=Coded.of(["long" if t > 2 * TICK else "short" for t in told.fixed])
+        )
+
+
+@given(SEEDS)
+def test_a_backend_of_several_sources_is_run_as_a_template(seed):
+    template = random_template(seed)
+    graph = Graph("mixed", (template,))
+    gpus = tuple(Component(f"g{r}", "gpu") for r in range(template.ranks))
+    system = System((*gpus, Component("f", "fabric")), tuple(g.name for g in gpus), fabric="f")
+    simulation = Simulation(system, {"*": OfSeveralSources(), "f": Given()})
+    as_template, written = (simulation.run(graph, keep=keep) for keep in ("ranks", "ops"))
+    assert as_template.keep == "ranks"
+    told = {s: t for s, t in as_template.sources.items() if t}
+    assert told == {s: t for s, t in written.sources.items() if t}

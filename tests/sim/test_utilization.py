@@ -4,7 +4,7 @@ import pytest
 from foretrace.reports.figures import schedule
 from foretrace.sim.analysis.metrics import measure, utilization_windows
 from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder
+from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
@@ -63,3 +63,25 @@ def test_the_heat_map_shows_a_gpu_of_many_streams():
     heat = schedule.utilization_heat_map(shares, result.makespan)
     assert heat.rows == [f"{GPU}  60 %"]
     assert heat.bars
+
+
+@pytest.mark.parametrize("keep", ["ops", "ranks"])
+def test_a_gpu_works_while_a_communication_kernel_runs_or_waits_on_it(keep):
+    """A kernel of 2 s, then an all-reduce that rank 1 joins at 4 s and that takes 1 s."""
+    names = "node0.gpu0", "node0.gpu1"
+    system = System(
+        (*(Component(name, "gpu", slots=128) for name in names), Component("fabric", "fabric")),
+        names,
+        fabric="fabric",
+    )
+    build = Builder("all-reduce")
+    first = [build.op(Kind.COMPUTE, rank=r, stream=7, duration=2.0 + 2 * r) for r in range(2)]
+    members = [Member(rank=r, stream=20, after=[first[r]]) for r in range(2)]
+    build.collective(members, name="all-reduce", bytes=8.0, duration=1.0)
+    for rank in range(2):
+        build.describe(rank, 7, "compute")
+        build.describe(rank, 20, "network")
+        build.op(Kind.COMPUTE, rank=rank, stream=7, duration=1.0, release=9.0)
+    found = Simulation(system, {"*": Recorded()}).run(build.graph(), keep=keep)
+    assert found.makespan == 10.0
+    assert found.utilization() == pytest.approx({names[0]: 0.6, names[1]: 0.6})

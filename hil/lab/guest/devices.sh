@@ -26,5 +26,12 @@ done
 for i in $(seq $ends); do for j in $(seq $ends); do
   [ $i = $j ] || ip neigh replace 10.7.0.$j lladdr $(mac $j) dev nic$i nud permanent
 done; done
+# LAB_addresses=2 gives each NIC a second address, in a network of its own; it is in the device's GID table.
+[ "$LAB_addresses" != 2 ] || for i in $(seq $ends); do
+  ip addr add 10.7.1.$i/32 dev nic$i
+  ip route add 10.7.1.0/24 dev nic$i src 10.7.1.$i table $((100 + i))
+  ip rule add pref $((150 + i)) iif lo from 10.7.1.$i lookup $((100 + i))
+  for j in $(seq $ends); do [ $i = $j ] || ip neigh replace 10.7.1.$j lladdr $(mac $j) dev nic$i nud permanent; done
+done
 for i in $(seq $ends); do bridge -n switch fdb replace $(mac $i) dev port$i master static; rdma link add rxe$i type rxe netdev nic$i; done
 until [ "$(bridge -n switch link show | grep -c "state forwarding")" = $ends ]; do sleep 0.1; done

@@ -156,16 +156,17 @@ def _metric_problems(tree: TreeNode) -> Iterator[Problem]:
 
 
 def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iterator[Problem]:
-    device = _node_at(tree, "workload", "recorded_on", "device")
-    if device is None or not isinstance(device.value, str):
-        return
-    kinds = ("gpu", "host")
-    if not any(catalog.entry(kind, device.value) for kind in kinds):
-        hint = did_you_mean_text(
-            device.value, [name for kind in kinds for name in catalog.names(kind)]
-        )
-        message = f"no gpu or host model named '{device.value}'{hint}; see: foretrace catalog"
-        yield Problem("unknown-model", message, device.spot)
+    for key, kinds in (("device", ("gpu", "host")), ("host", ("host",))):
+        device = _node_at(tree, "workload", "recorded_on", key)
+        if device is None or not isinstance(device.value, str):
+            continue
+        if not any(catalog.entry(kind, device.value) for kind in kinds):
+            hint = did_you_mean_text(
+                device.value, [name for kind in kinds for name in catalog.names(kind)]
+            )
+            what = " or ".join(kinds)
+            message = f"no {what} model named '{device.value}'{hint}; see: foretrace catalog"
+            yield Problem("unknown-model", message, device.spot)
 
 
 def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:

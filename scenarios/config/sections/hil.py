@@ -28,7 +28,8 @@ class TransferPeer(Section):
     """The other end of a transfer."""
 
     agent: str = ""
-    """A name from your own list of agents; this machine unless said."""
+    """A name from your own list of agents; that of the swap unless said. Of another host: its own
+    agent there, which is asked beside."""
     device: str = ""
     """As its driver calls it."""
 
@@ -45,8 +46,8 @@ class SwapSection(Section):
     """A name from your own list of agents, never an address; this machine unless said."""
     device: str = ""
     """As the driver calls it; its first one unless said."""
-    peer: TransferPeer | None = None
-    """The other end, where there is one."""
+    peer: TransferPeer | Many[TransferPeer] | None = None
+    """The other end, where there is one; a list where several hosts send to this one."""
     recording: str | None = None
     """A file, for ``recorded`` and for ``if_missing: recorded``."""
     if_missing: Literal["fail", "recorded"] = "fail"

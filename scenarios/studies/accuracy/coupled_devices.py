@@ -43,16 +43,10 @@ def replace_components_by_devices(
     Parameters
     ----------
     ahead : ask before the run where the answer does not depend on when
-
-    Raises
-    ------
-    ScenarioError
-        A device cannot be held still, and so cannot drive simulated time.
     """
     kept = None if journal is None else read_journal(journal)
     writers, swaps = {}, []
     for device in devices:
-        _may_drive_simulation(device)
         asked: OpTimer = LiveDriver(device.driver, device.source, device.place)
         if kept is not None:
             asked = JournalReader(device.name, kept, f"journal of {device.source}")
@@ -61,7 +55,14 @@ def replace_components_by_devices(
     return CoupledDevices(couple(system, backends, swaps, ahead), writers)
 
 
-def _may_drive_simulation(device: OpenDevice) -> None:
+def require_steerable(device: OpenDevice) -> None:
+    """Refuse a device that cannot be held still, and so cannot drive simulated time.
+
+    Raises
+    ------
+    ScenarioError
+        Its own timers run on.
+    """
     if device.driver.realtime and device.driver.clock != "timetravel":
         raise ScenarioError(
             f"hil.swap {device.name}: timers of {device.swap.driver} run on while the simulation "

@@ -18,7 +18,7 @@ from ....sim.units import Seconds
 from ...config.hil_settings import hil_section, journal_file_name
 from ...config.scenario import BASE, Scenario
 from ..variant import Variant
-from .coupled_devices import replace_components_by_devices
+from .coupled_devices import replace_components_by_devices, require_steerable
 from .open_devices import OpenDevice, common_clock_class, open_devices
 
 Drive = Callable[[Variant], Variant]
@@ -33,13 +33,15 @@ def devices_driving_points(scenario: Scenario) -> Iterator[Drive]:
     HardwareUnavailable
         A device is not there, and nothing may stand for it.
     ScenarioError
-        Devices of different clocks.
+        Devices of different clocks, or one whose timers run on.
     """
     hil = hil_section(scenario)
     if hil is None or hil.mode != "coupled":
         yield lambda point: point
         return
     with open_devices(hil, scenario.run.seed) as devices:
+        for device in devices:
+            require_steerable(device)
         common_clock_class(devices, hil)
 
         def drive(point: Variant) -> Variant:

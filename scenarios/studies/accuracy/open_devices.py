@@ -126,12 +126,14 @@ def _open_live_device(swap: SwapSection, stack: ExitStack, limit: float) -> Open
 def driver_options(swap: SwapSection) -> dict[str, Any]:
     """Options that a driver is opened with, the named device and peer among them.
 
-    A peer of the same agent is named by its device; of another agent by both.
+    A peer of the same agent is named by its device; of another agent by both, several by a list.
     """
     told = dict(swap.options)
     if swap.device:
         told["device"] = swap.device
-    if swap.peer is not None:
+    if isinstance(swap.peer, tuple):
+        told["peer"] = [peer.model_dump() for peer in swap.peer]
+    elif swap.peer is not None:
         here = swap.peer.agent in ("", swap.agent)
         told["peer"] = swap.peer.device if here else swap.peer.model_dump()
     return told

@@ -17,6 +17,7 @@ from ....sim.system import SELECTED, Component
 from ...config.binding import Binding
 from ...config.part_specs import Part
 from ...config.scenario import Scenario
+from ...workloads.parallel import RecordedOn
 
 CARRIED = Carried.registered_name
 ROOFLINE = Roofline.registered_name
@@ -127,9 +128,13 @@ def recorded_settings(scenario: Scenario, device: str) -> Part | None:
 
 def _recording_devices(scenario: Scenario) -> list[str | None]:
     """The device of each trace; None where nobody says it."""
+    return [on.device if on else None for on in _recording_places(scenario)]
+
+
+def _recording_places(scenario: Scenario) -> list[RecordedOn | None]:
+    """Where each trace was recorded; None where nobody says it."""
     works = [job.workload for job in scenario.jobs.values()]
-    told = [w.recorded_on for w in works if hasattr(w, "recorded_on")]
-    return [on.device if on else None for on in told]
+    return [w.recorded_on for w in works if hasattr(w, "recorded_on")]
 
 
 def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
@@ -149,11 +154,13 @@ class DefaultBackends:
     """Backends of components for which the scenario names none.
 
     On the GPU of the recording all lasts as recorded; on another ``chain_for_other_gpu`` answers.
+    On another host ops last as recorded, with the doubt of that.
     """
 
     def __init__(self, scenario: Scenario):
         self.scenario = scenario
         self.recorded = Recorded()
+        self.recorded_by_another_host = Recorded.of_another_host()
         self.copy: Backend = Copy()
         if _recording_devices(scenario):
             self.copy = Chain.of(self.copy, self.recorded)
@@ -166,7 +173,8 @@ class DefaultBackends:
         if part.kind == "fabric":
             return self.fabric
         if part.kind == "host":
-            return self.recorded
+            own = self._is_recorded_host(part)
+            return self.recorded if own else self.recorded_by_another_host
         if part.kind == "dma":
             return self.recorded if self._is_recorded_gpu(part) else self.copy
         if part.kind == "gpu":
@@ -211,6 +219,15 @@ class DefaultBackends:
         found = _recording_devices(self.scenario)
         own = _gpu_model_of_machine(self.scenario, part)
         return next((d for d in found if d != own), found[0] if found else None)
+
+    def _is_recorded_host(self, part: Component) -> bool:
+        """Whether a host recorded the traces; where nobody says, one does that has their GPU."""
+        told = {on.host for on in _recording_places(self.scenario) if on and on.host}
+        if not told:
+            devices = {device for device in _recording_devices(self.scenario) if device}
+            return devices <= {_gpu_model_of_machine(self.scenario, part)}
+        own = self.scenario.cluster.of(part.pool).part("host")
+        return told == {own.model if own else ""}
 
     def _is_recorded_gpu(self, part: Component) -> bool:
         return self._other_recording_device(part) == _gpu_model_of_machine(self.scenario, part)

@@ -106,8 +106,14 @@ def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Pr
         start = with_rules(start, scenario, job.name)
     written_out = scenario.cluster.fabric.expand
     if written_out is not None and isinstance(start, Graph):
-        return expand(start, written_out)
+        return expand(start, written_out, _node_of_rank(job, on))
     return start
+
+
+def _node_of_rank(job: Job, on: System) -> tuple[str, ...]:
+    """Machine of each rank, which is on the first pool of its workload."""
+    names = next(iter(job.on.values()), ()) or on.gpus
+    return tuple(on.node_of(on.number(name)) for name in names)
 
 
 def pools_of(scenario: Scenario, on: System) -> dict[str, Pools]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from pydantic import ValidationError
@@ -26,6 +26,20 @@ from ..accuracy.score import ErrorStatistic, accuracy_verdict
 from .bench import unit_of_setting
 from .families import FittedFamily, OpCorrections
 from .rows import MeasuredRows
+
+
+class Measured(Protocol):
+    """What was measured, and on which clock, in a few words."""
+
+    @property
+    def where(self) -> str:
+        """One line: what was recorded, when."""
+        ...
+
+    @property
+    def clock(self) -> str:
+        """Of all of it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,10 @@ UNITS = {
     "service": "s",
     "pair": "s",
     "outstanding": "B",
+    "read": "B/s",
+    "write": "B/s",
+    "in_flight": "B",
+    "queueing": "s",
     "flop_rate": "flop/s",
     "byte_rate": "B/s",
     "rate_beyond": "B/s",
@@ -174,13 +192,14 @@ def catalog_entry_text(
     name: str,
     before: SettingsBeforeFit,
     found: Calibration,
-    data: MeasuredRows,
+    data: Measured,
     holdout: str,
     date: str,
     bar: float | None = None,
 ) -> str:
     """A catalog file with the new entry; what the data cannot tell keeps value and source."""
-    lines = [f"# Fitted by foretrace fit {kind} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
+    command = "network" if kind == "library" and data.clock == "nccl-tests" else kind
+    lines = [f"# Fitted by foretrace fit {command} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
     by = {p.name: p for p in found.parameters}
     keys = list(dict.fromkeys([*before.texts, *by]))
     for key in keys:
@@ -200,7 +219,7 @@ def catalog_entry_text(
 
 
 def _kept_value_text(
-    key: str, before: SettingsBeforeFit, p: FittedParameter | None, data: MeasuredRows
+    key: str, before: SettingsBeforeFit, p: FittedParameter | None, data: Measured
 ) -> str:
     """As it was, and that a fit could not tell it."""
     node = before.node.mapping.get(key) if before.node else None
@@ -280,7 +299,7 @@ def _op_corrections_to_dict(own: OpCorrections) -> list[dict[str, Any]]:
 
 
 def fit_to_dict(
-    kind: str, found: Calibration, data: MeasuredRows, holdout: str, bar: float | None = None
+    kind: str, found: Calibration, data: Measured, holdout: str, bar: float | None = None
 ) -> dict[str, Any]:
     """A fit as plain data."""
     return {"where": data.where, "clock": data.clock, "holdout": holdout,

@@ -6,6 +6,7 @@ import itertools
 import logging
 import platform
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
@@ -79,9 +80,12 @@ class DaskCluster:
 
     def close(self, *, kill: bool = False) -> None:
         """Let the workers go; those of others only lose our tasks."""
-        self._client.close(timeout=1 if kill else 10)
+        patience = 1 if kill else 10
+        with suppress(TimeoutError):  # outcomes are here; whoever is late ends with this process
+            self._client.close(timeout=patience)
         if self._own is not None:
-            self._own.close(timeout=1 if kill else 10)
+            with suppress(TimeoutError):
+                self._own.close(timeout=patience)
 
 
 def _import_distributed() -> Any:

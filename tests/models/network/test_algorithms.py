@@ -69,8 +69,37 @@ def test_reduction_in_the_switch_moves_less_than_any_ring(n):
 @pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter", "all-to-all"])
 def test_what_is_split_moves_all_but_the_own_part(collective, n):
     for one in ALGORITHMS[collective].values():
-        if one.usable(n):
+        if one.usable(n) and not one.nested:
             assert one.volume(n) == pytest.approx((n - 1) / n)
+
+
+@pytest.mark.parametrize(("nodes", "width"), [(2, 2), (2, 8), (4, 4), (16, 8), (3, 1)])
+def test_hierarchies_send_between_nodes_only_what_has_to_cross(nodes, width):
+    """Of S, 1/n to each of the members elsewhere, or twice that where a sum comes back."""
+    n = nodes * width
+    for collective, laps in (("all-gather", 1), ("reduce-scatter", 1), ("all-reduce", 2)):
+        source, target, share = ALGORITHMS[collective]["hierarchical"].flows(n, width)
+        crossing = source // width != target // width
+        assert share[crossing].sum() == pytest.approx(laps * (nodes - 1))
+        assert np.all(source[crossing] % width == target[crossing] % width)
+
+
+@pytest.mark.parametrize(("nodes", "width"), [(2, 2), (4, 8), (16, 4), (3, 1)])
+def test_a_two_dimensional_all_to_all_sends_few_large_messages_between_nodes(nodes, width):
+    """Hwang et al. 2023, section 3.3: nodes - 1 messages of width / n in place of n - width."""
+    n = nodes * width
+    source, target, share = ALGORITHMS["all-to-all"]["hierarchical"].flows(n, width)
+    crossing = source // width != target // width
+    assert crossing.sum() == n * (nodes - 1)
+    assert share[crossing] == pytest.approx(np.full(crossing.sum(), width / n))
+    assert share[crossing].sum() / n == pytest.approx((n - width) / n)
+
+
+@pytest.mark.parametrize("n", GROUPS)
+def test_a_binomial_tree_takes_as_many_steps_as_it_is_deep(n):
+    """Thakur 2005, section 4.1."""
+    for collective in ("broadcast", "reduce"):
+        assert ALGORITHMS[collective]["binomial"].latencies(n) == depth(n)
 
 
 @pytest.mark.parametrize("n", GROUPS)

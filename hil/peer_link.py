@@ -1,0 +1,113 @@
+"""Links of a driver to the drivers at the other ends of its transfers, on other hosts.
+
+Each host has an agent of its own.  What two ends have to tell each other goes through their agents
+and whoever asks both; none of it needs a port besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..sim.errors import DriverFault
+
+Message = dict[str, Any]
+Exchange = Callable[[Message], Message]
+ASK, TELL, HEAR = "ask", "tell", "hear"
+FAR = "far"  # setting ``end`` of a driver that is asked by another one
+
+
+@dataclass(frozen=True)
+class PeerLink:
+    """Link to the driver at one other end.
+
+    Parameters
+    ----------
+    number : of the peer, from 0
+    name : of its agent
+    exchange : hands a message to who asks both ends, and gives the reply
+
+    Examples
+    --------
+    >>> link = PeerLink(0, "gpu-node-02", lambda frame: {"reply": {"did": frame["message"]["do"]}})
+    >>> link.ask({"do": "listen"})
+    {'did': 'listen'}
+    """
+
+    number: int
+    name: str
+    exchange: Exchange
+
+    def ask(self, message: Mapping[str, Any]) -> Message:
+        """Reply of the driver there.
+
+        Raises
+        ------
+        DriverFault
+            It failed there; the message names its agent.
+        """
+        return self._exchange(ASK, message)
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Start something there that goes on meanwhile; ``hear`` has its reply."""
+        self._exchange(TELL, message)
+
+    def hear(self) -> Message:
+        """Reply to what was told."""
+        return self._exchange(HEAR, {})
+
+    def _exchange(self, how: str, message: Mapping[str, Any]) -> Message:
+        frame = self.exchange({"peer": self.number, "do": how, "message": dict(message)})
+        if "fault" in frame:
+            raise DriverFault(str(frame["fault"]), str(frame.get("text", "")))
+        reply = frame.get("reply")
+        if not isinstance(reply, dict):
+            raise DriverFault("protocol", f"peer {self.name}: no reply, but {str(frame)[:80]}")
+        return reply
+
+
+def far_peers(peer: object) -> list[dict[str, str]]:
+    """Peers on other hosts that a setting ``peer`` names; none where it names a device here.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: a peer without the name of its agent.
+
+    Examples
+    --------
+    >>> far_peers({"agent": "b", "device": "mlx5_0"}), far_peers("mlx5_1")
+    ([{'agent': 'b', 'device': 'mlx5_0'}], [])
+    """
+    listed: Sequence[object] = peer if isinstance(peer, list | tuple) else [peer]
+    far = [p for p in listed if isinstance(p, Mapping)]
+    for one in far:
+        if not isinstance(one.get("agent"), str) or not isinstance(one.get("device", ""), str):
+            raise DriverFault("unsupported", f"peer {dict(one)}: name its agent and its device")
+    if far and len(far) != len(listed):
+        raise DriverFault("unsupported", f"peer {peer}: all on other hosts, or a device here")
+    return [{"agent": one["agent"], "device": one.get("device", "")} for one in far]
+
+
+def peer_links(peer: object, exchange: Exchange | None) -> list[PeerLink]:
+    """Links to the peers that a setting names.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: nobody asks both ends.
+
+    Examples
+    --------
+    >>> peer_links({"agent": "b"}, None)
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: peer b is on another host, and nobody here ...
+    """
+    far = far_peers(peer)
+    if far and exchange is None:
+        raise DriverFault(
+            "unsupported", f"peer {far[0]['agent']} is on another host, and nobody here can ask "
+            "both agents; measure from where both are reached"
+        )  # fmt: skip
+    return [PeerLink(k, one["agent"], exchange) for k, one in enumerate(far) if exchange]

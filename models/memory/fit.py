@@ -1,0 +1,98 @@
+"""Fit of a training step into memory, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...sim.errors import ScenarioError
+from ...sim.units import Bytes
+from ..training.description import Transformer
+from ..training.parallel_plan import ParallelPlan, Recompute
+from .rank_memory import RESERVE, RankMemory, memory_of_stages
+
+GIB = 2**30
+SHOWN = 3  # settings that a message names
+
+
+def peak_memory(model: Transformer, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
+    """Memory of the stage that needs most.
+
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> peak_memory(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), reserve=0).stage
+    0
+    """
+    return max(memory_of_stages(model, plan, reserve), key=lambda one: one.peak)
+
+
+def require_fit(
+    model: Transformer, plan: ParallelPlan, capacity: Bytes, reserve: Bytes = RESERVE
+) -> None:
+    """Refuse a plan that does not fit, with what would make it fit.
+
+    Raises
+    ------
+    ScenarioError
+        Names what needs most of the memory, and settings with which it fits.
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> require_fit(tiny, ParallelPlan(batch=2, sequence=4), 32e3, reserve=0)
+    Traceback (most recent call last):
+    foretrace.sim.errors.ScenarioError: workload: does not fit: ...
+    """
+    most = peak_memory(model, plan, reserve)
+    if most.peak <= capacity:
+        return
+    parts = {
+        "weights": most.weights, "gradients": most.gradients, "optimizer": most.optimizer,
+        "activations": most.activations, "work under way": most.working, "reserve": most.reserve,
+    }  # fmt: skip
+    told = ", ".join(
+        f"{name} {size / GIB:.3g}" for name, size in sorted(parts.items(), key=lambda p: -p[1])
+    )
+    cures = list(_fitting_changes(model, plan, capacity, reserve))[:SHOWN]
+    none = "no single change of the plan makes it fit; take more GPUs, or a smaller model"
+    cure = f"it fits with {', or '.join(cures)}" if cures else none
+    raise ScenarioError(
+        f"workload: does not fit: a rank of stage {most.stage} needs {most.peak / GIB:.3g} GiB "
+        f"({told}) at {most.when()}, and has {capacity / GIB:.3g} GiB; {cure}"
+    )
+
+
+def _fitting_changes(
+    model: Transformer, plan: ParallelPlan, capacity: Bytes, reserve: Bytes
+) -> Iterator[str]:
+    """Changes of one setting, on as many GPUs, with which it fits: the cheapest first."""
+    for words, changed in _changes(plan):
+        try:
+            changed.check(model)
+        except ScenarioError:
+            continue
+        if peak_memory(model, changed, reserve).peak <= capacity:
+            yield words
+
+
+def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
+    for zero in range(plan.zero + 1, 4):
+        yield f"zero: {zero}", replace(plan, zero=zero)
+    if plan.tensor > 1 and not plan.sequence_parallel:
+        yield "parallel.sequence: true", replace(plan, sequence_parallel=True)
+    ways: tuple[Recompute, ...] = ("none", "selective", "full")
+    for way in ways[ways.index(plan.recompute) + 1 :]:
+        yield f"recompute: {way}", replace(plan, recompute=way)
+    size = plan.micro_batch
+    while size > 1:
+        size //= 2
+        yield f"micro_batch: {size}", replace(plan, micro_batch=size)
+    for setting in ("tensor", "pipeline"):
+        degree = 2 * getattr(plan, setting)
+        other = plan.pipeline if setting == "tensor" else plan.tensor
+        while degree * other <= plan.ranks:
+            if plan.ranks % (degree * other) == 0:
+                changed = replace(plan, data=plan.ranks // (degree * other))
+                yield f"parallel.{setting}: {degree}", changed.with_value(setting, degree)
+            degree *= 2
+    if plan.zero < 3 and plan.pipeline == 1:
+        yield "zero: 3 and recompute: full", replace(plan, zero=3, recompute="full")

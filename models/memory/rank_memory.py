@@ -1,0 +1,143 @@
+"""Memory of a rank in training: weights, gradients, optimizer, activations by the schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...sim.signature import WIDTH
+from ...sim.units import Bytes
+from ..training.description import Transformer
+from ..training.gradients import DATA, EXPERT_DATA, replicas
+from ..training.layers import Layer
+from ..training.parallel_plan import ParallelPlan
+from ..training.schedules import Turn, turns_of_stage
+from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
+
+RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Memory of the ranks of one pipeline stage, B.
+
+    Parameters
+    ----------
+    weights, gradients, optimizer : all through the step
+    activations : kept for the backward pass, at the peak
+    working : of the op under way: gradients of activations, layers that are computed again, weights
+        that are gathered
+    reserve : of the runtime and the communication library
+    at : when the peak is
+    """
+
+    stage: int
+    weights: Bytes
+    gradients: Bytes
+    optimizer: Bytes
+    activations: Bytes
+    working: Bytes
+    reserve: Bytes
+    at: Turn
+
+    @property
+    def states(self) -> Bytes:
+        """Weights, gradients and optimizer."""
+        return self.weights + self.gradients + self.optimizer
+
+    @property
+    def peak(self) -> Bytes:
+        """Largest sum of all."""
+        return self.states + self.activations + self.working + self.reserve
+
+    def when(self) -> str:
+        """Moment of the peak, in words."""
+        way = "forward" if self.at.forward else "backward"
+        return f"{way} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
+
+
+def rank_memory(
+    model: Transformer, plan: ParallelPlan, stage: int, reserve: Bytes = RESERVE
+) -> RankMemory:
+    """Memory of the ranks of a stage.
+
+    ZeRO shares the optimizer, from stage 2 gradients, from stage 3 weights (Rajbhandari et al.
+    2020, arXiv:1910.02054, section 5).
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> one = rank_memory(tiny, ParallelPlan(batch=2, sequence=4), 0)
+    >>> int(one.weights), int(one.gradients), int(one.optimizer)  # 1,840 parameters
+    (3680, 7360, 22080)
+    """
+    types, counts = plan.precision, stage_weights(model, plan, stage)
+    shared = tuple(
+        n / replicas(plan, group) for n, group in zip(counts, (DATA, EXPERT_DATA), strict=True)
+    )
+    whole, share = float(sum(counts)), float(sum(shared))
+    chunks = chunks_of_stage(model, plan, stage)
+    at, activations, working = _peak_of_schedule(plan, stage, chunks)
+    width = WIDTH[types.weights] + (WIDTH["fp8"] if types.products == "fp8" else 0)
+    return RankMemory(
+        stage,
+        width * (share if plan.zero == 3 else whole),
+        WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
+        types.optimizer_bytes * (share if plan.zero else whole),
+        activations,
+        working,
+        reserve,
+        at,
+    )
+
+
+def _peak_of_schedule(
+    plan: ParallelPlan, stage: int, chunks: tuple[tuple[Layer, ...], ...]
+) -> tuple[Turn, Bytes, Bytes]:
+    """Turn of the peak, with the bytes of activations and of work under way."""
+    kept = [sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks]
+    working = [_working_bytes(chunk, plan) for chunk in chunks]
+    held, best = 0.0, (Turn(True, 0), 0.0, 0.0)
+    for turn in turns_of_stage(
+        plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
+    ):
+        if turn.forward:
+            held += kept[turn.chunk]
+        now = 0.0 if turn.forward else working[turn.chunk]
+        if held + now > best[1] + best[2]:
+            best = turn, held, now
+        if not turn.forward:
+            held -= kept[turn.chunk]
+    return best
+
+
+def _working_bytes(chunk: tuple[Layer, ...], plan: ParallelPlan) -> Bytes:
+    """Bytes beside what is kept while a chunk is run backward, at most.
+
+    The gradient of the largest thing that an operation keeps is as large as itself; a layer that is
+    computed again keeps everything for a moment.
+    """
+    return max((_working_bytes_of_layer(layer, plan) for layer in chunk), default=0.0)
+
+
+def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
+    found = max((o.kept for o in layer.operations), default=0.0)
+    if is_recomputed(layer, plan):
+        found += layer.kept
+    elif plan.recompute == "selective":
+        found += sum(o.core for o in layer.operations)
+    if plan.zero == 3:  # this layer's weights, the next one's, and this one's gradients
+        each = 2 * WIDTH[plan.precision.weights] + WIDTH[plan.precision.gradients]
+        found += each * (layer.weights + layer.expert_weights)
+    return found
+
+
+def memory_of_stages(
+    model: Transformer, plan: ParallelPlan, reserve: Bytes = RESERVE
+) -> list[RankMemory]:
+    """Memory of the ranks of each stage, in order.
+
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> len(memory_of_stages(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2)))
+    2
+    """
+    return [rank_memory(model, plan, stage, reserve) for stage in range(plan.pipeline)]

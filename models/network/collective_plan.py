@@ -1,0 +1,86 @@
+"""The plan of a collective: one algorithm with one protocol among certain GPUs, and its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.units import Bytes, Seconds
+from .load import AlgorithmLoad
+from .protocols import Filling, Floats, Protocol, Rounds
+from .steps import SEGMENTS
+
+
+@dataclass(frozen=True)
+class CollectivePlan:
+    """One algorithm with one protocol among certain GPUs.
+
+    Parameters
+    ----------
+    protocol : its name
+    moves : how it moves bytes
+    launch : start, the host's part included
+    copied : bytes that a member copies besides, per byte that it sends; not over wires
+    rounds, filling : of a switch that reduces, and of sends
+    segment : B of S that a pipeline passes on at once, at most; None for as little as you like
+    """
+
+    load: AlgorithmLoad
+    protocol: str
+    moves: Protocol
+    launch: Seconds
+    copied: float = 0.0
+    rounds: Rounds | None = None
+    filling: Filling | None = None
+    segment: Bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """Algorithm and protocol, as one pins them."""
+        return f"{self.load.algorithm.name}/{self.protocol}"
+
+    @property
+    def waiting(self) -> Seconds:
+        """Latency of all its steps, with what the library adds to each."""
+        within = self.load.steps - self.load.network_steps
+        across = self.load.network_steps * self.moves.network_step
+        return self.load.latency + within * self.moves.step + across
+
+    @cached_property
+    def beta(self) -> float:
+        """Seconds a byte when alone."""
+        return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.load.limit)
+
+    @property
+    def component(self) -> NDArray[np.int32]:
+        """(parts,) components that it uses."""
+        return self.load.parts.component
+
+    @cached_property
+    def weight(self) -> Floats:
+        """(parts,) bytes for which a byte of S occupies each, flags and what is not reached too."""
+        return self.load.parts.stretch(*self._stretch)
+
+    @property
+    def _stretch(self) -> tuple[float, float]:
+        return (1 + self.copied) / self.moves.efficiency, 1 / self.moves.network_efficiency
+
+    def start(self, size: Floats) -> Floats:
+        """(n,) seconds before and beside the bytes of S, of collectives of such sizes."""
+        fixed = np.full(len(size), self.launch + self.waiting)
+        if self.filling is not None:
+            fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
+        if self.segment is not None and self.load.algorithm.pipelined:
+            behind = np.minimum(size / SEGMENTS, self.segment) * (self.load.steps - 1)
+            fixed += behind * self.beta
+        if self.rounds is not None:
+            cost, unfilled = self.rounds.unfilled(size)
+            fixed += cost + unfilled * self.beta
+        return fixed
+
+    def alone(self, size: Floats) -> Floats:
+        """(n,) seconds when nothing else runs."""
+        return self.start(size) + size * self.beta

@@ -1,0 +1,150 @@
+"""NCCL's own estimate of its algorithms and protocols, by which it chooses among them.
+
+The figures are those of NCCL 2.27 (NVIDIA/nccl, src/graph/tuning.cc: ``baseLat``, ``hwLat``,
+``llMaxBws``, ``perChMaxRingLL128Bws``, ``perChMaxTreeLL128Bws``, ``perChMaxTreeBws``,
+``treeCorrectionFactor``, ``nvlsEfficiency``).  They say what NCCL takes, not how long that lasts:
+over networks that they do not know the choice can be bad, and is then bad on the machine as well.
+What NCCL itself looks up (the rates of links, one generation of GPU from another) is taken from the
+system: a link of 400 GB/s or more is Hopper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import log2
+from typing import NamedTuple
+
+import numpy as np
+
+from .collective_plan import CollectivePlan
+from .protocols import Floats
+
+US, GB = 1e-6, 1e9
+NVLINK = 0.8
+"""Share of a link's rate that NCCL counts on: 20 of 25 GB/s (``SM80_NVLINK_BW``)."""
+HOPPER = 400e9
+LINK_MOST = 1e6
+"""GB/s of members that nothing within a machine joins."""
+IN_SWITCH = 0.85
+RINGS, TREES = ("ring", "chain", "grouped"), ("tree", "chain-tree")
+PROTOCOLS = ("ll", "ll128", "simple")
+BASE = {"ring": (6.6, 14.0, 8.4), "tree": (6.8, 14.0, 8.4)}
+WITHIN = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
+ACROSS = {"ring": (2.7, 4.0, 14.0), "tree": (5.0, 8.5, 14.0)}
+SWITCH_LATENCY = 25.0
+LL_MOST = {False: (87.7, 22.5, 19.0), True: (141.0, 45.0, 35.0)}
+"""GB/s of ll on one node, two and more, of Ampere and of Hopper."""
+CHANNEL = {  # GB/s of a channel: ring of ll128, tree of ll128, tree of simple
+    False: ((20.0, 20.0, 20.0), (20.0, 20.0, 20.0), (24.0, 23.6, 17.8)),
+    True: ((36.7, 36.7, 36.7), (36.7, 36.7, 29.0), (38.7, 41.4, 36.0)),
+}
+TREE_SHARE = tuple(
+    tuple(float(x) for x in text.split())
+    for text in (
+        "1 1 1 1 .9 .8 .7 .7 .7 .7 .6 .5 .4 .4 .5 .6 .7 .8 .9 1 1 1 1 1",
+        "1 1 1 1 1 .9 .8 .8 .8 .7 .6 .6 .6 .6 .6 .6 .8 .9 .9 .9 .9 1 1 1",
+        ".9 .9 .9 .9 .9 .9 .9 .8 .7 .6 .6 .5 .5 .5 .5 .6 .7 .8 .7 .7 .8 .9 .9 .9",
+    )
+)
+"""Of each protocol, what a tree reaches at 64 B, 128 B and so on up to 512 MiB."""
+PLATEAU = 64.0
+"""Bytes of a channel and member from which a ring of simple between nodes waits longer."""
+
+
+class Group(NamedTuple):
+    """What NCCL knows of a group: members, nodes, GB/s within nodes and between, us of a wire."""
+
+    members: int
+    nodes: int
+    within: float
+    between: float
+    wait: float
+    channels: int
+    hopper: bool
+
+    @property
+    def column(self) -> int:
+        """Which column of a table by nodes: one, two, more."""
+        return min(self.nodes, 3) - 1
+
+    @property
+    def slower(self) -> float:
+        """GB/s of a ring through all members."""
+        return min(self.within, self.between)
+
+
+def estimates(ways: Sequence[CollectivePlan], size: Floats) -> Floats:
+    """(ways, n) seconds that NCCL expects of each way; infinite of ways that it does not have."""
+    return np.stack([_estimate(way, size, _group(way)) for way in ways])
+
+
+def _group(way: CollectivePlan) -> Group:
+    """The group of a plan: the slowest link, and the slowest NIC, that it uses."""
+    parts, load = way.load.parts, way.load
+    wire = float(np.min(parts.rate[parts.wire], initial=np.inf))
+    link = min(float(np.min(parts.rate[~parts.wire], initial=np.inf)), LINK_MOST * GB)
+    wires = wire * load.members / load.nodes
+    hopper = link >= HOPPER
+    channels = 16 if load.nodes == 1 or hopper else 8
+    wait = load.latency / max(load.network_steps, 1) / US if load.nodes > 1 else 0.0
+    within = NVLINK * link / GB
+    return Group(load.members, load.nodes, within, wires / GB, wait, channels, hopper)
+
+
+def _estimate(way: CollectivePlan, size: Floats, group: Group) -> Floats:
+    """(n,) seconds that NCCL expects of one way."""
+    name, collective = way.load.algorithm.name, way.load.algorithm.collective
+    if name == "in-switch":
+        rate = group.within * IN_SWITCH / NVLINK * (group.members - 1) / group.members
+        return np.asarray(SWITCH_LATENCY * US + size / (rate * GB))
+    if name in RINGS:
+        latency, rate = _ring(collective, way.protocol, group)
+        started = np.full(len(size), latency)
+        if (collective, way.protocol) == ("all-reduce", "simple") and group.nodes > 1:
+            started[size / (group.channels * group.members) >= PLATEAU] *= 1.4
+        return np.asarray(started * US + size / (rate * GB))
+    if name in TREES and collective == "all-reduce":
+        latency, rate = _tree(way.protocol, group)
+        at = np.clip(np.log2(np.maximum(size, 64) / 64).astype(int), 0, len(TREE_SHARE[0]) - 1)
+        share = np.array(TREE_SHARE[PROTOCOLS.index(way.protocol)])[at]
+        return np.asarray(latency * US + size / (rate * share * GB))
+    return np.full(len(size), np.inf)
+
+
+@cache
+def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
+    """Microseconds and GB/s (of S) of a ring."""
+    p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
+    laps = 2 if collective == "all-reduce" else 1
+    steps, across = laps * (n - 1), laps * (nodes - 1)
+    rate = group.slower
+    if protocol == "ll":
+        rate = min(LL_MOST[group.hopper][group.column], rate / 2)
+    if protocol == "ll128":
+        per_node = n / nodes
+        most = group.channels * CHANNEL[group.hopper][0][group.column]
+        rate = min(rate * (0.7 if per_node < 2 else 0.92), most)
+    within = WITHIN["ring"][p] * (1.8 if nodes > 1 and protocol == "ll" else 1)
+    latency = (
+        BASE["ring"][p] + (steps - across) * within + across * (ACROSS["ring"][p] + group.wait)
+    )
+    return latency, rate * n / steps
+
+
+@cache
+def _tree(protocol: str, group: Group) -> tuple[float, float]:
+    """Microseconds and GB/s (of S) of a double binary tree between nodes, chains within."""
+    p, n, nodes = PROTOCOLS.index(protocol), group.members, group.nodes
+    _, flags, plain = CHANNEL[group.hopper]
+    rate = group.within if nodes <= 2 else group.slower  # on two it counts on links for trees
+    rate = min(rate * 0.92, group.channels * plain[group.column])
+    if protocol == "ll":
+        rate = min(rate / 3.8, LL_MOST[group.hopper][group.column])
+    if protocol == "ll128":
+        rate = min(
+            rate * (7 / 9 if nodes == 1 else 120 / 128), group.channels * flags[group.column]
+        )
+    within = WITHIN["tree"][p] * (1.8 if nodes > 1 and protocol == "ll" else 1)
+    hops = (n / nodes - 1) * within + int(log2(nodes)) * (ACROSS["tree"][p] + group.wait)
+    return BASE["tree"][p] + 2 * hops, rate / 2

@@ -1,0 +1,1 @@
+"""Training: models from their descriptions, parallel plans, schedules, the step as a graph."""

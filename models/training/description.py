@@ -1,0 +1,141 @@
+"""Description of a transformer: the sizes from which every op, parameter and byte of it follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Biases = Literal["none", "query-key-value", "all"]
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Experts of a mixture, in place of the feed-forward network of most layers.
+
+    Parameters
+    ----------
+    count : of each layer
+    chosen : by each token
+    inner : width of one
+    shared : experts that every token visits, of the same width
+    dense_layers : layers at the start that have no experts
+    """
+
+    count: int
+    chosen: int
+    inner: int
+    shared: int = 0
+    dense_layers: int = 0
+    selection_bias: bool = False
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    """Attention whose keys and values are made of one short vector (DeepSeek-V2, 2405.04434).
+
+    Parameters
+    ----------
+    query_rank, key_rank : widths of the short vectors of queries, and of keys and values
+    plain, rotary : widths of the two parts of a query's or key's head
+    value : width of a value's head
+    """
+
+    query_rank: int
+    key_rank: int
+    plain: int
+    rotary: int
+    value: int
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """What an encoder (BERT) has beside its layers.
+
+    Parameters
+    ----------
+    token_types : kinds of segments, each with an embedding
+    pooler : whether the first token goes through a layer of its own
+    """
+
+    token_types: int = 2
+    pooler: bool = True
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A dense or mixture-of-experts transformer.
+
+    Parameters
+    ----------
+    hidden : width of the residual stream
+    layers, heads, vocabulary : counts
+    inner : width of the feed-forward network
+    key_heads : heads of keys and values; as many as of queries unless said
+    head : width of a head; hidden / heads unless said
+    gated : whether a gate stands beside the feed-forward network's first product (SwiGLU)
+    norm : ``rms`` or ``layer``
+    biases : of which products
+    positions : learned positions; 0 where they are rotations of queries and keys
+    tied : whether the output layer is the embedding
+    causal : whether tokens see only those before them
+    dropout : whether activations are dropped
+    experts, latent, encoder : what the model has of these; None for nothing
+    source : where these facts are published
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=100, inner=32)
+    >>> tiny.head_width, tiny.query_width, tiny.key_width
+    (4, 8, 8)
+    """
+
+    hidden: int
+    layers: int
+    heads: int
+    vocabulary: int
+    inner: int
+    key_heads: int = 0
+    head: int = 0
+    gated: bool = False
+    norm: Literal["rms", "layer"] = "layer"
+    biases: Biases = "all"
+    positions: int = 0
+    tied: bool = True
+    causal: bool = True
+    dropout: bool = False
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
+    encoder: Encoder | None = None
+    source: str = ""
+
+    @property
+    def head_width(self) -> int:
+        """Width of a head of queries and keys."""
+        if self.latent is not None:
+            return self.latent.plain + self.latent.rotary
+        return self.head or self.hidden // self.heads
+
+    @property
+    def value_width(self) -> int:
+        """Width of a head of values."""
+        return self.head_width if self.latent is None else self.latent.value
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of keys and values."""
+        return self.key_heads or self.heads
+
+    @property
+    def query_width(self) -> int:
+        """Width of all heads of queries."""
+        return self.heads * self.head_width
+
+    @property
+    def key_width(self) -> int:
+        """Width of all heads of keys."""
+        return self.key_value_heads * self.head_width
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers without experts."""
+        return self.layers if self.experts is None else self.experts.dense_layers

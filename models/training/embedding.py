@@ -1,0 +1,100 @@
+"""Ends of a transformer: embeddings, and the output layer with its loss."""
+
+from __future__ import annotations
+
+from ...sim.signature import WIDTH
+from .description import Transformer
+from .operations import (
+    TENSOR,
+    Operation,
+    Split,
+    Work,
+    column_parallel,
+    exchanged,
+    linear,
+    norm,
+    streamed,
+    text,
+)
+
+
+def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
+    """Rows of a table that is shared among the tensor-parallel ranks, and learned positions.
+
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, positions=4)
+    >>> sum(o.weights for o in embedding(tiny, Split(batch=1, sequence=4)))
+    112
+    """
+    dtype, tokens = split.precision.activations, split.tokens
+    rows = -(-model.vocabulary // split.tensor)
+    size = float(WIDTH[dtype] * tokens * model.hidden)
+    table, whole = (dtype, (rows, model.hidden)), (dtype, (tokens, model.hidden))
+    index = ("int64", (tokens,))
+    forward = [Work("embedding", text("aten::embedding", table, index), 0.0, 2 * size)]
+    backward = [
+        Work("embedding backward", text("aten::embedding_dense_backward", whole, index), 0.0,
+             3 * size)
+    ]  # fmt: skip
+    if split.tensor > 1:
+        names = ("reduce-scatter", "all-gather") if split.sequence_parallel else ("all-reduce", "")
+        numbers = tokens * model.hidden
+        forward.append(exchanged(f"embedding {names[0]}", names[0], TENSOR, dtype, numbers))
+        if names[1]:
+            gather = exchanged("embedding all-gather", names[1], TENSOR, dtype, numbers)
+            backward.insert(0, gather)
+    parts = [Operation(tuple(forward), tuple(backward), 0.0, rows * model.hidden)]
+    parts += _positions(model, split)
+    return tuple(parts)
+
+
+def _positions(model: Transformer, split: Split) -> list[Operation]:
+    """Learned positions and kinds of segments, with the norm and dropout that follow them."""
+    own, one = split.own_tokens, (split.own_tokens, model.hidden)
+    dtype, size = split.precision.activations, float(split.width * split.own_tokens * model.hidden)
+    if not model.positions:
+        return []
+    types = model.encoder.token_types if model.encoder else 0
+    mask = float(own * model.hidden) if model.dropout else 0.0
+    sums = streamed("positions", "aten::add", dtype, [one, one], size + mask)
+    back = streamed("positions backward", "aten::sum", dtype, [one], 0.0)
+    found = [Operation((sums,), (back,), mask, (model.positions + types) * model.hidden)]
+    if model.encoder:
+        found.append(norm("embedding norm", model.norm, own, model.hidden, split))
+    return found
+
+
+def output(model: Transformer, split: Split) -> tuple[Operation, ...]:
+    """Last norm, product with the vocabulary, cross-entropy of logits in fp32.
+
+    A tied output layer has no weights of its own here; where it is on another pipeline stage than
+    the embedding, that stage holds a copy.
+    """
+    own, plain = split.own_tokens, split.precision.activations
+    wide = -(-model.vocabulary // split.tensor) * split.tensor  # padded, as Megatron-LM does
+    layer = column_parallel("output", split.tokens, model.hidden, wide, split, dtype=plain)
+    parts = [] if model.encoder else [norm("last norm", model.norm, own, model.hidden, split)]
+    parts += _pooler(model, split)
+    parts += [layer._replace(weights=0) if model.tied else layer, _loss(model, split)]
+    return tuple(parts)
+
+
+def _pooler(model: Transformer, split: Split) -> list[Operation]:
+    """Layer of an encoder's first token."""
+    if not (model.encoder and model.encoder.pooler):
+        return []
+    return [linear("pooler", split.batch, model.hidden, model.hidden, split, bias=True)]
+
+
+def _loss(model: Transformer, split: Split) -> Operation:
+    """Cross-entropy over a vocabulary that the tensor-parallel ranks share.
+
+    Three numbers a token are exchanged: the largest logit, its own, and the sum.
+    """
+    tokens, here = split.tokens, -(-model.vocabulary // split.tensor)
+    shape = ("fp32", (tokens, here))
+    size = 4.0 * tokens * here
+    forward = [Work("loss", text("aten::_log_softmax", shape), 0.0, 2.5 * size)]
+    if split.tensor > 1:
+        forward.append(exchanged("loss all-reduce", "all-reduce", TENSOR, "fp32", 3 * tokens))
+    back = text("aten::_log_softmax_backward_data", shape, shape)
+    return Operation(tuple(forward), (Work("loss backward", back, 0.0, 2.5 * size),), size)

@@ -1,0 +1,132 @@
+"""Feed-forward network of a layer: dense, or a mixture of experts with its exchange of tokens."""
+
+from __future__ import annotations
+
+from ...sim.signature import WIDTH
+from .description import Experts, Transformer
+from .operations import (
+    EXPERT,
+    Operation,
+    Split,
+    Work,
+    column_parallel,
+    exchanged,
+    linear,
+    row_parallel,
+    streamed,
+    text,
+)
+
+
+def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Operation, ...]:
+    """Dense network: two products and what is between.
+
+    Parameters
+    ----------
+    inner : its width; the model's unless said
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
+    >>> sum(o.weights for o in feed_forward(tiny, Split(batch=1, sequence=4)))
+    552
+    """
+    wide, bias = inner or model.inner, model.biases == "all"
+    outputs = (2 if model.gated else 1) * wide
+    return (
+        column_parallel("feed-forward in", split.tokens, model.hidden, outputs, split, bias=bias),
+        activation(model.gated, split.tokens, wide // split.tensor, split),
+        row_parallel("feed-forward out", split.tokens, wide, model.hidden, split, bias=bias),
+    )
+
+
+def activation(gated: bool, rows: int, width: int, split: Split) -> Operation:
+    """SwiGLU of gate and value side by side, or GELU; it keeps its input.
+
+    >>> activation(True, 4, 8, Split(batch=1, sequence=4)).kept
+    128.0
+    """
+    dtype = split.precision.activations
+    size = float(WIDTH[dtype] * rows * width)
+    if gated:
+        both = (rows, 2 * width)
+        forward = Work("swiglu", text("aten::silu_and_mul", (dtype, both)), 0.0, 3 * size)
+        backward = streamed("swiglu backward", "aten::silu_and_mul_backward", dtype,
+                            [(rows, width), both], 2 * size)  # fmt: skip
+        return Operation((forward,), (backward,), 2 * size)
+    one = (rows, width)
+    return Operation(
+        (streamed("gelu", "aten::gelu", dtype, [one], size),),
+        (streamed("gelu backward", "aten::gelu_backward", dtype, [one, one], size),),
+        size,
+    )
+
+
+def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operation, ...]:
+    """Mixture of experts: routed, exchanged, computed as grouped products, exchanged back.
+
+    Each rank has ``count / expert`` experts; their tokens come from all ranks of its expert group
+    (GShard, Lepikhin et al. 2020, arXiv:2006.16668).
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, gated=True,
+    ...     biases="none", experts=Experts(4, 2, 32))
+    >>> sum(o.weights for o in mixture(tiny, tiny.experts, Split(batch=1, sequence=4)))
+    3104
+    """
+    own, here = split.own_tokens, experts.count // split.expert
+    pairs = own * experts.chosen
+    rows = _rows_of_each_expert(pairs, here, split)
+    plain = split.precision.activations
+    inputs = (2 if model.gated else 1) * experts.inner
+    moved = _permutation(pairs, model.hidden, split)
+    parts = [
+        linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
+        _selection(own, experts, split),
+        moved,
+        *([_all_to_all(pairs, model.hidden, split)] if split.expert > 1 else []),
+        column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True),
+        activation(model.gated, here * rows, experts.inner // split.tensor, split),
+        row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
+                     expert=True),
+        *([_all_to_all(pairs, model.hidden, split)] if split.expert > 1 else []),
+        moved,
+    ]  # fmt: skip
+    if experts.shared:
+        parts += feed_forward(model, split, experts.shared * experts.inner)
+    return tuple(parts)
+
+
+def _rows_of_each_expert(pairs: int, here: int, split: Split) -> int:
+    """Tokens of each expert of a rank: those of all ranks of its groups, shared evenly."""
+    ways = split.tensor if split.sequence_parallel else 1
+    return max(round(pairs * ways * split.imbalance / here), 1)
+
+
+def _selection(rows: int, experts: Experts, split: Split) -> Operation:
+    """Softmax of the router and choice of the best; a bias where that is learned."""
+    shape = ("fp32", (rows, experts.count))
+    size = 4.0 * rows * experts.count
+    return Operation(
+        (Work("routing", text("aten::_softmax", shape), 0.0, 2 * size),),
+        (Work("routing backward", text("aten::_softmax_backward_data", shape, shape), 0.0,
+              3 * size),),
+        size,
+        experts.count if experts.selection_bias else 0,
+    )  # fmt: skip
+
+
+def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
+    """Rows brought into the order of experts, or back."""
+    dtype = split.precision.activations
+    size = float(WIDTH[dtype] * pairs * hidden)
+    one = streamed("permutation", "aten::copy_", dtype, [(pairs, hidden)], size)
+    return Operation((one,), (one._replace(label="permutation backward"),))
+
+
+def _all_to_all(pairs: int, hidden: int, split: Split) -> Operation:
+    """Exchange of tokens among the ranks that share the experts."""
+    dtype = split.precision.activations
+    one = exchanged("tokens all-to-all", "all-to-all", EXPERT, dtype, pairs * hidden)
+    return Operation((one,), (one._replace(label="tokens all-to-all backward"),))

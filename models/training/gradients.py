@@ -1,0 +1,53 @@
+"""Exchange of gradients and weights among data-parallel ranks: buckets, and volumes of ZeRO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .operations import Work, exchanged
+from .parallel_plan import ParallelPlan
+
+DATA, EXPERT_DATA = "data", "expert data"  # groups of ranks that hold the same weights
+
+
+def reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
+    """All-reduce of gradients; a reduce-scatter where ZeRO shares what is made of them.
+
+    >>> reduction(ParallelPlan(batch=8, sequence=8, data=8, zero=1), "data", 10, "x").signature
+    'collective:reduce-scatter fp32[10]'
+    """
+    name = "reduce-scatter" if plan.zero else "all-reduce"
+    return exchanged(f"{label} {name}", name, group, plan.precision.communication, numbers)
+
+
+def gathering(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
+    """All-gather of weights that ZeRO shares, or that were updated in shares."""
+    return exchanged(f"{label} all-gather", "all-gather", group, plan.precision.weights, numbers)
+
+
+def replicas(plan: ParallelPlan, group: str) -> int:
+    """Ranks that hold the same weights.
+
+    >>> replicas(ParallelPlan(batch=8, sequence=8, data=8, expert=2), EXPERT_DATA)
+    4
+    """
+    return plan.data if group == DATA else plan.data // plan.expert
+
+
+def buckets(sizes: Iterable[int], most: int) -> list[list[int]]:
+    """Numbers of consecutive gradients in each bucket: closed once it holds ``most``.
+
+    PyTorch DDP's rule (Li et al. 2020, arXiv:2006.15704, section 3.2.3).
+
+    >>> buckets([5, 5, 5, 20, 1], 10)
+    [[0, 1], [2, 3], [4]]
+    """
+    found: list[list[int]] = []
+    held, inside = 0, []
+    for number, size in enumerate(sizes):
+        inside.append(number)
+        held += size
+        if held >= most:
+            found.append(inside)
+            held, inside = 0, []
+    return [*found, inside] if inside else found

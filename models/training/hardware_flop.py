@@ -1,0 +1,30 @@
+"""Arithmetic that the GPUs do in a step, what is computed twice included."""
+
+from __future__ import annotations
+
+from .description import Transformer
+from .parallel_plan import ParallelPlan
+from .stages import backward_works, chunks_of_stage
+
+
+def hardware_flop(model: Transformer, plan: ParallelPlan) -> float:
+    """Flop of all ops of a step, of all ranks: what HFU counts.
+
+    Causal scores that a fused kernel leaves out are not counted here.
+
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32, causal=False)
+    >>> from .model_size import model_flop
+    >>> plan = ParallelPlan(batch=1, sequence=4, fused_attention=False)
+    >>> hardware_flop(tiny, plan) == model_flop(tiny, 4)
+    True
+    """
+    layers = [
+        layer
+        for stage in range(plan.pipeline)
+        for chunk in chunks_of_stage(model, plan, stage)
+        for layer in chunk
+    ]
+    each = sum(
+        work.flop for layer in layers for work in (*layer.forward, *backward_works(layer, plan))
+    )
+    return each * plan.micro_batches * plan.tensor * plan.data

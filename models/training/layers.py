@@ -1,0 +1,122 @@
+"""Layers of a transformer: sequences of operations, each with how many there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from .attention import attention
+from .description import Transformer
+from .embedding import embedding, output
+from .feed_forward import feed_forward, mixture
+from .operations import Operation, Split, Work, norm, residual
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Sequence of operations with a name.
+
+    Parameters
+    ----------
+    name : ``embedding``, ``dense layer``, ``expert layer`` or ``output``
+    operations : in order of the forward pass
+    entering : B of what comes in, which is all that full recomputation keeps
+    """
+
+    name: str
+    operations: tuple[Operation, ...]
+    entering: float
+
+    @cached_property
+    def forward(self) -> tuple[Work, ...]:
+        """Ops forward."""
+        return tuple(w for o in self.operations for w in o.forward)
+
+    @cached_property
+    def backward(self) -> tuple[Work, ...]:
+        """Ops backward."""
+        return tuple(w for o in reversed(self.operations) for w in o.backward)
+
+    @property
+    def weights(self) -> int:
+        """Parameters on this rank, those of experts left out."""
+        return sum(o.weights for o in self.operations if not o.expert)
+
+    @property
+    def expert_weights(self) -> int:
+        """Parameters of experts on this rank."""
+        return sum(o.weights for o in self.operations if o.expert)
+
+    @property
+    def kept(self) -> float:
+        """Bytes kept from forward to backward."""
+        return sum(o.kept for o in self.operations)
+
+    @property
+    def forward_flop(self) -> float:
+        """Arithmetic forward."""
+        return sum(w.flop for w in self.forward)
+
+
+@lru_cache(maxsize=256)
+def dense_layer(model: Transformer, split: Split) -> Layer:
+    """Layer with a dense feed-forward network.
+
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
+    >>> dense_layer(tiny, Split(batch=1, sequence=4)).weights  # 12 h^2 + 13 h
+    872
+    """
+    return _layer("dense layer", model, split, feed_forward(model, split))
+
+
+@lru_cache(maxsize=256)
+def expert_layer(model: Transformer, split: Split) -> Layer:
+    """Layer with a mixture of experts."""
+    assert model.experts is not None  # noqa: S101  asked for where there are experts
+    return _layer("expert layer", model, split, mixture(model, model.experts, split))
+
+
+def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation, ...]) -> Layer:
+    """Attention and network, each behind a norm (an encoder's come after, and take as long)."""
+    own, h = split.own_tokens, model.hidden
+    return Layer(
+        name,
+        (
+            norm("attention norm", model.norm, own, h, split),
+            *attention(model, split),
+            residual("attention residual", own, h, split, model.dropout),
+            norm("feed-forward norm", model.norm, own, h, split),
+            *network,
+            residual("feed-forward residual", own, h, split, model.dropout),
+        ),
+        float(split.width * own * h),
+    )
+
+
+@lru_cache(maxsize=256)
+def embedding_layer(model: Transformer, split: Split) -> Layer:
+    """Embeddings, before the first layer."""
+    return Layer("embedding", embedding(model, split), 0.0)
+
+
+@lru_cache(maxsize=256)
+def output_layer(model: Transformer, split: Split) -> Layer:
+    """Output layer and loss, after the last layer."""
+    entering = float(split.width * split.own_tokens * model.hidden)
+    return Layer("output", output(model, split), entering)
+
+
+def all_layers(model: Transformer, split: Split) -> list[tuple[Layer, int]]:
+    """Layers of the whole model, and how many of each, in order.
+
+    >>> tiny = Transformer(hidden=8, layers=3, heads=2, vocabulary=10, inner=32)
+    >>> [(layer.name, n) for layer, n in all_layers(tiny, Split(batch=1, sequence=4))]
+    [('embedding', 1), ('dense layer', 3), ('output', 1)]
+    """
+    dense = model.dense_layers
+    return [
+        (embedding_layer(model, split), 1),
+        *([(dense_layer(model, split), dense)] if dense else []),
+        *([(expert_layer(model, split), model.layers - dense)] if dense < model.layers else []),
+        (output_layer(model, split), 1),
+    ]

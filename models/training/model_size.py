@@ -1,0 +1,35 @@
+"""Size of a model: its parameters, and the arithmetic that training it takes."""
+
+from __future__ import annotations
+
+from .description import Transformer
+from .layers import all_layers
+from .operations import Split
+
+BACKWARD = 2  # products backward for each forward
+
+
+def parameters(model: Transformer) -> int:
+    """Parameters of a model, all experts included.
+
+    >>> from .model_zoo import model as named
+    >>> f"{parameters(named('llama3-8b')):,}"
+    '8,030,261,248'
+    """
+    one = Split(batch=1, sequence=1)
+    return sum(n * (layer.weights + layer.expert_weights) for layer, n in all_layers(model, one))
+
+
+def model_flop(model: Transformer, sequence: int) -> float:
+    """Flop of one sequence, forward and backward, nothing run twice: what MFU counts.
+
+    As Megatron-LM and PaLM count it: products, and all ``s x s`` scores, causal or not (Narayanan
+    et al. 2021, arXiv:2104.04473, eq. 3; Chowdhery et al. 2022, arXiv:2204.02311, appendix B).
+
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
+    >>> model_flop(tiny, 4) == 72 * 4 * 8**2 * (1 + 4 / (6 * 8) + 10 / (12 * 8))
+    True
+    """
+    split = Split(batch=1, sequence=sequence, fused_attention=False)
+    forward = sum(n * layer.forward_flop for layer, n in all_layers(model, split))
+    return (1 + BACKWARD) * forward

@@ -1,0 +1,261 @@
+"""Operations that a layer is made of: ops forward and backward, what is kept between, weights.
+
+An :class:`Operation` is differentiable: layers are sequences of them, run forward in order and
+backward in reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...sim.signature import WIDTH, Operand, Signature
+from .precision import PRECISIONS, Precision
+
+TENSOR, EXPERT = "tensor", "expert"  # groups whose members share a layer
+
+
+class Work(NamedTuple):
+    """One op of one rank.
+
+    Parameters
+    ----------
+    label : what it is for
+    signature : see ``docs/signatures.md``
+    flop, bytes : arithmetic of products; B moved, of a collective its size
+    group : of a collective, who takes part
+    beside : how many of the ops that follow do not wait for it
+    """
+
+    label: str
+    signature: str
+    flop: float = 0.0
+    bytes: float = 0.0
+    group: str = ""
+    beside: int = 0
+
+
+class Operation(NamedTuple):
+    """A differentiable operation on one micro-batch.
+
+    Parameters
+    ----------
+    forward, backward : ops, in order
+    kept : B kept from forward to backward
+    weights : parameters that the rank holds of it
+    expert : whether they are of experts, which other ranks hold than other weights
+    core : B of what is kept that selective recomputation makes again, by running it again
+    """
+
+    forward: tuple[Work, ...] = ()
+    backward: tuple[Work, ...] = ()
+    kept: float = 0.0
+    weights: int = 0
+    expert: bool = False
+    core: float = 0.0
+
+
+@dataclass(frozen=True)
+class Split:
+    """Share of a micro-batch and of its layers that one rank has.
+
+    Parameters
+    ----------
+    batch, sequence : sequences of a micro-batch, and tokens of each
+    tensor : ranks that share each layer
+    sequence_parallel : whether they share norms and dropouts, too, by tokens
+    expert : ranks that share the experts of a layer
+    imbalance : tokens of the busiest rank's experts, over the mean
+    fused_attention : whether scores are never written to memory (flash attention)
+    precision : element types
+
+    Examples
+    --------
+    >>> Split(batch=2, sequence=1024, tensor=4, sequence_parallel=True).own_tokens
+    512
+    """
+
+    batch: int
+    sequence: int
+    tensor: int = 1
+    sequence_parallel: bool = False
+    expert: int = 1
+    imbalance: float = 1.0
+    fused_attention: bool = True
+    precision: Precision = PRECISIONS["bf16"]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch."""
+        return self.batch * self.sequence
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens whose norms, dropouts and sums this rank computes."""
+        return self.tokens // self.tensor if self.sequence_parallel else self.tokens
+
+    @property
+    def width(self) -> int:
+        """Bytes of a number of an activation."""
+        return WIDTH[self.precision.activations]
+
+
+def text(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
+    """Signature of a compute op.
+
+    >>> text("aten::mm", ("bf16", (4, 8)), ("bf16", (8, 2)))
+    'compute:aten::mm bf16[4x8] bf16[8x2]'
+    """
+    return str(Signature("compute", name, tuple(Operand(*o) for o in operands)))
+
+
+def product(label: str, m: int, k: int, n: int, dtype: str, width: int, batch: int = 1) -> Work:
+    """Matrix product of m x k and k x n; ``width`` B for each number of the result.
+
+    >>> product("qkv", 4, 8, 2, "bf16", 2).flop
+    128.0
+    """
+    name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype == "fp8" else "aten::mm"
+    first: tuple[int, ...] = (m, k) if batch == 1 else (batch, m, k)
+    second: tuple[int, ...] = (k, n) if batch == 1 else (batch, k, n)
+    moved = batch * (WIDTH[dtype] * (m * k + k * n) + width * m * n)
+    signature = text(name, (dtype, first), (dtype, second))
+    return Work(label, signature, 2.0 * batch * m * k * n, float(moved))
+
+
+def streamed(
+    label: str, name: str, dtype: str, read: Iterable[tuple[int, ...]], written: float
+) -> Work:
+    """Op that only moves bytes: reads operands, and writes ``written`` B."""
+    operands = [Operand(dtype, shape) for shape in read]
+    signature = str(Signature("compute", name, tuple(operands)))
+    return Work(label, signature, 0.0, sum(o.bytes for o in operands) + written)
+
+
+def exchanged(label: str, name: str, group: str, dtype: str, numbers: int, beside: int = 0) -> Work:
+    """Collective of a group, of a buffer of so many numbers.
+
+    >>> exchanged("gather", "all-gather", "tensor", "bf16", 10).bytes
+    20.0
+    """
+    operand = Operand(dtype, (numbers,))
+    signature = str(Signature("collective", name, (operand,)))
+    return Work(label, signature, 0.0, float(operand.bytes), group, beside)
+
+
+def linear(
+    label: str, rows: int, inputs: int, outputs: int, split: Split, *,
+    bias: bool = False, dtype: str = "", between: Work | None = None, keeps: bool = True,
+    batch: int = 1, expert: bool = False,
+) -> Operation:  # fmt: skip
+    """Linear layer: a product forward, two backward.
+
+    Parameters
+    ----------
+    dtype : of its operands; that of ``products`` unless said
+    between : op that may run beside the gradient of the weights, once that of the input is known
+    keeps : whether its input is kept for it, and not already for another
+    batch : experts, each with ``rows`` rows of its own
+
+    Examples
+    --------
+    >>> layer = linear("proj", 16, 8, 4, Split(batch=1, sequence=16), bias=True)
+    >>> [w.label for w in layer.backward], layer.kept, layer.weights
+    (['proj dgrad', 'proj wgrad', 'proj bias'], 256.0, 36)
+    """
+    kind, width = dtype or split.precision.products, split.width
+    forward = product(label, rows, inputs, outputs, kind, width, batch)
+    backward = [product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch)]
+    backward += [between] if between else []
+    backward.append(product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch))
+    if bias:
+        shape = (batch * rows, outputs)
+        backward.append(streamed(f"{label} bias", "aten::sum", split.precision.activations, [shape],
+                                 WIDTH[split.precision.gradients] * outputs))  # fmt: skip
+    kept = float(batch * rows * inputs * WIDTH[kind]) if keeps else 0.0
+    weights = batch * outputs * (inputs + bias)
+    return Operation((forward,), tuple(backward), kept, weights, expert)
+
+
+def column_parallel(
+    label: str, rows: int, inputs: int, outputs: int, split: Split, *,
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+) -> Operation:  # fmt: skip
+    """Linear layer whose outputs are shared among the tensor-parallel ranks (Megatron's f).
+
+    With sequence parallelism its input is gathered, forward and once more backward, and only the
+    rank's own tokens of it are kept (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2).
+    What is exchanged backward runs beside the gradient of the weights, as in Megatron-LM.
+
+    Parameters
+    ----------
+    rows : of the whole input
+    outputs : of all ranks
+    """
+    t, dtypes = split.tensor, split.precision.activations
+    numbers, bias_here = batch * rows * inputs, bias
+    if t == 1:
+        return linear(label, rows, inputs, outputs, split, bias=bias_here, dtype=dtype, batch=batch,
+                      expert=expert)  # fmt: skip
+    name = "reduce-scatter" if split.sequence_parallel else "all-reduce"
+    back = exchanged(f"{label} {name}", name, TENSOR, dtypes, numbers, beside=1)
+    of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype, between=back,
+                batch=batch, expert=expert)  # fmt: skip
+    if not split.sequence_parallel:
+        return of
+    gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
+    again = gather._replace(label=f"{label} all-gather again", beside=1)
+    return of._replace(
+        forward=(gather, *of.forward), backward=(again, *of.backward), kept=of.kept / t
+    )
+
+
+def row_parallel(
+    label: str, rows: int, inputs: int, outputs: int, split: Split, *,
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+) -> Operation:  # fmt: skip
+    """Linear layer whose inputs are shared among the tensor-parallel ranks (Megatron's g)."""
+    t, dtypes = split.tensor, split.precision.activations
+    of = linear(label, rows, inputs // t, outputs, split, bias=bias, dtype=dtype, batch=batch,
+                expert=expert)  # fmt: skip
+    if t == 1:
+        return of
+    numbers = batch * rows * outputs
+    if not split.sequence_parallel:
+        joined = exchanged(f"{label} all-reduce", "all-reduce", TENSOR, dtypes, numbers)
+        return of._replace(forward=(*of.forward, joined))
+    scatter = exchanged(f"{label} reduce-scatter", "reduce-scatter", TENSOR, dtypes, numbers)
+    gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
+    return of._replace(forward=(*of.forward, scatter), backward=(gather, *of.backward))
+
+
+def norm(label: str, kind: str, rows: int, width: int, split: Split) -> Operation:
+    """Norm of the last dimension: ``rms`` or ``layer``; it keeps its input.
+
+    >>> norm("norm", "rms", 16, 8, Split(batch=1, sequence=16)).kept
+    256.0
+    """
+    dtype, one = split.precision.activations, (rows, width)
+    size, row = float(WIDTH[dtype] * rows * width), (dtype, (width,))
+    forward = "aten::native_layer_norm" if kind == "layer" else "aten::rms_norm"
+    return Operation(
+        (Work(label, text(forward, (dtype, one), row), 0.0, 2 * size),),
+        (Work(f"{label} backward", text(f"{forward}_backward", (dtype, one), (dtype, one), row),
+              0.0, 3 * size),),
+        size,
+        width * (2 if kind == "layer" else 1),
+    )  # fmt: skip
+
+
+def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> Operation:
+    """Sum with the residual stream, after a dropout that keeps a byte for each number."""
+    dtype, one = split.precision.activations, (rows, width)
+    size = float(WIDTH[dtype] * rows * width)
+    name = "aten::native_dropout" if dropout else "aten::add"
+    mask = float(rows * width) if dropout else 0.0
+    back = [streamed(f"{label} backward", "aten::add", dtype, [one, one], size)]
+    if dropout:
+        back.append(streamed(f"{label} dropout backward", "aten::native_dropout_backward", dtype,
+                             [one], size + mask))  # fmt: skip
+    return Operation((streamed(label, name, dtype, [one, one], size + mask),), tuple(back), mask)

@@ -1,0 +1,55 @@
+"""Precision: the element type of each class of tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...sim.signature import WIDTH
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Element type of each class of tensors.
+
+    Parameters
+    ----------
+    weights, activations : as they are stored
+    products : as matrix products of layers take their operands; attention, router and output layer
+        take those of ``activations``
+    gradients : as they are added up over micro-batches
+    communication : of gradients on the network
+    master, moments : of the optimizer's own copy of the weights, and of its two moments
+
+    Examples
+    --------
+    >>> PRECISIONS["bf16"].optimizer_bytes, PRECISIONS["bf16"].state_bytes
+    (12, 18)
+    """
+
+    weights: str = "bf16"
+    activations: str = "bf16"
+    products: str = "bf16"
+    gradients: str = "fp32"
+    communication: str = "fp32"
+    master: str = "fp32"
+    moments: str = "fp32"
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """Bytes of the optimizer for each parameter: master weights and two moments."""
+        return WIDTH[self.master] + 2 * WIDTH[self.moments]
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes for each parameter: weight, gradient, optimizer."""
+        return WIDTH[self.weights] + WIDTH[self.gradients] + self.optimizer_bytes
+
+
+PRECISIONS = {
+    "bf16": Precision(),
+    "fp16": Precision("fp16", "fp16", "fp16", "fp16", "fp16"),
+    "fp8": Precision(products="fp8"),
+}
+"""``bf16``: Megatron-LM's, gradients in fp32; ``fp16``: as ZeRO counts it (Rajbhandari et al. 2020,
+arXiv:1910.02054, section 3.1: 16 bytes a parameter); ``fp8``: Transformer Engine's, weights kept in
+bf16."""

@@ -1,0 +1,238 @@
+"""Segments of a rank's program: chains of ops, built once and laid one after another many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.csr import Csr
+from ...sim.graph import Label, OpTexts
+from ...sim.ops import Kind, Ops
+from ...sim.spmd.spmd_graph import RankProgram
+from .operations import Work
+
+Rows = NDArray[np.int64]
+NONE: Rows = np.empty(0, np.int64)
+NO_EDGES: Rows = np.empty((0, 2), np.int64)
+COMPUTE, EXCHANGE, GRADIENTS, MESSAGES = range(4)  # streams of a rank
+
+
+class OpRow(NamedTuple):
+    """One distinct op of a step.
+
+    Parameters
+    ----------
+    kind, stream, family : as in a :class:`~foretrace.sim.spmd.spmd_graph.RankProgram`
+    work : what it does
+    module : phase and layer that it is of
+    """
+
+    kind: Kind
+    stream: int
+    family: int
+    work: Work
+    module: str
+
+
+class OpTable:
+    """Distinct ops of a step, each stored once and numbered.
+
+    Examples
+    --------
+    >>> table = OpTable()
+    >>> row = OpRow(Kind.COMPUTE, 0, -1, Work("mm", "compute:mm"), "forward layer")
+    >>> table.number(row), table.number(row)
+    (0, 0)
+    """
+
+    def __init__(self) -> None:
+        self._rows: dict[OpRow, int] = {}
+        self.texts = OpTexts()
+
+    def number(self, row: OpRow) -> int:
+        """Number of a row, a new one where it is new."""
+        return self._rows.setdefault(row, len(self._rows))
+
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """Columns of the rows, by name, with ``family``."""
+        rows = list(self._rows)
+        label = [self.texts.label(Label(r.work.label, r.module)) for r in rows]
+        return {
+            "kind": np.array([r.kind for r in rows], np.uint8),
+            "stream": np.array([r.stream for r in rows], np.int32),
+            "family": np.array([r.family for r in rows], np.int16),
+            "flop": np.array([r.work.flop for r in rows]),
+            "bytes": np.array([r.work.bytes for r in rows]),
+            "signature": np.array([self.texts.signature(r.work.signature) for r in rows], np.int32),
+            "label": np.array(label, np.int32),
+        }
+
+
+class Segment(NamedTuple):
+    """Part of a rank's program.
+
+    Parameters
+    ----------
+    ops : (n,) numbers in the table
+    edges : (e, 2) rows, and later rows that wait for them
+    entries : rows that wait for what comes before the segment
+    ends : rows that what comes after it waits for
+    open : rows off the chain for which only the end of the step waits
+    """
+
+    ops: Rows
+    edges: Rows
+    entries: Rows
+    ends: Rows
+    open: Rows
+
+
+class SegmentBuilder:
+    """Builder of a segment: a chain of ops, and ops beside it.
+
+    Examples
+    --------
+    >>> table, build = OpTable(), SegmentBuilder()
+    >>> for name in "ab":
+    ...     build.op(table.number(OpRow(Kind.COMPUTE, 0, -1, Work(name, ""), "")))
+    >>> build.segment().edges.tolist()
+    [[0, 1]]
+    """
+
+    def __init__(self) -> None:
+        self._ops: list[Rows] = []
+        self._edges: list[Rows] = []
+        self._entries: list[Rows] = []
+        self._open: list[Rows] = []
+        self._last: dict[int, Rows] = {}
+        self._begun = False
+        self.count = 0
+        self.ends: Rows = NONE
+
+    def op(self, number: int) -> None:
+        """Add an op to the chain."""
+        self.append(_one(number))
+
+    def append(self, part: Segment) -> None:
+        """Add a segment to the chain."""
+        base = self.count
+        self._add(part, self.ends, base)
+        self.ends, self._begun = part.ends + base, True
+
+    def hang(self, number: int, queue: int) -> int:
+        """Add an op that waits for the chain, and for the op of its queue before; no other does.
+
+        Parameters
+        ----------
+        queue : ops of one queue run one after another
+        """
+        base = self.count
+        before = self._last.get(queue, NONE)
+        after = np.concatenate([self.ends, before])
+        self._add(_one(number), after, base, entered=not self._begun)
+        self._last[queue] = np.array([base])
+        return base
+
+    def wait(self, rows: Iterable[int]) -> None:
+        """Let the chain wait for more rows."""
+        self.ends = np.unique(np.concatenate([self.ends, np.array(list(rows), np.int64)]))
+
+    def leave_open(self, row: int) -> None:
+        """Let the end of the step wait for a row."""
+        self._open.append(np.array([row]))
+
+    def join(self) -> None:
+        """Let the chain wait for all that is open."""
+        self.wait(np.concatenate([NONE, *self._open]).tolist())
+        self._open = []
+
+    def _add(self, part: Segment, after: Rows, base: int, entered: bool | None = None) -> None:
+        entered = not self._begun if entered is None else entered
+        if entered:
+            self._entries.append(part.entries + base)
+        pairs = np.empty((len(after) * len(part.entries), 2), np.int64)
+        pairs[:, 0] = np.repeat(after, len(part.entries))
+        pairs[:, 1] = np.tile(part.entries, len(after)) + base
+        self._ops.append(part.ops)
+        self._edges += [pairs, part.edges + base]
+        self._open.append(part.open + base)
+        self.count += len(part.ops)
+
+    def segment(self) -> Segment:
+        """What was built."""
+        return Segment(
+            np.concatenate([NONE, *self._ops]),
+            np.concatenate([NO_EDGES, *self._edges]),
+            np.concatenate([NONE, *self._entries]),
+            self.ends,
+            np.concatenate([NONE, *self._open]),
+        )
+
+    def program(self, table: OpTable, periods: Rows | None = None) -> RankProgram:
+        """Program of a rank.
+
+        Parameters
+        ----------
+        periods : (n,) of each row; all 0 unless said
+        """
+        built = self.segment()
+        columns = table.columns()
+        chosen = {name: values[built.ops] for name, values in columns.items()}
+        family = chosen.pop("family").astype(np.int16)
+        ops = Ops.of(
+            signatures=table.texts.signatures,
+            period=np.zeros(len(built.ops), np.int32) if periods is None else periods,
+            **chosen,
+        )
+        return RankProgram(
+            ops, Csr.from_pairs(built.edges[:, 0], built.edges[:, 1], len(ops)), family
+        )
+
+
+def _one(number: int) -> Segment:
+    zero = np.zeros(1, np.int64)
+    return Segment(np.array([number]), NO_EDGES, zero, zero, NONE)
+
+
+def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
+    """Segment of a chain in which some ops run beside the next few, and are written after them.
+
+    Parameters
+    ----------
+    works : number in the table, and how many of the ops that follow do not wait for it
+
+    Examples
+    --------
+    >>> sorted(works_segment([(7, 0), (8, 1), (9, 0), (7, 0)]).edges.tolist())
+    [[0, 1], [0, 2], [1, 3], [2, 3]]
+    """
+    works = list(works)
+    numbers, edges, entries = [], [], []
+    ends: list[int] = []
+    pending: list[tuple[int, int]] = []
+    for row, (number, beside) in enumerate(works):
+        due = [r for r, left in pending if left == 0]
+        pending = [(r, left - 1) for r, left in pending if left]
+        before = ends + due
+        edges += [(b, row) for b in before]
+        if not before:
+            entries.append(row)
+        numbers.append(number)
+        if beside:
+            ends = before
+            pending.append((row, beside))
+        else:
+            ends = [row]
+    # The chain goes on in what is computed: a row follows the first before it that it waits for.
+    order = np.argsort([row + (beside and beside + 0.5) for row, (_, beside) in enumerate(works)])
+    place = np.argsort(order)
+    return Segment(
+        np.array(numbers, np.int64)[order],
+        place[np.array(edges, np.int64).reshape(-1, 2)],
+        place[np.array(entries, np.int64)],
+        place[np.array(ends + [r for r, _ in pending], np.int64)],
+        NONE,
+    )

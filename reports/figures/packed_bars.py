@@ -1,0 +1,164 @@
+"""Bars of a timeline, few enough for a page: short ops merged, columns packed.
+
+``reports/script/packed_bars.js`` reads what is written here.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FINEST = 2**26  # ticks over the whole span, beyond which nothing is told apart
+
+
+class TimelineBars(NamedTuple):
+    """Bars of a timeline, (n,) each, sorted by lane and start.
+
+    Parameters
+    ----------
+    lane : from 0
+    start, end : ticks
+    kind : index of a kind
+    name : index of a name; -1 for none
+    ops : how many it stands for
+    busy : ticks in which they ran
+    """
+
+    lane: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    name: NDArray[np.int64]
+    ops: NDArray[np.int64]
+    busy: NDArray[np.int64]
+
+    @classmethod
+    def of_ops(
+        cls,
+        lane: NDArray[Any],
+        start: NDArray[Any],
+        end: NDArray[Any],
+        kind: NDArray[Any],
+        name: NDArray[Any],
+    ) -> TimelineBars:
+        """A bar for each op.
+
+        >>> lane, start = np.array([1, 0, 0]), np.array([5, 7, 2])
+        >>> TimelineBars.of_ops(lane, start, start + 1, lane, lane).start.tolist()
+        [2, 7, 5]
+        """
+        order = np.lexsort((start, lane))
+        lane, start, end, kind, name = (
+            np.asarray(c, np.int64)[order] for c in (lane, start, end, kind, name)
+        )
+        return cls(lane, start, end, kind, name, np.ones(len(order), np.int64), end - start)
+
+
+def fewer_bars(bars: TimelineBars, most: int) -> tuple[TimelineBars, int]:
+    """At most so many bars, and the ticks below which ops that follow each other are one bar.
+
+    Ops that are longer stay as they are.
+
+    >>> ops = TimelineBars.of_ops(*np.array([[0] * 5, [0, 2, 4, 9, 50], [1, 3, 9, 50, 51],
+    ...                                      [0, 1, 1, 0, 1], [7] * 5]))
+    >>> few, least = fewer_bars(ops, 4)
+    >>> least, few.start.tolist(), few.end.tolist(), few.kind.tolist(), few.ops.tolist()
+    (7, [0, 9, 50], [9, 50, 51], [1, 0, 1], [3, 1, 1])
+    >>> fewer_bars(ops, 5)[1]
+    0
+    """
+    least = 0
+    if len(bars.lane) > most:
+        least = max(int(np.ptp([bars.start.min(), bars.end.max()])) // most, 1) // 2 + 1
+    few = bars
+    while len(few.lane) > most:
+        few = merge_short_ops(bars, least)
+        if len(few.lane) > most:
+            least *= 2
+    return few, least
+
+
+def merge_short_ops(bars: TimelineBars, least: int) -> TimelineBars:
+    """Bars in which ops shorter than ``least`` ticks, by the pixel of that width, are one."""
+    short = bars.end - bars.start < least
+    pixel = np.where(short, bars.start // least, np.arange(len(short)))
+    new = np.ones(len(short), bool)
+    new[1:] = (
+        ~(short[1:] & short[:-1]) | (bars.lane[1:] != bars.lane[:-1]) | (pixel[1:] != pixel[:-1])
+    )
+    first = np.flatnonzero(new)
+    group = np.cumsum(new) - 1
+    several = np.diff(np.append(first, len(new))) > 1
+    return TimelineBars(
+        bars.lane[first],
+        bars.start[first],
+        np.maximum.reduceat(bars.end, first),
+        _majority(group, bars.kind, bars.busy),
+        np.where(several, -1, bars.name[first]),
+        np.add.reduceat(bars.ops, first),
+        np.add.reduceat(bars.busy, first),
+    )
+
+
+def _majority(
+    group: NDArray[np.int64], kind: NDArray[np.int64], busy: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """(groups,) Kind with most time in each group of bars."""
+    most = int(kind.max(initial=0)) + 1
+    cell, at = np.unique(group * most + kind, return_inverse=True)
+    time = np.bincount(at, busy, len(cell))
+    order = np.lexsort((time, cell // most))
+    last = np.append(np.diff(cell[order] // most) != 0, True)
+    shown: NDArray[np.int64] = cell[order[last]] % most
+    return shown
+
+
+def packed_bars(
+    bars: TimelineBars, span: tuple[int, int], tick: float, names: Sequence[Any]
+) -> dict[str, Any]:
+    """Bars as the page's script reads them.
+
+    Times are kept to the span's 2^26-th part or to the tick, whichever is longer.
+
+    Parameters
+    ----------
+    span : first and last tick
+    tick : s
+    names : by index, texts or (text, ops, seconds)
+
+    Examples
+    --------
+    >>> one = TimelineBars.of_ops(*np.array([[0], [3], [9], [2], [0]]))
+    >>> packed = packed_bars(one, (3, 9), 1e-12, ["gemm"])
+    >>> packed["n"], packed["first"], len(zlib.decompress(base64.b64decode(packed["packed"])))
+    (1, 3e-12, 23)
+    """
+    step = max((span[1] - span[0]) // FINEST, 1)
+    start = (bars.start - span[0]) // step
+    length = np.maximum((bars.end - span[0] - 1) // step + 1 - start, 1)
+    busy = np.minimum(-(-bars.busy // step), length)
+    new = np.diff(bars.lane, prepend=-1)
+    before = np.where(new > 0, 0, np.roll(start + length, 1))
+    columns = (
+        (new, 2), (start - before, 4), (length, 4), (bars.kind, 1),
+        (bars.name + 1, 4), (bars.ops, 4), (length - busy, 4),
+    )  # fmt: skip
+    planes = b"".join(_planes(column, width) for column, width in columns)
+    return {
+        "n": len(start),
+        "first": span[0] * tick,
+        "step": step * tick,
+        "names": list(names),
+        "packed": base64.b64encode(zlib.compress(planes, 9)).decode(),
+    }
+
+
+def _planes(column: NDArray[np.int64], width: int) -> bytes:
+    """Bytes of numbers of so many bytes each: all low bytes first, which deflate well."""
+    whole = column.astype("<i8").view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(whole[:, :width].T).tobytes()

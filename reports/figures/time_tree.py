@@ -1,0 +1,169 @@
+"""Where the time of ops goes, nested: job, kind, phase, module, op."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.ops import KIND_NAMES, Kind
+from ...sim.result import Result
+from ...sim.roles import NETWORK
+from ...sim.units import seconds
+from ..export.op_places import op_places
+from ..palette import KINDS
+
+MOST_LEAVES = 1_500  # of a tree; those with least time are one
+LONGEST = 80  # letters of a name
+BACKWARD = re.compile(r"[Bb]ackward")
+OPTIMIZER = re.compile(r"[Oo]ptimizer|[Aa]dam|::_?foreach_")
+SEPARATOR = re.compile(r"[./]")
+
+
+class OpTotal(NamedTuple):
+    """Time of all ops of one name.
+
+    Parameters
+    ----------
+    path : job (where there are several), kind, phase, modules and name
+    kind : of the timeline: ``compute``
+    value : s of the mean rank, in one period where there are any
+    ops : how many, over all ranks and periods
+    """
+
+    path: tuple[str, ...]
+    kind: str
+    value: float
+    ops: int
+
+
+def op_totals(result: Result) -> list[OpTotal]:
+    """Time of ops by where they belong, the longest first; collectives on each of their ranks."""
+    where, columns = op_places(result), result.columns
+    op = where.op[columns.end[where.op] > columns.start[where.op]]
+    took = seconds(columns.end[op] - columns.start[op], result.tick)
+    label, texts = _labels(result)
+    kinds, names = len(Kind), len(texts) + 1
+    keys = (result.job[op].astype(np.int64) * kinds + result.ops.kind[op]) * names + label[op] + 1
+    unique, group = np.unique(keys, return_inverse=True)
+    time, count = np.bincount(group, took), np.bincount(group)
+    share = 1.0 / (max(result.ranks, 1) * max(len(result.periods), 1))
+    phases = any(BACKWARD.search(name) for name, _ in texts)
+    several = len(result.jobs) > 1
+    found = []
+    for k, key in enumerate(unique.tolist()):
+        job, kind, number = key // names // kinds, key // names % kinds, key % names - 1
+        name, module = texts[number] if number >= 0 else (str(KIND_NAMES[kind]), "")
+        shown = _kind_of_bar(Kind(kind))
+        phase = (_phase(name),) if phases and shown in ("compute", "host") else ()
+        path = (
+            *((result.jobs[job],) if several else ()), shown, *phase,
+            *(part for part in SEPARATOR.split(module) if part), _short(name),
+        )  # fmt: skip
+        found.append(OpTotal(path, shown, float(time[k]) * share, int(count[k])))
+    return sorted(found, key=lambda one: -one.value)
+
+
+def _labels(result: Result) -> tuple[NDArray[np.int64], list[tuple[str, str]]]:
+    """(ops,) number of each op's name and module, -1 for none; and these."""
+    numbers: dict[tuple[str, str], int] = {}
+    found = []
+    for run in result.runs:
+        own = [numbers.setdefault((t.name, t.module), len(numbers)) for t in run.graph.labels]
+        found.append(np.array([*own, -1], np.int64)[run.graph.ops.label])
+    return np.concatenate(found), list(numbers)
+
+
+def _kind_of_bar(kind: Kind) -> str:
+    """The kind under which an op is drawn.
+
+    >>> _kind_of_bar(Kind.COPY), _kind_of_bar(Kind.SEND)
+    ('memory', 'communication')
+    """
+    known = {Kind.COMPUTE: "compute", Kind.COPY: "memory", Kind.HOST: "host"}
+    return known.get(kind, "communication" if kind in NETWORK else "gap")
+
+
+def _phase(name: str) -> str:
+    """Phase of a training step, as an op's name tells it.
+
+    >>> _phase("autograd::engine::evaluate_function: AddmmBackward0"), _phase("aten::mm")
+    ('backward', 'forward and other')
+    """
+    if BACKWARD.search(name):
+        return "backward"
+    return "optimizer" if OPTIMIZER.search(name) else "forward and other"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+
+
+def time_tree(totals: Mapping[str, list[OpTotal]]) -> dict[str, Any]:
+    """Tree of all variants, as ``reports/script/tree.js`` is fed with it.
+
+    >>> one = OpTotal(("compute", "gemm"), "compute", 2.0, 4)
+    >>> tree = time_tree({"base": [one]})
+    >>> tree["name"], tree["value"], tree["children"][0]["children"][0]["name"]
+    ('base', 2.0, 'gemm')
+    """
+    trees = []
+    for variant, found in totals.items():
+        root = _Node(variant)
+        most = MOST_LEAVES // len(totals)
+        for one in found[:most]:
+            root.add(one.path, one)
+        rest = found[most:]
+        if rest:
+            value, ops = sum(r.value for r in rest), sum(r.ops for r in rest)
+            root.add((f"{len(rest)} others",), OpTotal((), "", value, ops))
+        trees.append(root.plain())
+    if len(trees) == 1:
+        return trees[0]
+    return {
+        "name": "all variants",
+        "value": sum(t["value"] for t in trees),
+        "count": sum(t["count"] for t in trees),
+        "children": trees,
+    }
+
+
+class _Node:
+    """A node under way: its time, its ops and what is in it, by name."""
+
+    def __init__(self, name: str):
+        self.name, self.value, self.ops, self.kind = name, 0.0, 0, ""
+        self.inside: dict[str, _Node] = {}
+
+    def add(self, path: tuple[str, ...], one: OpTotal) -> None:
+        """Add a total at the end of a path."""
+        self.value += one.value
+        self.ops += one.ops
+        if path:
+            child = self.inside.setdefault(path[0], _Node(path[0]))
+            child.kind = one.kind
+            child.add(path[1:], one)
+
+    def plain(self) -> dict[str, Any]:
+        """Plain data, the largest child first."""
+        children = sorted(self.inside.values(), key=lambda node: -node.value)
+        return {
+            "name": self.name,
+            "value": float(f"{self.value:.6g}"),
+            "count": self.ops,
+            **({"kind": KINDS[self.kind]} if self.kind else {}),
+            **({"children": [c.plain() for c in children]} if children else {}),
+        }
+
+
+def largest_ops(totals: Mapping[str, list[OpTotal]], most: int) -> Iterator[tuple[str, str]]:
+    """Kind and name of the ops with most time in any variant, the longest first."""
+    by_name: dict[tuple[str, str], float] = {}
+    for found in totals.values():
+        for one in found:
+            key = (one.kind, one.path[-1])
+            by_name[key] = max(by_name.get(key, 0.0), one.value)
+    yield from sorted(by_name, key=lambda key: -by_name[key])[:most]

@@ -1,0 +1,276 @@
+"""The timeline of all variants, as ``reports/script/timeline.js`` is fed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.analysis.holdings import op_id_of_each_claim
+from ...sim.engine_api import NEVER
+from ...sim.ops import Kind
+from ...sim.result import Result
+from ...sim.roles import NETWORK
+from ...sim.units import seconds
+from ..export.op_labels import op_labels
+from ..export.op_places import op_places
+from ..numbers import format_quantity
+from ..palette import KINDS
+from .packed_bars import TimelineBars, fewer_bars, packed_bars
+
+MOST_BARS = 100_000  # of all variants together
+MOST_RANKS = 64  # of all variants together
+LEAST_BARS = 200  # of a rank, or fewer ranks are drawn
+MOST_TOGETHER = 8  # ranks of a variant beyond which they are grouped by machine
+OPEN = 4  # ranks whose streams are unfolded from the start
+LONGEST = 90  # letters of a name
+_NUMBER = {name: i for i, name in enumerate(KINDS)}
+KIND_NUMBER = np.array(
+    [
+        _NUMBER[
+            {Kind.COMPUTE: "compute", Kind.COPY: "memory", Kind.HOST: "host"}.get(
+                kind, "communication" if kind in NETWORK else "gap"
+            )
+        ]
+        for kind in Kind
+    ]
+)
+
+
+class DrawnVariant(NamedTuple):
+    """Bars of one variant and how they were chosen.
+
+    Parameters
+    ----------
+    rows : as the script has them, lanes numbered from 0
+    bars : of those lanes
+    least : ticks below which ops that follow each other are one bar; 0 where each is its own
+    ops : that ended on the ranks drawn
+    ranks : drawn
+    """
+
+    rows: list[dict[str, Any]]
+    bars: TimelineBars
+    least: int
+    ops: int
+    ranks: NDArray[np.int32]
+
+
+def timeline_data(
+    results: Mapping[str, Result],
+    spotlight: Mapping[str, Sequence[int]] | None = None,
+    most: int = MOST_BARS,
+) -> dict[str, Any]:
+    """Rows and bars of all variants over one axis of time.
+
+    Parameters
+    ----------
+    results : by variant, with one row per op
+    spotlight : ranks of each that are drawn whatever the number
+    most : bars of all variants together
+    """
+    names: dict[str, int] = {}
+    totals: list[list[Any]] = []
+    share = most // len(results)
+    drawn = {
+        name: _drawn_variant(result, (spotlight or {}).get(name, ()), share,
+                             max(MOST_RANKS // len(results), 2), (names, totals))
+        for name, result in results.items()
+    }  # fmt: skip
+    rows, offset, parts = [], 0, []
+    few = max(len(d.ranks) for d in drawn.values()) <= OPEN
+    for name, one in drawn.items():
+        rows.append({"name": name, "level": 0})
+        for row in one.rows:
+            lane = {"lane": row["lane"] + offset} if "lane" in row else {"open": few}
+            rows.append({"name": row["name"], "level": row["level"], **lane})
+        parts.append(one.bars._replace(lane=one.bars.lane + offset))
+        offset += 1 + max((r["lane"] for r in one.rows if "lane" in r), default=0)
+    tick = min(result.tick for result in results.values())
+    same = [_rescaled(p, r.tick / tick) for p, r in zip(parts, results.values(), strict=True)]
+    bars = TimelineBars(*(np.concatenate(column) for column in zip(*same, strict=True)))
+    span = _span(bars)
+    return {
+        "span": [span[0] * tick, span[1] * tick],
+        "rows": rows,
+        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
+        "said": " ".join(_said(drawn, results)),
+        **packed_bars(bars, span, tick, totals),
+    }
+
+
+def _rescaled(bars: TimelineBars, factor: float) -> TimelineBars:
+    if factor == 1.0:
+        return bars
+    times = {
+        c: np.rint(getattr(bars, c) * factor).astype(np.int64) for c in ("start", "end", "busy")
+    }
+    return bars._replace(**times)
+
+
+def _span(bars: TimelineBars) -> tuple[int, int]:
+    if not len(bars.start):
+        return 0, 1
+    return int(bars.start.min()), max(int(bars.end.max()), int(bars.start.min()) + 1)
+
+
+def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> Iterator[str]:
+    """How many ops and ranks of how many are drawn, in sentences."""
+    bars = sum(len(d.bars.lane) for d in drawn.values())
+    ops = sum(d.ops for d in drawn.values())
+    waits = sum(int(np.sum(d.bars.kind == _NUMBER["waiting"])) for d in drawn.values())
+    merged = max(seconds(d.least, results[name].tick) for name, d in drawn.items())
+    if merged:
+        yield (
+            f"{ops:,} ops and waits are drawn as {bars:,} bars: those shorter than "
+            f"{format_quantity(float(merged), 's')} that follow each other are one bar, coloured "
+            "as most of its time."
+        )
+    else:
+        yield f"All {ops - waits:,} ops and {waits:,} waits are drawn."
+    for name, one in drawn.items():
+        if len(one.ranks) < results[name].ranks:
+            yield (
+                f"Of {name} {len(one.ranks)} of {results[name].ranks:,} ranks; all are in "
+                "'foretrace view'."
+            )
+
+
+def _drawn_variant(
+    result: Result,
+    spotlight: Sequence[int],
+    most: int,
+    ranks: int,
+    known: tuple[dict[str, int], list[list[Any]]],
+) -> DrawnVariant:
+    """Rows and bars of one variant."""
+    where, columns = op_places(result), result.columns
+    start, end, arrived = columns.start[where.op], columns.end[where.op], _waits_from(result)
+    chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, most // LEAST_BARS), 1))
+    there = (end > start) & (start != NEVER) & np.isin(where.rank, chosen)
+    waits = (arrived < start) & (arrived != NEVER) & (end != NEVER) & np.isin(where.rank, chosen)
+    rows, lane = _rows(result, where.rank, where.stream, there | waits)
+    kind = KIND_NUMBER[result.ops.kind[where.op]]
+    name = _names(result, where.op, there, known)
+    bars = TimelineBars.of_ops(
+        np.concatenate([lane[there], lane[waits]]),
+        np.concatenate([start[there], arrived[waits]]),
+        np.concatenate([end[there], start[waits]]),
+        np.concatenate([kind[there], np.full(int(waits.sum()), _NUMBER["waiting"])]),
+        np.concatenate([name[there], name[waits]]),
+    )
+    few, least = fewer_bars(bars, most)
+    return DrawnVariant(rows, few, least, len(bars.lane), chosen)
+
+
+def _waits_from(result: Result) -> NDArray[np.int64]:
+    """(places,) tick from which each place waits, for others or for room; its start if never."""
+    columns = result.columns
+    base, found = len(columns.end), []
+    for run in result.runs:
+        block, first = run.graph.explicit, run.first
+        n, more = len(block), len(block.places)
+        arrived = np.concatenate(
+            [columns.arrived[first : first + n], columns.arrived[base : base + more]]
+        )
+        base += more
+        start = columns.start[first + block.op_of_place]
+        meets = np.isin(block.ops.kind[block.op_of_place], NETWORK) & (arrived != NEVER)
+        found.append(np.where(meets, arrived, start))
+    arrived = np.concatenate(found)
+    waited = np.flatnonzero(columns.asked < columns.granted)
+    if len(waited):
+        op, which = np.unique(op_id_of_each_claim(result)[waited], return_inverse=True)
+        asked = np.full(len(columns.end), np.iinfo(np.int64).max)
+        np.minimum.at(asked, op[which], columns.asked[waited])
+        arrived = np.minimum(arrived, asked[op_places(result).op])
+    return arrived
+
+
+def _ranks_drawn(
+    rank: NDArray[np.int32], end: NDArray[np.int64], spotlight: Sequence[int], most: int
+) -> NDArray[np.int32]:
+    """Ranks that are drawn: all, or those in the spotlight, the last to end and others evenly."""
+    present = np.unique(rank)
+    if len(present) <= most:
+        return present
+    last = np.zeros(int(present[-1]) + 1, np.int64)
+    np.maximum.at(last, rank, end)
+    asked = dict.fromkeys((*spotlight, int(np.argmax(last))))
+    even = present[np.linspace(0, len(present) - 1, most).astype(int)].tolist()
+    kept = list(dict.fromkeys((*asked, *even)))[:most]
+    return np.array(sorted(kept), np.int32)
+
+
+def _rows(
+    result: Result, rank: NDArray[np.int32], stream: NDArray[np.int32], there: NDArray[np.bool_]
+) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
+    """Rows of ranks and streams, grouped by machine where they are many; and lanes of places."""
+    least, streams = int(stream.min(initial=0)), int(np.ptp(stream)) + 1 if len(stream) else 1
+    keys = rank[there].astype(np.int64) * streams + stream[there] - least
+    unique, inverse = np.unique(keys, return_inverse=True)
+    lane = np.zeros(len(rank), np.int64)
+    lane[there] = inverse
+    machine = _machine_of_ranks(result)
+    pairs = [(key // streams, key % streams + least) for key in unique.tolist()]
+    ranks = list(dict.fromkeys(r for r, _ in pairs))
+    grouped = len(ranks) > MOST_TOGETHER and len({machine.get(r) for r in ranks}) > 1
+    rows: list[dict[str, Any]] = []
+    before, group = None, None
+    for number, (r, s) in enumerate(pairs):
+        if grouped and machine.get(r, "") != group:
+            group = machine.get(r, "")
+            rows.append({"name": group or "other", "level": 1})
+        if r != before:
+            rows.append({"name": f"rank {r}", "level": 1 + grouped})
+            before = r
+        rows.append({"name": f"stream {s}", "level": 2 + grouped, "lane": number})
+    return rows, lane
+
+
+def _machine_of_ranks(result: Result) -> dict[int, str]:
+    """Machine of each rank, by the names of the GPUs and hosts that its ops ran on."""
+    part = result.component
+    names = result.parts.names
+    found: dict[int, str] = {}
+    own = np.flatnonzero(np.isin(result.ops.kind, (Kind.COMPUTE, Kind.HOST)) & (part >= 0))
+    ranks, first = np.unique(_rank_of_ops(result)[own], return_index=True)
+    for r, op in zip(ranks.tolist(), own[first].tolist(), strict=True):
+        machine, dot, _ = names[part[op]].partition(".")
+        if dot:
+            found[r] = machine
+    return found
+
+
+def _rank_of_ops(result: Result) -> NDArray[np.int32]:
+    return np.concatenate([result.rank(run)[: len(run.graph)] for run in result.runs])
+
+
+def _names(
+    result: Result,
+    op: NDArray[np.int64],
+    there: NDArray[np.bool_],
+    known: tuple[dict[str, int], list[list[Any]]],
+) -> NDArray[np.int64]:
+    """(places,) index of each one's name in the list of all; -1 for none.  Totals are added up."""
+    numbers, totals = known
+    texts, label = op_labels(result)
+    own = np.full(len(texts) + 1, -1, np.int64)
+    for i in np.unique(label[op[there]]).tolist():
+        if i >= 0:
+            text = texts[i] if len(texts[i]) <= LONGEST else f"{texts[i][: LONGEST - 1]}…"
+            own[i] = numbers.setdefault(text, len(numbers))
+            if own[i] == len(totals):
+                totals.append([text, 0, 0.0])
+    name = own[label[op]]
+    named = there & (name >= 0)
+    columns = result.columns
+    took = seconds(columns.end[op] - columns.start[op], result.tick)
+    count = np.bincount(name[named], minlength=len(totals))
+    spent = np.bincount(name[named], took[named], len(totals))
+    for i in np.flatnonzero(count).tolist():
+        totals[i][1] += int(count[i])
+        totals[i][2] = float(f"{totals[i][2] + spent[i]:.6g}")
+    return name

@@ -1,0 +1,101 @@
+"""What the critical path waits for: by kind of part across variants, then by single part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...sim.result import Result
+from ..blocks import Block, Column, Heading, Line, Paragraph, Swatch, Table
+from ..figures import schedule
+from ..headline import blame_window_text, metric_value, timed_span
+from ..numbers import format_quantity, format_share
+from ..palette import series_colour
+from ..section import section
+from .study import Point, StudyShown
+
+MOST_PARTS = 12
+Kinds = Mapping[str, Mapping[str, float]]
+
+
+@section("blame", title="Blame: what the critical path waits for", order=30)
+def blame(study: StudyShown) -> Iterable[Block]:
+    """The critical path by the kind of part charged, variants side by side."""
+    window = blame_window_text(study.base, study.answer)
+    period = bool(study.answer.get("period")) and not window
+    of = f"the shares of the run's path, of {timed_span(study.answer)}" if period else "its length"
+    yield Paragraph(
+        f"{window}Every tick is charged to the part that bounded it then, or to a release time, a "
+        f"process or an unexplained gap. Bars add up to {'the headline: ' if period else ''}{of}."
+    )
+    wholes = {
+        name: metric_value(p, study.answer)["value"] if period else sum(p["blame"].values())
+        for name, p in study.points.items()
+    }
+    kinds = {
+        name: blame_by_kind(p, study.results[name], wholes[name])
+        for name, p in study.points.items()
+    }
+    every = dict.fromkeys(kind for found in kinds.values() for kind in found)
+    colours = {kind: series_colour(i) for i, kind in enumerate(every)}
+    yield schedule.stacked_bars(kinds, colours, f"critical path of {timed_span(study.answer)}"
+                                if period else "critical path")  # fmt: skip
+    yield _kinds_table(kinds, colours)
+    yield Heading("Single parts")
+    yield _parts_table(study)
+    if rows := list(_slowdown_rows(study)):
+        yield Heading("Jobs that slowed each other")
+        heads = (Column("job", header=True), Column("slowed by"), Column("for", number=True))
+        yield Table(heads, rows)
+
+
+def blame_by_kind(point: Point, result: Result, whole: float) -> dict[str, float]:
+    """Seconds of the critical path by kind of part, scaled to a whole; the largest first.
+
+    What no part has (a gap, a release, a process) is by its own name.
+    """
+    kind_of = {c.name: c.kind for c in result.system.components}
+    sums: dict[str, float] = {}
+    for who, charged in point["blame"].items():
+        kind = kind_of.get(who, who)
+        sums[kind] = sums.get(kind, 0.0) + charged
+    scale = whole / (sum(sums.values()) or 1.0)
+    return dict(sorted(((k, t * scale) for k, t in sums.items()), key=lambda one: -one[1]))
+
+
+def _kinds_table(kinds: Kinds, colours: Mapping[str, str]) -> Table:
+    columns = [Column("kind of part", header=True)]
+    for name in kinds:
+        columns += [Column(name, number=True), Column("share", number=True)]
+    rows: list[list[Line]] = []
+    for kind, colour in colours.items():
+        cells: list[Line] = [[Swatch(colour), kind]]
+        for found in kinds.values():
+            charged, whole = found.get(kind, 0.0), sum(found.values()) or 1.0
+            cells += [format_quantity(charged, "s"), format_share(charged / whole)]
+        rows.append(cells)
+    return Table(columns, rows)
+
+
+def _parts_table(study: StudyShown) -> Table:
+    """Share of the critical path of each single part that has most of it in some variant."""
+    shares = {
+        name: {who: t / (sum(p["blame"].values()) or 1.0) for who, t in p["blame"].items()}
+        for name, p in study.points.items()
+    }
+    most: dict[str, float] = {}
+    for found in shares.values():
+        for who, share in found.items():
+            most[who] = max(most.get(who, 0.0), share)
+    shown = sorted(most, key=lambda who: -most[who])[:MOST_PARTS]
+    columns = [Column("part", header=True), *(Column(name, number=True) for name in shares)]
+    return Table(
+        columns,
+        [[who, *(format_share(found.get(who, 0.0)) for found in shares.values())] for who in shown],
+    )
+
+
+def _slowdown_rows(study: StudyShown) -> Iterable[list[Line]]:
+    """Jobs that waited for other jobs, in the base scenario."""
+    for job, found in study.base.get("jobs", {}).items():
+        for other, time in found["slowed_by"].items():
+            yield [job, other, format_quantity(time, "s")]

@@ -1,0 +1,41 @@
+"""Sources of error in words: what makes the interval of an answer as wide as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..numbers import NONE, format_change
+
+MOST = 3  # sources that are named
+NAMES = {"blind": "a GPU of a datasheet alone"}
+OTHER_HOST = "host ops of another machine"
+CURE = (
+    f"If the {OTHER_HOST} ran on the cluster's host, say so: "
+    "workload.recorded_on.host is its name."
+)
+
+
+def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
+    """Sentences on what each source of error does to the answer, that of most effect first.
+
+    >>> host = {"source": "family host ops of another machine", "low": -0.5, "high": 1.0}
+    >>> error_source_sentences({"errors": [host]})[0]
+    'What widens the interval: host ops of another machine (-50.0 % to +100.0 %).'
+    >>> error_source_sentences({})
+    []
+    """
+    found = [text for one in point.get("errors", ())[:MOST] if (text := _source_text(one))]
+    if not found:
+        return []
+    cure = [CURE] if any(OTHER_HOST in text for text in found) else []
+    return [f"What widens the interval: {', '.join(found)}.", *cure]
+
+
+def _source_text(one: Mapping[str, Any]) -> str:
+    """A source and both ends of what it does; "" where they read as none."""
+    low, high = map(format_change, (one["low"], one["high"]))
+    if low == high == NONE:
+        return ""
+    name = one["source"].removeprefix("family ")
+    return f"{NAMES.get(name, name)} ({low} to {high})"

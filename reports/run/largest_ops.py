@@ -1,0 +1,61 @@
+"""The time of ops as a tree to zoom into, and the ops with most of it as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..blocks import Block, Column, Inline, Line, Live, Paragraph, Small, Swatch, Table
+from ..figures.time_tree import OpTotal, largest_ops, op_totals, time_tree
+from ..numbers import format_change, format_quantity
+from ..palette import KINDS
+from ..section import section
+from .study import StudyShown
+
+MOST_ROWS = 30
+
+
+@section("ops", title="Ops", order=22)
+def largest_ops_section(study: StudyShown) -> Iterable[Block]:
+    """Time of ops by job, kind, phase, module and name, of every variant."""
+    totals = {name: op_totals(result.detail) for name, result in study.results.items()}
+    if not any(totals.values()):
+        return
+    period = study.answer.get("period")
+    of = f"{period} of the mean rank, over all counted" if period else "run of the mean rank"
+    yield Paragraph(
+        f"Time of ops in one {of}, durations as recorded or modelled. Ops run beside each other, "
+        "so it may be more than the wall clock shows."
+    )
+    yield Live("tree", time_tree(totals))
+    yield _table(totals)
+
+
+def _table(totals: dict[str, list[OpTotal]]) -> Table:
+    """A row for each of the largest ops: its time in each variant, and how many they are."""
+    columns = [Column("op", header=True, wraps=True), Column("kind")]
+    for name in totals:
+        columns += [Column(f"{name}, time", number=True), Column(f"{name}, ops", number=True)]
+    sums = {name: _by_name(found) for name, found in totals.items()}
+    rows: list[list[Line]] = []
+    for key in largest_ops(totals, MOST_ROWS):
+        kind, text = key
+        cells: list[Line] = [text, [Swatch(f"var({KINDS[kind]})"), kind]]
+        first = next(iter(sums.values())).get(key, (0.0, 0))[0]
+        for number, own in enumerate(sums.values()):
+            value, count = own.get(key, (0.0, 0))
+            time: list[Inline] = [format_quantity(value, "s")]
+            if number and first:
+                time += [" ", Small(format_change(value / first - 1))]
+            cells.append(time)
+            cells.append(f"{count:,}")
+        rows.append(cells)
+    return Table(columns, rows)
+
+
+def _by_name(found: list[OpTotal]) -> dict[tuple[str, str], tuple[float, int]]:
+    sums: dict[tuple[str, str], tuple[float, int]] = {}
+    for one in found:
+        key = (one.kind, one.path[-1])
+        value, ops = sums.get(key, (0.0, 0))
+        sums[key] = (value + one.value, ops + one.ops)
+    return sums

@@ -1,0 +1,149 @@
+"""Roofline of the ops: what they reach of the GPU's arithmetic and of its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...sim.ops import Kind
+from ...sim.result import Result
+from ...sim.signature import parse_signature
+from ...sim.units import seconds
+from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
+from ..export.op_labels import op_labels
+from ..numbers import format_quantity, format_share
+from ..palette import series_colour
+from ..section import section
+from .study import StudyShown
+
+MOST_POINTS = 60  # of a variant, those with most time
+
+
+class OpGroup(NamedTuple):
+    """Ops of one name and one amount of work.
+
+    Parameters
+    ----------
+    name : of the ops
+    kind : element type that they begin with; "" where unknown
+    flop, bytes : of one op
+    each, whole : s, of one op in the mean, and of all
+    """
+
+    name: str
+    kind: str
+    flop: float
+    bytes: float
+    each: float
+    whole: float
+
+
+@section("roofline", title="Roofline of the ops", order=44)
+def roofline(study: StudyShown) -> Iterable[Block]:
+    """Arithmetic intensity and rate of the ops with known work, under the GPU's roofs."""
+    found = {name: groups_of_ops(result.detail) for name, result in study.results.items()}
+    if not any(found.values()):
+        return
+    roofs = study.base.get("roofs")
+    yield Paragraph(
+        "Ops on GPUs whose flop and bytes are known, by name and size; the rate is flop over the "
+        "time they took, the intensity flop over the bytes they move."
+    )
+    yield Table(
+        [Column("variant", header=True), Column("compute time of known work", number=True),
+         Column("work", number=True), Column("MFU", number=True)],
+        [_utilization_row(name, found[name], study) for name in found],
+    )  # fmt: skip
+    yield _plot(found, roofs)
+
+
+def groups_of_ops(result: Result) -> list[OpGroup]:
+    """Groups of compute ops with known flop and bytes, the longest first."""
+    ops, columns = result.ops, result.columns
+    ran = (ops.kind == Kind.COMPUTE) & (columns.end > columns.start)
+    rows = np.flatnonzero(ran & (ops.flop > 0) & (ops.bytes > 0))
+    if not len(rows):
+        return []
+    texts, label = op_labels(result)
+    keys = np.stack([label[rows].astype(float), ops.flop[rows], ops.bytes[rows]])
+    order = np.lexsort(keys)
+    new = np.append(True, np.any(np.diff(keys[:, order], axis=1) != 0, axis=0))
+    first, group = order[new], np.empty(len(rows), np.int64)
+    group[order] = np.cumsum(new) - 1
+    took = seconds(columns.end[rows] - columns.start[rows], result.tick)
+    whole, count = np.bincount(group, took), np.bincount(group)
+    found = [
+        OpGroup(
+            texts[label[row]] if label[row] >= 0 else "compute",
+            _element_type(ops.signature_text(row)),
+            float(ops.flop[row]),
+            float(ops.bytes[row]),
+            float(whole[k] / count[k]),
+            float(whole[k]),
+        )
+        for k, row in enumerate(rows[first].tolist())
+    ]
+    return sorted(found, key=lambda one: -one.whole)
+
+
+def _element_type(signature: str) -> str:
+    """Element type of an op's first operand; "" where its signature has none.
+
+    >>> _element_type("compute:aten::mm bf16[4096x1024] bf16[1024x512]"), _element_type("")
+    ('bf16', '')
+    """
+    operands = parse_signature(signature).operands if signature else ()
+    return operands[0].dtype if operands else ""
+
+
+def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> list[Line]:
+    """Share of compute time whose work is known, that work, and the share of the peak it is."""
+    result = study.results[name].detail
+    compute = np.flatnonzero(
+        (result.ops.kind == Kind.COMPUTE) & (result.columns.end > result.columns.start)
+    )
+    spent = float(seconds((result.columns.end - result.columns.start)[compute].sum(), result.tick))
+    flop = float(np.nansum(result.ops.flop[compute]))
+    share = sum(g.whole for g in groups) / spent if spent else 0.0
+    roofs = study.points[name].get("roofs")
+    mfu = "unknown"
+    if roofs and (peak := roofs["peaks"].get(_largest_kind(groups))) and result.makespan:
+        gpus = study.points[name]["facts"]["ranks"]
+        mfu = format_share(flop / (peak * gpus * result.makespan))
+    return [name, format_share(share), format_quantity(flop, "flop"), mfu]
+
+
+def _largest_kind(groups: list[OpGroup]) -> str:
+    """Element type with most flop time; "" where none is known."""
+    sums: dict[str, float] = {}
+    for one in groups:
+        sums[one.kind] = sums.get(one.kind, 0.0) + one.whole
+    return max(sums, key=lambda kind: sums[kind], default="")
+
+
+def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -> Plot:
+    series, marks = [], "os^Dv"
+    most = [g for groups in found.values() for g in groups[:MOST_POINTS]]
+    x = np.array([g.flop / g.bytes for g in most])
+    if roofs:
+        reach = np.geomspace(min(x.min(), 0.1) / 2, max(x.max(), 1e3) * 2, 60)
+        for kind in dict.fromkeys(g.kind for g in most if g.kind in roofs["peaks"]):
+            roof = np.minimum(roofs["peaks"][kind], reach * roofs["bandwidth"])
+            series.append(Series(reach, roof / 1e9, "", "-", label=f"{roofs['model']}, {kind}"))
+    for i, (name, groups) in enumerate(found.items()):
+        shown = groups[:MOST_POINTS]
+        series.append(
+            Series(
+                [g.flop / g.bytes for g in shown], [g.flop / g.each / 1e9 for g in shown],
+                marks[i % len(marks)], colour=series_colour(i), label=name, opacity=0.8,
+                size=max(6.5 - 1.2 * i, 3.0),
+                titles=[f"{g.name}\n{name}\n{format_quantity(g.each, 's')} each, "
+                        f"{format_quantity(g.flop / g.each, 'flop/s')}, "
+                        f"{g.flop / g.bytes:.3g} flop/B\n{format_quantity(g.whole, 's')} in all"
+                        for g in shown],
+            )
+        )  # fmt: skip
+    across = Axis("intensity, flop a byte", 10)
+    return Plot([Axes(across, Axis("rate, Gflop/s", 10), series)], height=4.2)

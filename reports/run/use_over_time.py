@@ -1,0 +1,87 @@
+"""Use of parts over time: heat maps of every variant, and curves of what is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...sim.analysis.metrics import utilization_windows
+from ...sim.result import Result
+from ..blocks import Axes, Axis, Block, Heading, Live, Paragraph, Plot, Series
+from ..figures import schedule
+from ..numbers import PREFIXES
+from ..palette import series_colour
+from ..section import section
+from .study import StudyShown
+
+MOST_ROWS = 96  # of a heat map
+MOST_CURVES = 6
+Shares = Mapping[str, Any]
+
+
+@section("use", title="Use over time", order=42)
+def use_over_time(study: StudyShown) -> Iterable[Block]:
+    """Share of each part in use over time, of every variant."""
+    found = {name: _shares_of_parts(result) for name, result in study.results.items()}
+    if not any(found.values()):
+        return
+    yield Paragraph("Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links.")
+    for name, shares in found.items():
+        if shares:
+            if len(found) > 1:
+                yield Heading(name)
+            yield _heat_map(study.results[name], shares)
+    yield from _held_over_time(study, found)
+
+
+def _shares_of_parts(result: Result) -> dict[str, Any]:
+    """Shares by window of single parts, those of a kind together, its busiest where many."""
+    windows = utilization_windows(result)
+    kinds: dict[str, list[str]] = {}
+    for part in result.system.components:
+        if part.name in windows and part.name != part.kind:
+            kinds.setdefault(part.kind, []).append(part.name)
+    each = max(MOST_ROWS // max(len(kinds), 1), 1)
+    chosen = set()
+    for names in kinds.values():
+        chosen |= set(sorted(names, key=lambda n: -float(np.mean(windows[n])))[:each])
+    return {n: windows[n] for names in kinds.values() for n in names if n in chosen}
+
+
+def _heat_map(result: Result, shares: Shares) -> Live:
+    edges = np.linspace(0.0, result.makespan, len(next(iter(shares.values()))) + 1)
+    data = {
+        "rows": list(shares),
+        "edges": [float(f"{e:.6g}") for e in edges],
+        "unit": "",
+        "most": 1.0,
+        "values": [[round(float(v), 3) for v in line] for line in shares.values()],
+    }
+    still = schedule.utilization_heat_map(
+        {n: s.tolist() for n, s in shares.items()}, result.makespan
+    )
+    return Live("heat", data, still)
+
+
+def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[Block]:
+    """Curves of the capacities that are held over time: memory, blocks, tokens."""
+    by_unit: dict[str, list[Series]] = {}
+    scales: dict[str, tuple[float, str]] = {}
+    for name, shares in found.items():
+        result = study.results[name]
+        parts = {c.name: c for c in result.system.components if c.capacity is not None}
+        held = sorted((n for n in parts if n in shares), key=lambda n: -float(np.max(shares[n])))
+        for one in held[:MOST_CURVES]:
+            unit, whole = parts[one].unit, float(parts[one].capacity or 0)
+            scale, _ = scales.setdefault(unit, next(p for p in PREFIXES if whole >= p[0]))
+            at = (np.arange(len(shares[one])) + 0.5) / len(shares[one]) * result.makespan
+            label = one if len(found) == 1 else f"{name}: {one}"
+            curves = by_unit.setdefault(unit, [])
+            curves.append(Series(at, shares[one] * whole / scale, "", "steps",
+                                 series_colour(len(curves)), label))  # fmt: skip
+    for unit, curves in by_unit.items():
+        yield Heading(f"Held over time, {unit}")
+        up = Axis(f"held, {scales[unit][1]}{unit}", limits=(0, None))
+        yield Plot([Axes(Axis("time, s"), up, curves)], height=2.6)

@@ -1,0 +1,117 @@
+"""Scaling curves of a sweep: the rate of work over a number of parts, and its efficiency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
+from ..headline import metric_in_words
+from ..numbers import format_quantity, format_share
+from ..palette import series_colour
+from ..section import section
+from .points import SweepShown
+from .sweep_results import Found, Summary, first_value, other_settings, shortest_path
+
+RATE = "tokens_per_second.p50"
+COUNTS = ("nodes", "count", "data", "tensor", "pipeline")  # last words of settings that are numbers
+MOST_CURVES = 6
+MARKS = "os^Dv"
+
+
+class ScalingCurve(NamedTuple):
+    """Rate of work over a number of parts, with all other settings alike.
+
+    Parameters
+    ----------
+    name : the other settings
+    counts, rates : from the smallest number
+    """
+
+    name: str
+    counts: list[float]
+    rates: list[float]
+
+    @property
+    def efficiency(self) -> list[float]:
+        """Rate over that of the smallest number, over how many times as many parts there are.
+
+        >>> ScalingCurve("", [2.0, 4.0], [10.0, 15.0]).efficiency
+        [1.0, 0.75]
+        """
+        count, rate = self.counts[0], self.rates[0]
+        return [(r / rate) / (c / count) for c, r in zip(self.counts, self.rates, strict=True)]
+
+
+@section("scaling", page="sweep", title="How it scales", order=25)
+def scaling_section(sweep: SweepShown) -> Iterable[Block]:
+    """Rate of work and efficiency over each number of parts that was varied."""
+    summary = sweep.summary
+    for paths in summary["vary"]:
+        curves = scaling_curves(summary, paths)
+        if curves:
+            yield from _blocks(shortest_path(paths, summary["vary"]), curves)
+
+
+def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
+    """Curves over one setting, those of the highest rates first; none where it is no number."""
+    if paths.partition(",")[0].strip().rpartition(".")[2] not in COUNTS:
+        return []
+    groups: dict[str, dict[float, float]] = {}
+    for point in summary["points"]:
+        count = first_value(point["set"][paths], summary["vary"][paths])
+        rate = point.get("values", {}).get(RATE)
+        if isinstance(count, int | float) and rate:
+            groups.setdefault(_rest(point, paths, summary), {})[float(count)] = rate
+    curves = [
+        ScalingCurve(name, sorted(found), [found[c] for c in sorted(found)])
+        for name, found in groups.items()
+        if len(found) > 1
+    ]
+    return sorted(curves, key=lambda one: -one.rates[-1])[:MOST_CURVES]
+
+
+def _rest(point: Found, paths: str, summary: Summary) -> str:
+    """The settings of a point but one, in words."""
+    if other_settings(point, paths) == "[]":
+        return "all points"
+    return ", ".join(
+        f"{shortest_path(key, summary['vary'])} = {first_value(value, summary['vary'][key])}"
+        for key, value in point["set"].items()
+        if key != paths
+    )
+
+
+def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
+    yield Paragraph(
+        f"{metric_in_words(RATE).capitalize()} over {name}; dashed: as many times the rate as "
+        "there are parts. Efficiency is the rate over that, from the smallest number tried."
+    )
+    best = curves[0]
+    ideal = [best.rates[0] * c / best.counts[0] for c in best.counts]
+    rates = [Series(best.counts, ideal, "", "--", "var(--soft)", "in proportion")]
+    shares = []
+    for i, one in enumerate(curves):
+        look: dict[str, Any] = {
+            "mark": MARKS[i % len(MARKS)],
+            "line": "-",
+            "colour": series_colour(i),
+        }
+        rates.append(Series(one.counts, one.rates, label=one.name, **look))
+        shares.append(Series(one.counts, [100 * e for e in one.efficiency], **look))
+    across = Axis(name, ticks=[(c, f"{c:g}") for c in best.counts])
+    yield Plot(
+        [
+            Axes(across, Axis("tokens a second", limits=(0, None)), rates),
+            Axes(across, Axis("efficiency, %", limits=(0, None), rule=[100.0]), shares),
+        ],
+        height=5.0,
+    )
+    columns = [Column("settings", header=True), Column(name, number=True)]
+    columns += [Column(head, number=True) for head in ("rate", "efficiency")]
+    rows: list[list[Line]] = [
+        [one.name, f"{count:g}", format_quantity(rate, "token/s"), format_share(share)]
+        for one in curves
+        for count, rate, share in zip(one.counts, one.rates, one.efficiency, strict=True)
+    ]
+    yield Table(columns, rows)

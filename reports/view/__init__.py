@@ -1,0 +1,1 @@
+"""Runs of any number of ops in the browser: a pyramid of tiles, and a small local server."""

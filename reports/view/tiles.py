@@ -1,0 +1,244 @@
+"""Bars of a window of a viewed table, the places of a name, one op: what a browser asks for.
+
+Every answer takes a bounded part of the pyramid or of the table: where too many rows would have to
+be read, or too many bars drawn, the resolution is coarser, and the answer says which it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...sim.ops import KIND_NAMES
+from .op_table import RAN, OpTable, RowGroups, open_database, quoted
+from .pyramid import FACTS, FIRST_OPS
+from .resolution import bars, bars_of_cells
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MOST_ROWS = 12_000_000  # of the table that are looked at for one answer
+OP = 15  # rows that may be looked at in the time that it takes to draw one op
+MOST_BARS = 150_000  # of one answer, about
+MOST_PLACES = FIRST_OPS[-1]  # of a name
+MOST_OPS = 20  # at one instant of a lane
+
+
+class Lane(NamedTuple):
+    """One stream of one rank; ``machine`` and ``job`` are "" where nothing names one."""
+
+    rank: int
+    stream: int
+    machine: str
+    job: str = ""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Bars of a window as columns, by lane and start; times in ticks.
+
+    Parameters
+    ----------
+    level : cells of ``2**level`` ticks, in which shorter ops are one bar
+    name : (n,) text, None for several ops together
+    """
+
+    level: int
+    lane: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    count: NDArray[np.int64]
+    busy: NDArray[np.int64]
+    name: NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class FoundName:
+    """Ops whose name holds a text: how many, their ticks, and the first places, by time.
+
+    Parameters
+    ----------
+    at : of each lane, start, end in ticks, and name
+    """
+
+    ops: int
+    ticks: int
+    at: Sequence[tuple[int, int, int, str]]
+
+
+class ViewedTable:
+    """A table of ops with its pyramid.
+
+    Parameters
+    ----------
+    table : as ``export.tables.write_ops`` wrote it
+    folder : of its pyramid
+    """
+
+    def __init__(self, table: Path, folder: Path):
+        facts = json.loads((folder / FACTS).read_text())
+        self.folder = folder
+        self.first, self.last = int(facts["first"]), int(facts["last"])
+        self.ops, self.rows = int(facts["ops"]), int(facts["rows"])
+        self.levels = range(*facts["levels"])
+        self.named = bool(facts["names"])
+        self._db = open_database()
+        self._db.execute(f"CREATE TABLE lanes AS FROM {quoted(folder / 'lanes.parquet')}")
+        self.table = OpTable.of(self._db, table)
+        job = "job" if "job" in self.table.keys else "''"
+        found = self._db.execute(
+            f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"
+        ).fetchall()
+        self.lanes = [Lane(*row) for row in found]
+        self._groups = RowGroups(self._db, table)
+        self._rank = np.array([lane.rank for lane in self.lanes], np.int64)
+
+    def close(self) -> None:
+        """Close the table."""
+        self._db.close()
+
+    def tile(self, first: int, last: int, width: int, lanes: ArrayLike | None = None) -> Tile:
+        """Bars of some lanes between two ticks, drawn so many pixels wide.
+
+        Parameters
+        ----------
+        lanes : all unless said
+        """
+        chosen = self._known(np.arange(len(self.lanes)) if lanes is None else lanes)
+        return self.tile_at(self.level(first, last, width, chosen), first, last, chosen)
+
+    def _known(self, lanes: ArrayLike) -> NDArray[np.int64]:
+        """Those of some lanes that there are: a page numbers the lanes of several tables."""
+        asked = np.asarray(lanes, np.int64)
+        return asked[(asked >= 0) & (asked < len(self.lanes))]
+
+    def level(self, first: int, last: int, width: int, lanes: NDArray[np.int64]) -> int:
+        """Level of a view: the coarsest below a pixel, or the finest that can be had at once."""
+        pixel = max((last - first) // max(width, 1), 1)
+        level = pixel.bit_length() - 1
+        while len(lanes) * ((last - first) >> level) > MOST_BARS:
+            level += 1
+        if self.levels and level < self.levels.start and self._is_much(first, last, lanes):
+            level = self.levels.start
+        return min(level, self.levels.stop - 1) if self.levels else level
+
+    def _is_much(self, first: int, last: int, lanes: NDArray[np.int64]) -> bool:
+        """Whether reading a window from the table takes longer than one waits for an answer."""
+        if not len(lanes):
+            return False
+        rank = self._rank[lanes]
+        rows = self._groups.rows_read(first, last, int(rank.min()), int(rank.max()))
+        kept = self._kept_bars(self.levels.start, first, last)
+        with self._db.cursor() as db:
+            (ops,) = db.execute(
+                f"SELECT coalesce(sum(count), 0) FROM ({kept}) "
+                f'WHERE start <= {last} AND "end" >= {first} AND lane IN (SELECT unnest($lanes))',
+                {"lanes": lanes.tolist()},
+            ).fetchall()[0]
+        return rows + OP * int(ops) > MOST_ROWS
+
+    def tile_at(self, level: int, first: int, last: int, lanes: ArrayLike) -> Tile:
+        """Bars of some lanes at a level, those that reach into a window, whole."""
+        lanes = self._known(lanes)
+        if level in self.levels:
+            drawn = self._kept_bars(level, first, last)
+        else:
+            drawn = self._read_bars(level, first, last, lanes)
+        with self._db.cursor() as db:
+            found: dict[str, Any] = db.execute(
+                f'SELECT lane, start, "end", kind, count, busy, name FROM ({drawn}) '
+                f'WHERE start <= {last} AND "end" >= {first} AND lane IN (SELECT unnest($lanes)) '
+                'ORDER BY lane, start, "end"',
+                {"lanes": lanes.tolist()},
+            ).fetchnumpy()
+        none = np.ma.getmaskarray(found["name"])
+        found["name"] = np.ma.getdata(found["name"]).astype(object)
+        found["name"][none] = None
+        return Tile(level, **{name: np.ma.getdata(column) for name, column in found.items()})
+
+    def _kept_bars(self, level: int, first: int, last: int) -> str:
+        """Bars of a level of the pyramid: parts of two files."""
+        kept = quoted(self.folder / f"cells.{level}.parquet")
+        begun = f"cell >= {(first >> level) - 1} AND cell <= {last >> level}"
+        alone = quoted(self.folder / "alone.parquet")
+        return (
+            f"SELECT * FROM {alone} WHERE busy >= {1 << level} UNION ALL "
+            f"{bars_of_cells(f'(SELECT * FROM {kept} WHERE {begun})', level)}"
+        )
+
+    def _read_bars(self, level: int, first: int, last: int, lanes: NDArray[np.int64]) -> str:
+        """Bars of whole cells around a window, from the table."""
+        rank = self._rank[lanes] if len(lanes) else np.zeros(1, np.int64)
+        cell = 1 << level
+        where = (
+            f'start < {(last // cell + 1) * cell} AND "end" >= {(first // cell - 1) * cell} '
+            f"AND rank BETWEEN {rank.min()} AND {rank.max()}"
+        )
+        return bars(self.table.ops(where), level)
+
+    def find(self, text: str) -> FoundName:
+        """Ops whose name (their kind where they have none) holds a text, whatever its case."""
+        with self._db.cursor() as db:
+            return self._find_named(db, text) if self.named else self._find_anywhere(db, text)
+
+    def _find_named(self, db: DuckDBPyConnection, text: str) -> FoundName:
+        """By the index of names, which says until when enough places are found."""
+        columns = ", ".join(f"start_{k}" for k in FIRST_OPS)
+        found = db.execute(
+            f"SELECT name, ops, ticks, {columns} FROM {quoted(self.folder / 'names.parquet')} "
+            "WHERE contains(lower(name), lower($text))",
+            {"text": text},
+        ).fetchall()
+        known = np.diff(FIRST_OPS, prepend=0).tolist()
+        starts = sorted(
+            (at, more)
+            for _, _, _, *first in found
+            for at, more in zip(first, known, strict=True)
+            if at is not None
+        )
+        enough = np.searchsorted(np.cumsum([more for _, more in starts]), MOST_PLACES)
+        until = starts[enough][0] if enough < len(starts) else self.last
+        where = f"{_any_of([name for name, *_ in found])} AND start <= {until}"
+        at = self._first_places(db, where) if found else []
+        return FoundName(sum(row[1] for row in found), sum(row[2] for row in found), at)
+
+    def _find_anywhere(self, db: DuckDBPyConnection, text: str) -> FoundName:
+        """By reading every name."""
+        where = f"contains(lower(coalesce(name, kind)), lower({quoted(text)}))"
+        ops, ticks = db.execute(
+            f'SELECT count(*), coalesce(sum("end" - start), 0)::BIGINT FROM {self.table.ops(where)}'
+        ).fetchall()[0]
+        return FoundName(ops, ticks, self._first_places(db, where))
+
+    def _first_places(self, db: DuckDBPyConnection, where: str) -> list[tuple[int, int, int, str]]:
+        return db.execute(
+            f'SELECT lane, start, "end", name FROM {self.table.ops(where)} '
+            f'ORDER BY start, lane, "end", name LIMIT {MOST_PLACES}'
+        ).fetchall()
+
+    def ops_at(self, lane: int, tick: int) -> list[dict[str, Any]]:
+        """All that the table says of the ops that run on a lane at a tick, the latest first."""
+        own = self.lanes[lane]
+        job = f"job = {quoted(own.job)} AND" if "job" in self.table.keys else ""
+        with self._db.cursor() as db:
+            found = db.execute(
+                f"SELECT * FROM {quoted(self.table.path)} WHERE {RAN} AND {job} rank = {own.rank} "
+                f'AND stream = {own.stream} AND start <= {tick} AND "end" >= {tick} '
+                f"ORDER BY start DESC, op LIMIT {MOST_OPS}"
+            )
+            names = [name for name, *_ in found.description]
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def _any_of(names: Sequence[str]) -> str:
+    """Condition of ops that have one of some names, or none and a kind that is one of them."""
+    listed = f"name IN ({', '.join(map(quoted, names))})"
+    kinds = [quoted(name) for name in names if name in KIND_NAMES]
+    return f"({listed} OR name IS NULL AND kind IN ({', '.join(kinds)}))" if kinds else listed

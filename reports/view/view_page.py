@@ -1,0 +1,173 @@
+"""The page of ``foretrace view``, and what it asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from ...sim.units import seconds
+from ..html import script_safe_json, template_environment
+from ..palette import KINDS
+from ..script import page_script, script_hash
+from .opened_runs import LONGEST, DrawnBars, OpenedRuns, timeline_facts
+from .view_server import Pages, Reply, json_answer
+
+WIDEST = 20_000  # pixels
+REPORT = "report.html"
+TIMES = ("ready", "start", "end", "arrived")  # columns of a table in ticks
+Query = Mapping[str, str]
+
+
+def view_pages(runs: OpenedRuns) -> Pages:
+    """What the server of some runs answers: the page, bars, places of a name, ops, reports."""
+
+    def asked(answer: Callable[[OpenedRuns, Query], Reply]) -> Callable[[Query], Reply]:
+        return lambda query: answer(runs, query)
+
+    reports = {
+        f"report/{i}": _file_answer(run.folder / REPORT)
+        for i, run in enumerate(runs.runs)
+        if (run.folder / REPORT).is_file()
+    }
+    return {
+        "": asked(_page),
+        "bars": asked(_bars),
+        "find": asked(_find),
+        "op": asked(_op),
+        **reports,
+    }
+
+
+def _file_answer(file: Path) -> Callable[[Query], Reply]:
+    """A report as it is: it has a policy of its own."""
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+    )
+    return lambda _: Reply(file.read_bytes(), "text/html; charset=utf-8", policy)
+
+
+@cache
+def view_script() -> str:
+    """The components of the page, and what feeds them from the server.
+
+    >>> "foretrace.timeline = " in view_script(), "</script" in view_script()
+    (True, False)
+    """
+    own = (files(__package__) / "view.js").read_text(encoding="utf-8")
+    return f"{page_script()}\n{own}"
+
+
+def _page(runs: OpenedRuns, query: Query) -> Reply:
+    names = _names(runs, query)
+    shown = runs.shown(names)
+    data: dict[str, Any] = {
+        "show": ",".join(names),
+        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
+        **timeline_facts(runs, shown),
+    }
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src blob: data:; "
+        f"script-src {script_hash(view_script())}"
+    )
+    html = template_environment().get_template("view.html").render(
+        data=script_safe_json(data), data_id="view", title=" and ".join(r.name for r in runs.runs),
+        question="", policy=policy, script=view_script(), choices=_choices(runs, names),
+        reports=[(f"report/{i}", run.name) for i, run in enumerate(runs.runs)
+                 if (run.folder / REPORT).is_file()],
+    )  # fmt: skip
+    return Reply(html.encode(), "text/html; charset=utf-8", policy)
+
+
+def _choices(runs: OpenedRuns, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Links that show or hide a variant, where there is a choice."""
+    if len(runs.names) == len(runs.first_shown):
+        return []
+    choices = []
+    for name in runs.names:
+        others = [n for n in runs.names if (n in names) != (n == name)]
+        choices.append({"title": runs.title(name), "shown": name in names,
+                        "link": f"?show={','.join(others)}" if others else ""})  # fmt: skip
+    return choices
+
+
+def _names(runs: OpenedRuns, query: Query) -> tuple[str, ...]:
+    return tuple(query["show"].split(",")) if "show" in query else runs.first_shown
+
+
+def _bars(runs: OpenedRuns, query: Query) -> Reply:
+    first, last = _number(query, "first"), _number(query, "last")
+    width = round(_number(query, "width"))
+    if not (first < last and 1 <= width <= WIDEST):
+        raise ValueError(f"first, last, width: first < last, and 1 to {WIDEST} pixels")
+    shown = runs.shown(_names(runs, query))
+    drawn = DrawnBars(runs, shown, first, last, width, lanes_of_text(query.get("lanes", "")))
+    return Reply(drawn.body(), "application/octet-stream")
+
+
+def lanes_of_text(text: str) -> list[int]:
+    """Lanes of a text with ranges.
+
+    Raises
+    ------
+    ValueError
+        No such text.
+
+    Examples
+    --------
+    >>> lanes_of_text("0-2,7")
+    [0, 1, 2, 7]
+    """
+    found: list[int] = []
+    for part in text.split(",") if text else ():
+        if not (ends := re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)):
+            raise ValueError(f"lanes: {part!r} is no lane; write them like 0-2,7")
+        low, high = int(ends[1]), int(ends[2] or ends[1])
+        if high - low > 10**6:
+            raise ValueError(f"lanes: {part} are too many")
+        found += range(low, high + 1)
+    return found
+
+
+def _number(query: Query, name: str) -> float:
+    """A finite number of a query."""
+    value = float(query.get(name, "nan"))
+    if not abs(value) < 1e9:
+        raise ValueError(f"{name}: a number is missing")
+    return value
+
+
+def _find(runs: OpenedRuns, query: Query) -> Reply:
+    text = query.get("text", "")
+    if not 0 < len(text) <= LONGEST:
+        raise ValueError(f"text: 1 to {LONGEST} letters")
+    ops, ticks, places = 0, 0, []
+    for one in runs.shown(_names(runs, query)):
+        found = one.table.find(text)
+        ops, ticks = ops + found.ops, ticks + found.ticks
+        places += [(start, end, lane + one.first_lane, name) for lane, start, end, name in found.at]
+    places.sort()
+    at = [{"lane": lane, "start": float(runs.seconds(start)), "end": float(runs.seconds(end)),
+           "name": name} for start, end, lane, name in places]  # fmt: skip
+    return json_answer({"ops": ops, "seconds": float(runs.seconds(ticks)), "at": at})
+
+
+def _op(runs: OpenedRuns, query: Query) -> Reply:
+    """What the table says of the ops at a time on a lane, times in s."""
+    lane, at = round(_number(query, "lane")), runs.ticks(_number(query, "at"))
+    for one in runs.shown(_names(runs, query)):
+        if 0 <= lane - one.first_lane < len(one.table.lanes):
+            found = one.table.ops_at(lane - one.first_lane, at)
+            return json_answer([_told(op, runs.tick) for op in found])
+    raise ValueError(f"lane: there is no lane {lane}")
+
+
+def _told(op: dict[str, Any], tick: float) -> dict[str, Any]:
+    """An op as JSON; a time that did not come is null."""
+    times = {name: None if op[name] < 0 else float(seconds(op[name], tick))
+             for name in TIMES if name in op}  # fmt: skip
+    return {k: v for k, v in (op | times).items() if not (isinstance(v, float) and isnan(v))}

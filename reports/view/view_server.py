@@ -1,0 +1,175 @@
+"""A small server of one page and its data, for the browser of whoever started it, and nobody else.
+
+It listens on the loopback only, and answers only who knows the token in its address, asked for it
+by that address, and comes from no other page: a page elsewhere that guesses the port, or has a name
+that leads here, is refused.  It reads, and there is nothing that it would write.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from ...sim.errors import ForetraceError
+
+log = logging.getLogger(__name__)
+LOOPBACK = "127.0.0.1"
+NAMES = (LOOPBACK, "localhost")  # by which a browser here may ask
+PATIENCE = 60.0  # s that a connection may be silent
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address has the token
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Reply(NamedTuple):
+    """Body of an answer, what it is, and under which policy it is shown."""
+
+    body: bytes
+    type: str
+    policy: str = "default-src 'none'"
+
+
+Pages = Mapping[str, Callable[[Mapping[str, str]], Reply]]
+"""By the last part of an address: what answers it, given its query."""
+
+
+def json_answer(value: Any) -> Reply:
+    """Reply of data."""
+    return Reply(json.dumps(value).encode(), "application/json")
+
+
+class ViewServer(ThreadingHTTPServer):
+    """Server on the loopback, with a token of its own.
+
+    Parameters
+    ----------
+    pages : what there is; a ``ValueError`` or ``ForetraceError`` says what is wrong with a query
+    port : 0 for any that is free
+
+    Examples
+    --------
+    >>> with ViewServer({"": lambda query: json_answer(sorted(query))}) as server:
+    ...     server.address.startswith("http://127.0.0.1:")
+    True
+    """
+
+    daemon_threads = True
+
+    def __init__(self, pages: Pages, port: int = 0):
+        self.pages = pages
+        self.token = secrets.token_urlsafe(24)
+        super().__init__((LOOPBACK, port), _Handler)
+
+    @property
+    def address(self) -> str:
+        """Address that a browser opens."""
+        return f"http://{LOOPBACK}:{self.server_port}/{self.token}/"
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """What a request may name as its host."""
+        return tuple(f"{name}:{self.server_port}" for name in NAMES)
+
+
+class _RefusedError(Exception):
+    """A request that is not answered.
+
+    Parameters
+    ----------
+    status : HTTPStatus
+    """
+
+    def __init__(self, status: HTTPStatus, why: str):
+        super().__init__(why)
+        self.status = status
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: ViewServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "foretrace", ""
+    timeout = PATIENCE
+
+    def do_GET(self) -> None:
+        try:
+            found = self._page()
+        except _RefusedError as refused:
+            self._send(refused.status, Reply(str(refused).encode(), "text/plain; charset=utf-8"))
+        except (ValueError, ForetraceError) as error:
+            self._send(
+                HTTPStatus.BAD_REQUEST, Reply(str(error).encode(), "text/plain; charset=utf-8")
+            )
+        except Exception as error:  # the browser says so, and the next request is answered
+            log.exception("view: %s", error)
+            self._send(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                Reply(repr(error).encode(), "text/plain; charset=utf-8"),
+            )
+        else:
+            self._send(HTTPStatus.OK, found)
+
+    def _page(self) -> Reply:
+        """What is asked for, by somebody who may ask."""
+        self._check_asker()
+        parts = urlsplit(self.path)
+        _, token, *rest = parts.path.split("/")
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            raise _RefusedError(
+                HTTPStatus.FORBIDDEN, "open the address that foretrace view printed"
+            )
+        page = self.server.pages.get("/".join(rest)) if rest else None
+        if page is None:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
+        return page({name: values[-1] for name, values in parse_qs(parts.query).items()})
+
+    def _check_asker(self) -> None:
+        """Refuse what was sent to another name, or by another page."""
+        hosts = self.server.hosts
+        if self.headers.get_all("Host", []) not in [[host] for host in hosts]:
+            raise _RefusedError(
+                HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that was asked for"
+            )
+        origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "none")
+        opened = self.headers.get("Sec-Fetch-Dest") == "document"  # a link, wherever it was clicked
+        ours = origin in (None, *(f"http://{host}" for host in hosts))
+        if not ours or not (opened or site in ("none", "same-origin")):
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "another page asks")
+
+    def _not_allowed(self) -> None:
+        self.close_connection = True  # a body that was sent is not read
+        self._send(
+            HTTPStatus.METHOD_NOT_ALLOWED, Reply(b"it only reads", "text/plain"), Allow="GET"
+        )
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_HEAD = _not_allowed  # noqa: N815
+
+    def _send(self, status: HTTPStatus, answer: Reply, **more: str) -> None:
+        try:
+            self.send_response(status)
+            policy = f"{answer.policy}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+            own = {"Content-Type": answer.type, "Content-Length": str(len(answer.body)),
+                   "Content-Security-Policy": policy}  # fmt: skip
+            for name, value in {**HEADERS, **own, **more}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(answer.body)
+        except (BrokenPipeError, ConnectionResetError):  # the page asked for something newer
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: a line a request would bury what matters, and has the token."""

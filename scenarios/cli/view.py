@@ -1,0 +1,64 @@
+"""``foretrace view``: every op of a run, or of two, in the browser."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...sim.errors import ScenarioError
+from .app import INTERRUPTED, app
+from .common import Out, print_error
+
+if TYPE_CHECKING:
+    from ...reports.view.view_server import Pages, ViewServer
+
+MOST_RUNS = 2
+
+
+@app.command()
+def view(
+    runs: Annotated[
+        list[str], typer.Argument(help="A run folder or two, or the beginnings of their names.")
+    ],
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of this machine; any that is free unless said.")
+    ] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    out: Out = Path("runs"),
+) -> None:
+    """Look at every op of a run, or of two side by side, in the browser; Ctrl-C ends it."""
+    from ...reports.view.opened_runs import OpenedRuns, RunShown
+    from ...reports.view.view_page import view_pages
+    from ..studies.saved_runs import find_run_folder
+
+    if len(runs) > MOST_RUNS:
+        raise ScenarioError(
+            f"view: {len(runs)} runs are too many to be seen at once; name one or two"
+        )
+    opened = OpenedRuns([RunShown.of(find_run_folder(name, out)) for name in runs], print_error)
+    try:
+        opened.shown(opened.first_shown)  # what takes long is over when the page asks
+        with _server(view_pages(opened), port) as server:
+            typer.echo(server.address)
+            print_error("open this address; whoever has it can read the run. Ctrl-C ends it")
+            sys.stdout.flush()
+            if browser:
+                typer.launch(server.address)
+            server.serve_forever()
+    except KeyboardInterrupt:
+        print_error("closed")
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        opened.close()
+
+
+def _server(pages: Pages, port: int) -> ViewServer:
+    from ...reports.view.view_server import ViewServer
+
+    try:
+        return ViewServer(pages, port)
+    except OSError as error:
+        raise ScenarioError(f"--port {port}: {error.strerror}; take another, or none") from error

@@ -1,0 +1,131 @@
+"""Fit of memory under load: latency and bandwidth by threads and share of reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....hil.drivers.memory_load import LOADED, STREAM
+from ....models.calibration.calibrate import Calibration, calibrate
+from ....models.calibration.identifiability import Model, Parameter
+from ....models.memory.loaded import LoadedMemory
+from ....sim.errors import ScenarioError
+from ....sim.ops import Ops
+from ....sim.signature import parse_signature
+from .rows import MeasuredRows
+
+Floats = NDArray[np.float64]
+LOADED_KIND = "loaded"
+GUESSES = {"latency": 1e-7, "read": 5e10, "write": 5e10, "in_flight": 2000.0, "queueing": 1e-8,
+           "turnaround": 0.1, "sharpness": 0.1}  # fmt: skip
+USUAL = ("latency", "read", "write", "in_flight", "queueing")
+LINES = 64 * 64.0  # B that a thread has outstanding where nobody measured it: 64 lines
+DRAWS = 8  # refits; each searches a bandwidth for every row
+TOLD = 10.0  # ends of an interval: a peak binds few combinations, and refits lose some of them
+FORM, SCHEMA = "foretrace-loaded-memory", 1
+
+
+class LoadOp(NamedTuple):
+    """What an op does: bytes of a thread, threads, share of reads, whether loads are timed."""
+
+    bytes: float
+    threads: float
+    reads: float
+    latency: bool
+
+
+def load_op(signature: str) -> LoadOp:
+    """What an op of the driver ``memory`` does.
+
+    >>> load_op("host:memory-stream threads=2 reads=75 uint8[1048576]")
+    LoadOp(bytes=1048576.0, threads=2.0, reads=0.75, latency=False)
+    """
+    parts = parse_signature(signature)
+    head = signature.split(" ", 1)[0]
+    if head not in (LOADED, STREAM):
+        raise ScenarioError(
+            f"fit {LOADED_KIND}: '{signature}' is neither {STREAM} nor {LOADED}; record them with "
+            "the driver memory, or choose them with --only"
+        )
+    threads, reads = (float(parts.attributes[key]) for key in ("threads", "reads"))
+    return LoadOp(float(parts.bytes), threads, reads / 100, head == LOADED)
+
+
+def loaded_model(still: Mapping[str, float]) -> Model:
+    """Seconds of rows, by the parameters that change and those that stand still."""
+
+    def seconds(p: dict[str, float], rows: Ops) -> Floats:
+        told = np.array([load_op(t) for t in rows.signatures], float)[rows.signature].T
+        size, threads, reads, latency = told
+        memory = LoadedMemory(**{**still, **p})
+        drawn = memory.bandwidth(threads, reads)
+        moved = size * threads / np.maximum(drawn, 1.0)
+        return np.where(latency > 0, memory.latency_at(drawn, reads), moved)
+
+    return seconds
+
+
+def fit_loaded(
+    data: MeasuredRows, settings: Mapping[str, Any], names: Sequence[str], holdout: str
+) -> tuple[Calibration, dict[str, float]]:
+    """Calibration of a memory under load, and the parameters that stood still.
+
+    Parameters
+    ----------
+    settings : of the memory before the fit, SI: ``latency``, ``bandwidth`` and what else is known
+    names : parameters that may change; those of one queue's curve, if empty
+    holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of threads and share of reads
+
+    Raises
+    ------
+    ScenarioError
+        The recording has other ops, latency or bandwidth is not known, or no such parameter.
+    """
+    if strange := sorted(set(names) - set(GUESSES)):
+        raise ScenarioError(
+            f"fit {LOADED_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
+        )
+    for text in data.texts:
+        load_op(text)
+    before = _before_fit(settings)
+    chosen = tuple(names) or USUAL
+    still = {name: value for name, value in before.items() if name not in chosen}
+    parameters = [Parameter(name, before[name], GUESSES[name]) for name in chosen]
+    found = calibrate(loaded_model(still), parameters, data.rows(holdout), draws=DRAWS, told=TOLD)
+    return found, still
+
+
+def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
+    """Parameters by the settings of a memory, before the fit: no queue, and no bend."""
+    if lost := [name for name in ("latency", "bandwidth") if name not in settings]:
+        raise ScenarioError(
+            f"fit {LOADED_KIND}: {lost[0]} is not known before; name a memory of the catalog with "
+            "--start, or give it with --know latency='100 ns' --know bandwidth='200 GB/s'"
+        )
+    peak = float(settings["bandwidth"])
+    still = {"queueing": 0.0, "turnaround": 0.0, "sharpness": 0.0}
+    outstanding = float(settings.get("in_flight") or LINES)
+    return {"latency": float(settings["latency"]), "read": peak, "write": peak,
+            "in_flight": outstanding, **still}  # fmt: skip
+
+
+def loaded_file(
+    name: str,
+    found: Calibration,
+    still: Mapping[str, float],
+    report: Mapping[str, Any],
+    today: str,
+) -> dict[str, Any]:
+    """A fit as a file, whose ``parameters`` are those of ``LoadedMemory``."""
+    return {
+        "form": FORM,
+        "schema": SCHEMA,
+        "name": name,
+        "parameters": {**still, **found.values},
+        "intervals": {p.name: p.interval for p in found.parameters},
+        "source": f"{report['where']}; foretrace fit {LOADED_KIND}, {today}",
+        "held_out": {k: report[k] for k in ("holdout", "fits")},
+    }

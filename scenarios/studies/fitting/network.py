@@ -1,0 +1,245 @@
+"""Fit of a library and a fabric to logs of collectives, sizes and numbers of machines held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.calibration.calibrate import Calibration, calibrate
+from ....models.calibration.held_out_errors import HeldOutErrors
+from ....models.calibration.held_out_rows import CalibrationRows
+from ....models.calibration.identifiability import Model, Parameter, best_values
+from ....models.calibration.model_selection import FOLDS, GROUPS_A_PARAMETER, fold_numbers
+from ....models.calibration.parameter_search import CLOSE
+from ....models.network.library_times import LibraryTimes
+from ....sim.errors import ScenarioError
+from ....sim.ops import Kind, Ops
+from ....sim.signature import parse_signature
+from ....sim.system import System
+from ...config.loader import load
+from ..building.system import build_system
+from .collective_logs import CollectiveRow
+
+Floats = NDArray[np.float64]
+NETWORK_KIND = "network"
+DRAWS = 8  # refits; each asks a model that is not smooth
+LEVEL = 0.9
+GUESSES = {
+    "launch": 2e-5, "efficiency": 0.7, "launch_ll": 5e-6, "efficiency_ll": 0.3,
+    "launch_ll128": 1.5e-5, "efficiency_ll128": 0.6,
+    "network_step": 2e-5, "network_efficiency": 0.8,
+    "network_step_ll": 5e-6, "network_efficiency_ll": 0.3, "segment": 4e6,
+    "in_switch_launch": 1.5e-5, "in_switch_round": 4e-6, "in_switch_efficiency": 0.7,
+    "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_efficiency_ll": 0.02,
+    "step": 3e-6, "step_ll": 1e-6,
+}  # fmt: skip
+WITHIN = ("launch", "efficiency", "launch_ll", "efficiency_ll")
+ACROSS = ("network_step", "network_efficiency", "network_step_ll", "network_efficiency_ll")
+SENDS = ("send_launch", "send_efficiency", "send_launch_ll", "send_efficiency_ll")
+
+
+@dataclass(frozen=True)
+class NetworkFit:
+    """Fit of a library to logs.
+
+    Parameters
+    ----------
+    found : on sizes of up to the second largest number of machines
+    more_nodes : errors on the largest number of machines; None where there are fewer than three
+    factor : 90 % of times within this factor of their prediction, by cross-validation
+    inside : share of the held-out rows that are, sizes; and of ``more_nodes``
+    """
+
+    found: Calibration
+    more_nodes: HeldOutErrors | None
+    factor: float
+    inside: tuple[float, float | None]
+
+
+@dataclass(frozen=True)
+class MeasuredFabric:
+    """Collectives measured on a machine that a scenario describes.
+
+    Parameters
+    ----------
+    rows : as logs say them
+    machine : a scenario whose cluster they were measured on
+    """
+
+    rows: Sequence[CollectiveRow]
+    machine: Path
+    clock: str = "nccl-tests"
+
+    @property
+    def where(self) -> str:
+        """One line: what was measured."""
+        groups = dict.fromkeys((r.collective, r.ranks, r.nodes) for r in self.rows)
+        told = ", ".join(f"{c} of {n} on {m}" for c, n, m in groups)
+        return f"logs of {told} machines, {len(self.rows)} rows; on {self.machine.name}"
+
+    @cached_property
+    def system(self) -> System:
+        """The machine.
+
+        Raises
+        ------
+        ScenarioError
+            It has fewer machines, or GPUs in one, than the logs name.
+        """
+        system = build_system(load(self.machine))
+        for row in self.rows:
+            self._first_ranks(row.ranks, row.nodes, system)
+        return system
+
+    def _first_ranks(self, ranks: int, nodes: int, system: System) -> list[int]:
+        """Ranks of as many GPUs of each of the first machines."""
+        by_node: dict[str, list[int]] = {}
+        for rank, gpu in enumerate(system.numbers):
+            by_node.setdefault(system.node_of(gpu), []).append(rank)
+        width, machines = ranks // nodes, list(by_node.values())[:nodes]
+        if len(machines) < nodes or any(len(m) < width for m in machines):
+            raise ScenarioError(
+                f"--machine {self.machine}: a log is of {width} GPUs on each of {nodes} machines, "
+                "which its cluster has not; raise 'nodes', or the GPUs of one"
+            )
+        return [rank for machine in machines for rank in machine[:width]]
+
+    @cached_property
+    def table(self) -> tuple[Ops, Floats]:
+        """The rows as ops, whose signatures say collective, ranks, machines; and their seconds."""
+        texts = [f"collective:{r.collective} ranks={r.ranks} nodes={r.nodes} uint8[{r.size:.0f}]"
+                 for r in self.rows]  # fmt: skip
+        known = list(dict.fromkeys(texts))
+        number = {text: i for i, text in enumerate(known)}
+        ops = Ops.of(
+            kind=Kind.COLLECTIVE,
+            bytes=[r.size for r in self.rows],
+            signature=[number[t] for t in texts],
+            signatures=tuple(known),
+        )
+        return ops, np.array([r.seconds for r in self.rows])
+
+    def model(self, still: Mapping[str, Any]) -> Model:
+        """Seconds of rows, by the parameters that change and those that stand still."""
+        times = LibraryTimes(self.system, still)
+
+        def seconds(changed: dict[str, float], ops: Ops) -> Floats:
+            told = np.array([_group_of_signature(t) for t in ops.signatures], dtype=object)
+            groups = [tuple(told[s]) for s in ops.signature.tolist()]
+            found = np.empty(len(ops))
+            for group in dict.fromkeys(groups):
+                mine = np.array([g == group for g in groups])
+                name, ranks, nodes = group
+                chosen = self._first_ranks(ranks, nodes, self.system)
+                found[mine] = times.seconds(changed, name, chosen, ops.bytes[mine])
+            return found
+
+        return seconds
+
+
+def _group_of_signature(text: str) -> tuple[str, int, int]:
+    """Collective, ranks and machines of a row.
+
+    >>> _group_of_signature("collective:all-reduce ranks=8 nodes=2 uint8[1024]")
+    ('all-reduce', 8, 2)
+    """
+    name, ranks, nodes = parse_signature(text).name.split()
+    return name, int(ranks.partition("=")[2]), int(nodes.partition("=")[2])
+
+
+def fit_network(
+    data: MeasuredFabric, settings: Mapping[str, Any], names: Sequence[str] = ()
+) -> tuple[NetworkFit, dict[str, Any]]:
+    """Fit a library to logs; also what stood still.
+
+    Sizes are held out by hash, group by group; where logs name three numbers of machines or more,
+    the largest is held out whole.
+
+    Parameters
+    ----------
+    settings : of the library before the fit, SI
+    names : parameters that may change; by default those that the logs can tell of
+
+    Raises
+    ------
+    ScenarioError
+        An unknown parameter, or too few rows.
+    """
+    if strange := sorted(set(names) - set(GUESSES)):
+        raise ScenarioError(
+            f"fit {NETWORK_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
+        )
+    chosen = list(names) or _told_by(data.rows)
+    still = {k: v for k, v in settings.items() if k not in chosen}
+    parameters = [Parameter(n, float(settings.get(n) or 0.0), GUESSES[n]) for n in chosen]
+    start = [Parameter(p.name, p.start, p.guess) for p in parameters]
+    (ops, seconds), _ = data.table, data.system
+    machines = sorted({r.nodes for r in data.rows})
+    largest = np.array([len(machines) > 2 and r.nodes == machines[-1] for r in data.rows])
+    groups = tuple(f"{r.collective} {r.ranks} {r.size:.0f}" for r in data.rows)
+    every = CalibrationRows(ops, seconds, groups)
+    rows, beyond = every.take(np.flatnonzero(~largest)), every.take(np.flatnonzero(largest))
+    fitted = rows.rows_to_fit()
+    if len(set(fitted.groups)) < GROUPS_A_PARAMETER * len(start):
+        raise ScenarioError(
+            f"fit {NETWORK_KIND}: {len(start)} parameters need {GROUPS_A_PARAMETER * len(start)} "
+            f"sizes to be fitted on, the logs leave {len(set(fitted.groups))}; measure more sizes, "
+            "or name fewer with --parameter"
+        )
+    model = data.model(still)
+    found = calibrate(model, start, rows, draws=DRAWS)
+    factor = _factor_by_cross_validation(model, start, fitted)
+    judged = None
+    if len(beyond.groups):
+        judged = HeldOutErrors.of(model(found.values, beyond.ops), beyond)
+    inside = (
+        _share_inside(found.judged, factor),
+        None if judged is None else _share_inside(judged, factor),
+    )
+    return NetworkFit(found, judged, factor, inside), still
+
+
+def _told_by(rows: Sequence[CollectiveRow]) -> list[str]:
+    """Parameters that logs of such collectives can tell of."""
+    sends = any(r.collective == "all-to-all" for r in rows)
+    others = any(r.collective != "all-to-all" for r in rows)
+    across = any(r.nodes > 1 for r in rows)
+    return [*(WITHIN if others else ()), *(SENDS if sends else ()), *(ACROSS if across else ())]
+
+
+def _factor_by_cross_validation(
+    model: Model, parameters: Sequence[Parameter], rows: CalibrationRows
+) -> float:
+    """Factor within which 90 % of rows are that their fold's fit had not seen."""
+    fold, wrong = fold_numbers(rows.groups), np.zeros(len(rows.groups))
+    for k in range(FOLDS):
+        own, rest = (rows.take(np.flatnonzero(m)) for m in (fold != k, fold == k))
+        values = best_values(model, parameters, {}, own, [p.start for p in parameters], CLOSE)
+        named = dict(zip((p.name for p in parameters), values, strict=True))
+        wrong[fold == k] = np.log(model(named, rest.ops) / rest.seconds)
+    size, n = np.sort(np.abs(wrong)), len(wrong)
+    return float(np.exp(size[min(int(np.ceil(LEVEL * (n + 1))) - 1, n - 1)]))
+
+
+def _share_inside(judged: HeldOutErrors, factor: float) -> float:
+    return float(np.mean(np.abs(np.log1p(judged.errors)) <= np.log(factor)))
+
+
+def network_lines(fit: NetworkFit, rows: Sequence[CollectiveRow]) -> list[str]:
+    """What is to be said of a fit beside its parameters: intervals, and more machines."""
+    inside, there = fit.inside
+    lines = [f"90 % interval of a time: within a factor of {fit.factor:.3g} of the prediction "
+             f"(cross-validated); {inside:.0%} of the held-out sizes are inside"]  # fmt: skip
+    if fit.more_nodes is not None and there is not None:
+        size = np.abs(fit.more_nodes.errors)
+        lines.append(
+            f"held out whole, {max(r.nodes for r in rows)} machines: median "
+            f"{np.median(size):.1%}, mean {size.mean():.1%} on {len(size)} rows; {there:.0%} inside"
+        )
+    return lines

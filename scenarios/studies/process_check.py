@@ -1,0 +1,51 @@
+"""Processes before a run: each is made, and what it may touch is looked up in the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from ...sim.errors import ForetraceError, SimulationError
+from ...sim.process import Process
+from ...sim.system import System
+from ..config.problems import InvalidScenarioError, Problem, did_you_mean_text
+from .preflight import setting_position
+
+if TYPE_CHECKING:
+    from .variant import Variant
+
+
+def require_possible_processes(points: Iterable[Variant]) -> None:
+    """Refuse variants with a process that cannot do what it is for.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Settings that it refuses, a component that is not there or not of a kind that it can change.
+    """
+    found = {p.message: p for point in points for p in _process_problems(point)}
+    if found:
+        raise InvalidScenarioError(found.values())
+
+
+def _process_problems(point: Variant) -> Iterator[Problem]:
+    if point.graph is None:
+        return  # made by its job, while it runs
+    for number, named in enumerate(point.scenario.processes):
+        try:
+            _check_process(named.use, named.make(point.graph), point.simulation.system)
+        except ForetraceError as error:
+            text = error.message if isinstance(error, SimulationError) else str(error)
+            where = setting_position(point.scenario, f"processes.{number}")
+            yield Problem("impossible-process", text, where)
+
+
+def _check_process(use: str, made: Process, system: System) -> None:
+    for glob in getattr(made, "touches", ()):
+        if not any(fnmatchcase(name, glob) for name in system.index):
+            hint = did_you_mean_text(glob, list(system.index))
+            raise SimulationError("action", f"{use}: no component is named '{glob}'{hint}")
+    check = getattr(made, "check", None)
+    if check is not None:
+        check(system)

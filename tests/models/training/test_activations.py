@@ -1,0 +1,88 @@
+"""Memory of activations and of model states, against the formulas of the papers."""
+
+from dataclasses import replace
+
+import pytest
+from foretrace.models.memory.fit import require_fit
+from foretrace.models.memory.rank_memory import memory_of_stages, rank_memory
+from foretrace.models.training.description import Transformer
+from foretrace.models.training.layers import dense_layer
+from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.stages import kept_bytes, stage_weights
+from foretrace.sim.errors import ScenarioError
+
+GPT = Transformer(
+    hidden=1024, layers=8, heads=16, vocabulary=51200, inner=4096, positions=2048, dropout=True
+)
+S, B, H, A = 2048, 4, 1024, 16  # sequence, micro-batch, hidden, heads
+PLAN = ParallelPlan(batch=64, sequence=S, micro_batch=B, fused_attention=False)
+
+
+def kept(**changes):
+    plan = replace(PLAN, **changes)
+    return kept_bytes(dense_layer(GPT, plan.split), plan)
+
+
+def test_a_layer_keeps_what_the_megatron_paper_counts():
+    """s b h (34 + 5 a s / h): Korthikanti et al. 2022, arXiv:2205.05198, eq. 1."""
+    assert kept() == S * B * H * (34 + 5 * A * S / H)
+
+
+def test_tensor_parallelism_leaves_norms_and_dropouts_whole():
+    """s b h (10 + 24 / t + 5 a s / h t): eq. 2."""
+    assert kept(tensor=8) == S * B * H * (10 + 24 / 8 + 5 * A * S / (H * 8))
+
+
+def test_sequence_parallelism_divides_everything():
+    """s b h / t (34 + 5 a s / h): eq. 4."""
+    assert kept(tensor=8, sequence_parallel=True) == S * B * H / 8 * (34 + 5 * A * S / H)
+
+
+def test_selective_recomputation_leaves_out_the_scores():
+    """34 s b h / t: eq. 6."""
+    plan = {"tensor": 8, "sequence_parallel": True, "recompute": "selective"}
+    assert kept(**plan) == 34 * S * B * H / 8
+
+
+def test_full_recomputation_keeps_what_comes_in():
+    """2 s b h: section 5."""
+    assert kept(recompute="full") == 2 * S * B * H
+
+
+def test_fused_attention_keeps_a_number_a_row_in_place_of_scores():
+    """34 s b h and fp32 sums (Dao 2023, arXiv:2307.08691, section 2.3)."""
+    assert kept(fused_attention=True) == 34 * S * B * H + 4 * B * A * S
+
+
+def test_the_first_stage_holds_as_many_micro_batches_as_there_are_stages():
+    """Korthikanti et al., section 4.2.3."""
+    plan = replace(PLAN, pipeline=4, batch=64)
+    first, *_, last = memory_of_stages(GPT, plan, reserve=0)
+    each = 2 * kept()
+    assert first.activations == pytest.approx(4 * (each + S * B * H), rel=1e-9)  # its own dropout
+    assert last.activations < first.activations
+
+
+@pytest.mark.parametrize(
+    ("zero", "bytes"),
+    [(0, 16), (1, 4 + 12 / 64), (2, 2 + 14 / 64), (3, 16 / 64)],
+)
+def test_zero_shares_16_bytes_a_parameter_stage_by_stage(zero, bytes):
+    """Rajbhandari et al. 2020, arXiv:1910.02054, figure 1: K = 12, N_d = 64."""
+    plan = replace(PLAN, data=64, batch=256, zero=zero, precision=PRECISIONS["fp16"])
+    told = rank_memory(GPT, plan, 0, reserve=0)
+    assert told.states == pytest.approx(bytes * stage_weights(GPT, plan, 0)[0])
+
+
+def test_what_does_not_fit_is_told_with_what_would_make_it_fit():
+    plan = replace(PLAN, data=8, fused_attention=True)
+    need = rank_memory(GPT, plan, 0).peak
+    with pytest.raises(ScenarioError, match=r"does not fit: .* it fits with zero: 1, or zero: 2"):
+        require_fit(GPT, plan, need - 1e6)
+    require_fit(GPT, plan, need)
+
+
+def test_what_no_change_makes_fit_is_told_so():
+    with pytest.raises(ScenarioError, match="no single change of the plan makes it fit"):
+        require_fit(GPT, PLAN, 2**30)

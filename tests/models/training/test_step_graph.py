@@ -1,0 +1,166 @@
+"""Graph of a step: its makespan by the textbook's bubbles, what ranks exchange, and both engines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from foretrace.models.training.description import Experts, Transformer
+from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.stage_program import GROUPS, StageProgram
+from foretrace.models.training.step_graph import step_graph
+from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.graph import Graph
+from foretrace.sim.ops import Kind
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.system import Component, System
+
+TINY = Transformer(hidden=64, layers=8, heads=8, vocabulary=128, inner=256)
+MIXED = replace(TINY, experts=Experts(4, 2, 64), gated=True)
+PLAN = ParallelPlan(batch=16, sequence=32)
+
+
+class OnlyAttention(Backend):
+    """Attention takes a second forward and two backward, all else nothing."""
+
+    source, uniform = "test", True
+
+    def timing(self, ops, now=0.0):
+        words = {"flash_attention": 1.0, "attention_backward": 2.0}
+        table = [next((s for w, s in words.items() if w in text), 0.0) for text in ops.signatures]
+        return Timing.of(np.array([*table, 0.0])[ops.signature])
+
+
+def run(graph: Graph, engine: str = "core", backend: Backend | None = None):
+    gpus = tuple(Component(f"node0.gpu{k}", "gpu", slots=128) for k in range(graph.ranks))
+    system = System(
+        (*gpus, Component("fabric", "fabric")), tuple(g.name for g in gpus), fabric="fabric"
+    )
+    return Simulation(system, {"*": backend or OnlyAttention()}, engine=engine).run(graph)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe"])
+@pytest.mark.parametrize(("p", "batch"), [(1, 3), (2, 4), (4, 8), (8, 8)])
+def test_a_pipeline_takes_its_micro_batches_and_the_bubble(schedule, p, batch):
+    """(m + p - 1) (t_f + t_b): Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1."""
+    plan = replace(PLAN, pipeline=p, batch=batch, schedule=schedule)
+    assert run(step_graph(TINY, plan)).makespan == (batch + p - 1) * 3 * 8 / p
+
+
+@pytest.mark.parametrize(("p", "v"), [(2, 2), (2, 4), (4, 2)])
+def test_interleaved_chunks_divide_the_bubble(p, v):
+    """(m + (p - 1) / v) (t_f + t_b): section 2.2.2."""
+    plan = replace(PLAN, pipeline=p, chunks=v, batch=8)
+    assert run(step_graph(TINY, plan)).makespan == (8 + (p - 1) / v) * 3 * 8 / p
+
+
+def test_full_recomputation_runs_every_layer_forward_once_more():
+    plan = replace(PLAN, batch=2, recompute="full")
+    assert run(step_graph(TINY, plan)).makespan == 2 * 8 * 4
+
+
+def test_steps_follow_each_other():
+    result = run(step_graph(TINY, replace(PLAN, batch=2, pipeline=2), steps=3))
+    assert result.makespan == 3 * (2 + 1) * 3 * 4
+
+
+PLANS = [
+    replace(PLAN, tensor=2, sequence_parallel=True, pipeline=2, data=2, chunks=2),
+    replace(PLAN, tensor=2, data=2, zero=1, bucket=10_000),
+    replace(PLAN, data=4, zero=3),
+    replace(PLAN, data=2, zero=2, overlap=False),
+]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_both_engines_give_the_same_tick(plan):
+    class ByBytes(Backend):
+        source, uniform = "test", True
+
+        def timing(self, ops, now=0.0):
+            return Timing.of(1e-6 + np.nan_to_num(ops.bytes) * 1e-9)
+
+    graph = step_graph(TINY, replace(plan, batch=8))
+    core, plain = (run(graph, engine, ByBytes()) for engine in ("core", "reference"))
+    assert core.makespan_ticks == plain.makespan_ticks > 0
+
+
+def exchanged(plan, group, model=TINY, stage=0):
+    """Bytes that a rank sends by rings in a step: (n - 1) / n of the buffer, twice for all-reduce.
+
+    Patarasuk and Yuan 2009, doi:10.1016/j.jpdc.2008.09.002.
+    """
+    ops = StageProgram(model, plan, stage).program()
+    found, table = {}, ops.ops
+    for row in np.flatnonzero(ops.family == GROUPS.index(group)):
+        if table.kind[row] == Kind.COLLECTIVE:
+            name = table.signature_text(int(row)).split()[0].partition(":")[2]
+            found[name] = found.get(name, 0.0) + float(table.bytes[row])
+    n = {"data": plan.data, "tensor": plan.tensor, "expert": plan.expert}[group]
+    return sum((2 if name == "all-reduce" else 1) * (n - 1) / n * b for name, b in found.items())
+
+
+def weights(plan):
+    program = StageProgram(TINY, plan, 0)
+    return sum(layer.weights for chunk in program.chunks for layer in chunk)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@pytest.mark.parametrize("overlap", [True, False])
+def test_zero_exchanges_two_or_three_times_the_weights(zero, overlap):
+    """2 psi, with stage 3 3 psi: Rajbhandari et al. 2020, arXiv:1910.02054, section 7."""
+    types = replace(PLAN.precision, communication="bf16")
+    plan = replace(PLAN, data=8, batch=8, zero=zero, overlap=overlap, precision=types)
+    psi = 2 * weights(plan)
+    assert exchanged(plan, "data") == pytest.approx((3 if zero == 3 else 2) * 7 / 8 * psi)
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_tensor_parallel_ranks_exchange_four_activations_a_layer(sequence):
+    """4 all-reduces of s b h, or as many bytes and one more gather of each kept input.
+
+    Shoeybi et al. 2019, arXiv:1909.08053, section 3; Korthikanti et al. 2022, section 4.2.2.
+    """
+    plan = replace(PLAN, tensor=4, batch=1, sequence_parallel=sequence)
+    one = 3 / 4 * 2 * 32 * 64  # (t - 1) / t of s b h
+    layer = 8 * one + (2 * one if sequence else 0)
+    ends = {False: 2 * one * 2, True: 5 * one}[sequence]  # embedding, output
+    loss = 2 * 3 / 4 * 4 * 3 * 32
+    assert exchanged(plan, "tensor") == pytest.approx(8 * layer + ends + loss)
+
+
+def test_experts_exchange_every_chosen_token_four_times():
+    """Dispatch and combine, forward and backward: Lepikhin et al. 2020, arXiv:2006.16668, 3.2."""
+    plan = replace(PLAN, data=4, expert=4, batch=4)
+    assert exchanged(plan, "expert", MIXED) == 8 * 4 * 3 / 4 * 2 * 32 * 2 * 64
+
+
+def test_buckets_are_reduced_while_the_backward_pass_goes_on():
+    class SlowGradients(OnlyAttention):
+        def timing(self, ops, now=0.0):
+            told = super().timing(ops, now)
+            shared = np.array([*("collective" in t for t in ops.signatures), False])[ops.signature]
+            return replace(told, fixed=told.fixed + np.where(shared, ops.bytes / layer, 0.0))
+
+    layer = 4 * (12 * 64**2 + 13 * 64)  # B of its gradients: a second
+    ends = 4 * 128 * 64 / layer  # of the embedding's
+    last = 4 * 2 * 64 / layer  # of the last norm's
+    late = replace(PLAN, data=2, batch=2, overlap=False)
+    early = replace(late, overlap=True, bucket=40_000)  # one layer; the first has the last norm, too
+    times = [run(step_graph(TINY, p), backend=SlowGradients()).makespan for p in (early, late)]
+    assert times == pytest.approx([24 + 1 + ends, 24 + 8 + ends + last], rel=1e-9)
+
+
+def test_a_tied_embedding_is_summed_over_the_first_and_last_stage():
+    plan = replace(PLAN, pipeline=4, batch=4)
+    programs = [StageProgram(TINY, plan, stage).program() for stage in range(4)]
+    sums = [int((p.family == GROUPS.index("embedding")).sum()) for p in programs]
+    assert sums == [1, 0, 0, 1]
+
+
+def test_fp8_products_are_those_of_layers_only():
+    from foretrace.models.training.precision import PRECISIONS
+
+    ops = StageProgram(TINY, replace(PLAN, precision=PRECISIONS["fp8"]), 0).program().ops
+    eights = {t for t in ops.signatures if "fp8" in t}
+    assert eights and all("_scaled_mm" in t for t in eights)
+    assert any("mm bf16[32x64] bf16[64x128]" in t for t in ops.signatures)  # the output layer

@@ -1,0 +1,99 @@
+"""``foretrace view`` in a real browser: it zooms, searches, and tells of an op of a large table."""
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+
+import pytest
+from foretrace.reports.view import pyramid
+from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
+from foretrace.reports.view.view_page import view_pages
+from foretrace.reports.view.view_server import ViewServer
+from op_tables import chain, write_run
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+    "--disable-component-update", "--no-first-run", "--disable-sync", "--enable-logging=stderr",
+    "--window-size=1100,620", "--virtual-time-budget=20000",
+)  # fmt: skip
+USE = """
+const seen = {}, all = () => document.getElementById("drawn").textContent;
+const until = async (so) => { while (!so()) await new Promise((go) => setTimeout(go, 20)); };
+addEventListener("load", async () => {
+  await until(all);
+  seen.whole = all();
+  foretrace.viewed.show(1e-9, 1.1e-9);
+  await until(() => all() !== seen.whole);
+  seen.near = all();
+  foretrace.viewed.find("NORM");
+  await until(() => foretrace.viewed.state().found.includes("ops"));
+  seen.found = foretrace.viewed.state().found;
+  document.querySelector("button[title='the next match']").click();
+  await until(() => foretrace.viewed.state().picked);
+  seen.picked = foretrace.viewed.state().picked;
+  await until(() => !document.getElementById("op").hidden);
+  seen.op = document.getElementById("op").innerText;
+  seen.bright = foretrace.viewed.state().view;
+  document.title = JSON.stringify(seen);
+});
+"""
+
+
+@pytest.fixture
+def looked_at(tmp_path, monkeypatch):
+    """What a browser has in the end of the page of a run of 5,000 ops, and what it complains of."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium here, so nobody has looked at the page: apt-get install chromium")
+    monkeypatch.setattr(pyramid, "FEW", 100)  # so that there is a pyramid
+    rows = [*chain(5000), *((3, 7, "copy", "fill", 100 * i, 100 * i + 90) for i in range(500))]
+    opened = OpenedRuns([RunShown.of(write_run(tmp_path / "runs" / "abc", base=rows))])
+
+    def look(pages):
+        with ViewServer(pages(view_pages(opened))) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            told = subprocess.run(
+                [CHROMIUM, *QUIET, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
+                 server.address],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            server.shutdown()
+        return told.stdout, [line for line in told.stderr.splitlines() if "CONSOLE" in line]
+
+    yield look
+    opened.close()
+
+
+def used(pages):
+    """The same pages with a script that uses them, which the page's own policy would not run."""
+
+    def page(query):
+        html = pages[""](query).body.decode()
+        html = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
+        body = html.replace("</body>", f"<script>{USE}</script></body>").encode()
+        return pages[""](query)._replace(body=body, policy="default-src 'self' 'unsafe-inline'")
+
+    return {**pages, "": page}
+
+
+def test_the_page_draws_and_has_nothing_to_complain_of(looked_at):
+    html, complaints = looked_at(lambda pages: pages)
+    assert complaints == []
+    assert re.search(r'id="drawn"[^>]*>5,500 ops here, in [\d,]+ bars: those that last less', html)
+    assert "all of 5,500 ops" in html
+
+
+def test_the_page_zooms_searches_and_tells_of_an_op(looked_at):
+    html, complaints = looked_at(used)
+    assert complaints == []
+    seen = json.loads(re.search(r"<title>(.*?)</title>", html)[1])
+    assert seen["near"] == "13 ops here, in 13 bars."
+    assert seen["found"].startswith("1,667 ops, 11.7 ns")
+    assert seen["picked"][0] == "norm"
+    assert seen["picked"][3] == "base · rank 0 · stream 0"
+    assert re.search(r"name\s+norm", seen["op"])
+    assert re.search(r"component\s+node0\.gpu0", seen["op"])
+    assert re.search(r"start\s+1e-11 s", seen["op"])
+    assert seen["bright"][0] < 1e-11 < seen["bright"][1]

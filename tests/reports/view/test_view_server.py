@@ -1,0 +1,283 @@
+"""The server of ``foretrace view`` answers whoever was given its address, and nobody else."""
+
+import http.client
+import json
+import socket
+import threading
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from foretrace.reports.script import script_hash
+from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
+from foretrace.reports.view.view_page import lanes_of_text, view_pages, view_script
+from foretrace.reports.view.view_server import ViewServer
+from foretrace.sim.errors import ScenarioError
+from op_tables import chain, write_run
+
+PS = 1e-12
+ROWS = [*chain(300), (1, 0, "collective", None, 5, 900), (1, 7, "copy", "fill", -1, -1)]
+
+
+class Client:
+    """Asks a server as a browser does, or as somebody else."""
+
+    def __init__(self, server):
+        self.server, self.token = server, server.token
+
+    def ask(self, path, method="GET", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=60)
+        connection.putrequest(method, path, skip_host="Host" in headers)
+        for name, value in headers.items():
+            if value is not None:
+                connection.putheader(name.replace("_", "-"), value)
+        connection.endheaders()
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return answer, body
+
+    def get(self, page, **query):
+        answer, body = self.ask(f"/{self.token}/{page}?{urlencode(query)}")
+        assert answer.status == 200, body
+        return body
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    home = tmp_path_factory.mktemp("runs")
+    folder = write_run(home / "first" / "abc", base=ROWS, faster=chain(40))
+    (folder / "report.html").write_text("<p>the report</p>")
+    write_run(home / "second" / "def", base=chain(10))
+    opened = OpenedRuns([RunShown.of(home / "first" / "abc"), RunShown.of(home / "second" / "def")])
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def client(runs):
+    with ViewServer(view_pages(runs)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Client(server)
+        server.shutdown()
+
+
+def test_it_listens_on_the_loopback_only(client):
+    assert client.server.server_address[0] == "127.0.0.1"
+    assert client.server.address == f"http://127.0.0.1:{client.server.server_port}/{client.token}/"
+    assert len(client.token) >= 32
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "//", "/bars", "/{other}/", "/{short}/", "/{token}x/", "/%7Btoken%7D/"]
+)
+def test_without_the_token_nothing_is_told(client, path):
+    named = path.format(other="x" * 32, short=client.token[:-1], token=client.token)
+    answer, body = client.ask(named)
+    assert (answer.status, body) == (403, b"open the address that foretrace view printed")
+
+
+def test_every_server_has_a_token_of_its_own(client):
+    with ViewServer({}) as other:
+        assert other.token != client.token
+
+
+@pytest.mark.parametrize(
+    "host", ["foretrace.example:{port}", "127.0.0.1", "127.0.0.1:1", "[::1]:{port}", ""]
+)
+def test_a_name_that_leads_here_is_refused(client, host):
+    answer, _ = client.ask(f"/{client.token}/", Host=host.format(port=client.server.server_port))
+    assert answer.status == 421
+
+
+def test_two_names_at_once_are_refused(client):
+    port = client.server.server_port
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as raw:
+        hosts = f"Host: 127.0.0.1:{port}\r\nHost: other\r\n"
+        raw.sendall(f"GET /{client.token}/ HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n".encode())
+        assert b" 421 " in raw.makefile("rb").readline()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Origin": "http://foretrace.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"},
+     {"Sec_Fetch_Site": "same-site"}],
+)  # fmt: skip
+def test_another_page_is_refused(client, headers):
+    answer, body = client.ask(f"/{client.token}/find?text=a", **headers)
+    assert (answer.status, body) == (403, b"another page asks")
+
+
+def test_its_own_page_is_answered(client):
+    own = f"http://localhost:{client.server.server_port}"
+    answer, _ = client.ask(f"/{client.token}/", Origin=own, Sec_Fetch_Site="same-origin")
+    assert answer.status == 200
+
+
+def test_a_link_to_it_may_be_clicked_anywhere_and_shown_in_no_frame(client):
+    clicked = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "document"}
+    assert client.ask(f"/{client.token}/", **clicked)[0].status == 200
+    framed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Dest": "iframe"}
+    assert client.ask(f"/{client.token}/", **framed)[0].status == 403
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["../etc/passwd", "..%2f..%2fetc%2fpasswd", "%2e%2e/manifest.json", "/etc/passwd", "report/..",
+     "report/2", "ops.base.parquet", "./", "bars/", "report/0/../1"],
+)  # fmt: skip
+def test_there_is_no_way_to_other_files(client, page):
+    answer, body = client.ask(f"/{client.token}/{page}")
+    assert (answer.status, body) == (404, b"there is no such page")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
+def test_it_only_reads(client, method):
+    answer, body = client.ask(f"/{client.token}/", method)
+    assert (answer.status, answer.getheader("Allow")) == (405, "GET")
+    assert body in (b"it only reads", b"")
+
+
+@pytest.mark.parametrize("path", ["/", "/{token}/", "/{token}/none", "/{token}/bars?first=1"])
+def test_every_answer_is_for_its_own_page_alone(client, path):
+    answer, _ = client.ask(path.format(token=client.token))
+    policy = answer.getheader("Content-Security-Policy")
+    assert policy.startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in policy
+    assert answer.getheader("Referrer-Policy") == "no-referrer"
+    assert answer.getheader("Cache-Control") == "no-store"
+    assert answer.getheader("X-Content-Type-Options") == "nosniff"
+    assert answer.getheader("Access-Control-Allow-Origin") is None
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "said"),
+    [
+        ("bars", {"first": 0}, "last: a number is missing"),
+        ("bars", {"first": "nan", "last": 1, "width": 9}, "first: a number is missing"),
+        ("bars", {"first": "x", "last": 1, "width": 9}, "could not convert"),
+        ("bars", {"first": 1, "last": 0, "width": 9}, "first < last"),
+        ("bars", {"first": 0, "last": 1, "width": 1e8}, "first < last, and 1 to 20000 pixels"),
+        ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "1;2"}, "'1;2' is no lane"),
+        ("bars", {"first": 0, "last": 1, "width": 9, "lanes": "0-999999999"}, "are too many"),
+        ("find", {"text": ""}, "1 to 100 letters"),
+        ("find", {"text": "a", "show": "0.slower"}, "there is 0.base, 0.faster, 1.base"),
+        ("op", {"lane": 99, "at": 0}, "there is no lane 99"),
+        ("", {"show": "../base"}, "no such variant"),
+    ],
+)
+def test_what_is_wrong_with_a_question_is_said(client, page, query, said):
+    answer, body = client.ask(f"/{client.token}/{page}?{urlencode(query)}")
+    assert answer.status == 400
+    assert said in body.decode()
+
+
+def test_a_fault_is_told_and_the_next_question_answered(caplog):
+    def fail(_):
+        raise KeyError("lost")
+
+    with ViewServer({"fail": fail}) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = Client(server)
+        for _ in range(2):
+            answer, body = client.ask(f"/{client.token}/fail")
+            assert (answer.status, body) == (500, b"KeyError('lost')")
+        server.shutdown()
+    assert "KeyError" in caplog.text
+
+
+def read_bars(body):
+    """As view.js reads them."""
+    length = int.from_bytes(body[:4], "little")
+    head, at, found = json.loads(body[4 : 4 + length]), 4 + length, {}
+    for name, kind in (("start", "<f8"), ("end", "<f8"), ("busy", "<f8"), ("lane", "<i4"),
+                       ("name", "<i4"), ("count", "<i4"), ("kind", "u1")):  # fmt: skip
+        found[name] = np.frombuffer(body, kind, head["n"], at)
+        at += found[name].nbytes
+    assert at == len(body)
+    assert (4 + length) % 8 == 0
+    return head, found
+
+
+def test_bars_of_what_is_shown_come_as_columns(client):
+    query = {"show": "0.base,1.base", "first": 0, "last": 100 * PS, "width": 100, "lanes": "0-9"}
+    head, bars = read_bars(client.get("bars", **query))
+    assert bars["lane"].tolist() == [0] * 11 + [1] + [2] * 10
+    assert (bars["start"][:3] / PS).round(3).tolist() == [0, 10, 20]
+    assert (bars["busy"][:2] / PS).round(3).tolist() == [7, 7]
+    assert [head["names"][i] for i in bars["name"][:4]] == ["gemm", "norm", "all-reduce", "gemm"]
+    assert head["names"][bars["name"][11]] == "collective"
+    assert bars["count"].tolist() == [1] * 22
+    assert head["coarsest"] == PS
+
+
+def test_bars_of_some_lanes_are_of_no_others(client):
+    query = {"first": 0, "last": 100 * PS, "width": 100, "lanes": "1"}
+    _, bars = read_bars(client.get("bars", show="0.base", **query))
+    assert bars["lane"].tolist() == [1]
+
+
+def test_a_search_adds_up_what_is_shown(client):
+    told = json.loads(client.get("find", text="GEMM", show="0.base,1.base"))
+    assert told["ops"] == 104
+    assert told["seconds"] == pytest.approx(104 * 7 * PS)
+    assert [round(at["start"] / PS) for at in told["at"][:4]] == [0, 0, 30, 30]
+    assert [at["lane"] for at in told["at"][:2]] == [0, 2]
+
+
+def test_an_op_is_told_by_lane_and_time(client):
+    (op,) = json.loads(client.get("op", show="0.base", lane=1, at=100 * PS))
+    assert (op["kind"], op["component"], op["name"]) == ("collective", "fabric", None)
+    assert op["end"] == pytest.approx(900 * PS)
+
+
+def test_the_page_has_what_the_timeline_needs(client):
+    html = client.get("", show="0.base,1.base").decode()
+    facts = json.loads(html.split('id="view">')[1].split("</script>")[0])
+    assert facts["span"] == pytest.approx([0, 2997 * PS])
+    names = [(row["name"], row["level"], row.get("lane")) for row in facts["rows"]]
+    assert names == [
+        ("first/abc base", 0, None), ("rank 0", 1, None), ("stream 0", 2, 0), ("rank 1", 1, None),
+        ("stream 0", 2, 1), ("second/def base", 0, None), ("rank 0", 1, None), ("stream 0", 2, 2),
+    ]  # fmt: skip
+    assert "first/abc base: all of 301 ops; 1 never ran or did not end." in facts["said"]
+    assert script_hash(view_script()) in html
+    assert view_script() in html
+
+
+def test_variants_are_chosen_by_links(client):
+    html = client.get("").decode()
+    assert '<a href="?show=0.base,0.faster,1.base">☐ first/abc faster</a>' in html
+    assert '<a href="?show=1.base" aria-current="true">☑ first/abc base</a>' in html
+
+
+def test_the_report_of_a_run_is_there(client):
+    assert client.get("report/0") == b"<p>the report</p>"
+    html = client.get("").decode()
+    assert '<a href="report/0">report of first/abc</a>' in html
+    assert "report/1" not in html
+
+
+def test_a_run_of_many_ranks_is_folded_by_machine(tmp_path):
+    rows = [(r, s, "compute", "a", 0, 10) for r in range(24) for s in range(3)]
+    opened = OpenedRuns([RunShown.of(write_run(tmp_path / "s" / "r", base=rows))])
+    from foretrace.reports.view.opened_runs import timeline_facts
+
+    found = timeline_facts(opened, opened.shown(opened.first_shown))["rows"]
+    opened.close()
+    assert found[:4] == [{"name": "base", "level": 0}, {"name": "node0", "level": 1, "open": True},
+                         {"name": "rank 0", "level": 2, "open": False},
+                         {"name": "stream 0", "level": 3, "lane": 0}]  # fmt: skip
+    assert [row["lane"] for row in found if "lane" in row] == list(range(72))
+
+
+def test_a_run_without_ops_says_how_to_keep_them(tmp_path):
+    with pytest.raises(ScenarioError, match=r"kept no rows of ops .*--keep ops$"):
+        RunShown.of(write_run(tmp_path / "s" / "r"))
+
+
+def test_lanes_are_written_with_ranges():
+    assert lanes_of_text("") == []
+    assert lanes_of_text("3,5-7,9") == [3, 5, 6, 7, 9]
+    with pytest.raises(ValueError, match="'-1' is no lane"):
+        lanes_of_text("-1")
