@@ -216,7 +216,7 @@ def listed(name: str) -> Drawn:
 
     >>> shown, kept = listed("experts")
     >>> len(shown), set(shown) & set(kept)
-    (41, set())
+    (43, set())
     """
     grid, some = (list(dict.fromkeys(s)) for s in LISTS[name]())
     known = set(grid)
