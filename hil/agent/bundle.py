@@ -45,7 +45,7 @@ if sys.version_info < (3, 11):
         % ((sys.executable,) + tuple(sys.version_info[:2]))
     )
 try:
-    import numpy  # noqa: F401
+    import numpy.typing  # noqa: F401  an empty folder of that name is a package too
 except ImportError as error:
     refuse("%s has no NumPy (%s); apt install python3-numpy, or dnf install python3-numpy"
            % (sys.executable, error))

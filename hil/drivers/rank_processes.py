@@ -1,6 +1,7 @@
 """Ranks of a collective: forked processes that run gloo or NCCL.
 
-Each lives in its own network namespace, or on its own GPU, and receives over a pipe what to run and when to start.
+Each lives in its own network namespace, or on its own GPU, and receives over a pipe what to run and
+when to start.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class NcclOnGpus:
     """Ranks of NCCL, each on a GPU of this machine, by its number."""
 
     def inside(self, rank: int) -> AbstractContextManager[Any]:
-        """This machine itself."""
+        """Nowhere else: ranks on GPUs are processes of this machine."""
         return nullcontext()
 
     def join(self, rank: int, count: int) -> RankOps:
@@ -73,7 +74,8 @@ class NcclOnGpus:
         found = torch.cuda.device_count()
         if found < count:
             raise RuntimeError(
-                f"{count} ranks need {count} GPUs, there are {found}, and NCCL shares none; set ranks"
+                f"{count} ranks need {count} GPUs, there are {found}, and NCCL shares none; "
+                "set ranks"
             )
         torch.cuda.set_device(rank)
         torch.set_default_device(f"cuda:{rank}")

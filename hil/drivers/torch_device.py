@@ -136,7 +136,7 @@ class TorchDriver(Driver):
 
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once on a GPU, each on a stream of its own."""
-        if self.sharing != "concurrent":
+        if self.settings["sharing"] != "concurrent":
             return super().together(requests)
         if any(r.key[1] != WARM for r in requests):
             raise DriverFault("unsupported", "ops in flight together are warm; say context: warm")

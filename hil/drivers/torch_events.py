@@ -78,7 +78,7 @@ class EventTimer:
     def _time_round(
         self, calls: Sequence[Call], streams: Sequence[Any], hold: int
     ) -> tuple[list[float], bool]:
-        """ns of each op, and whether the device had not begun when the last was queued."""
+        """Times of each op, ns, and whether the device had not begun when the last was queued."""
         begin = self.cuda.Event(enable_timing=True)
         ends = [self.cuda.Event(enable_timing=True) for _ in calls]
         self.cuda.synchronize(self.device)

@@ -73,8 +73,9 @@ DISTRIBUTIONS = {
         "cxl-cli daxctl",
     ),
 }
-"""By ``ID VERSION_ID`` of ``os-release``; of RHEL the major version, and those that are built like it
-(``ID_LIKE``)."""
+"""By ``ID VERSION_ID`` of ``os-release``; of RHEL the major version, also for those that are built
+like it (``ID_LIKE``)."""
+PROGRAMS = ("usr/bin", "usr/sbin", "usr/local/bin")
 SITES = (
     "usr/lib/python3/dist-packages", "usr/lib64/python{v}/site-packages",
     "usr/lib/python{v}/site-packages", "usr/local/lib/python{v}/dist-packages",
@@ -103,7 +104,7 @@ class Machine:
 
     def has_program(self, name: str) -> bool:
         """Whether a program is installed."""
-        return any((self.root / f / name).exists() for f in ("usr/bin", "usr/sbin", "usr/local/bin"))
+        return any((self.root / folder / name).exists() for folder in PROGRAMS)
 
     def link_name(self, path: str) -> str:
         """Last part of what a link points to, such as the driver of a device; "" for no link."""
@@ -136,7 +137,8 @@ class Machine:
     def has_module(self, name: str) -> bool:
         """Whether the system's Python has a module."""
         version = ".".join(map(str, self.python or ()))
-        return any((self.root / s.format(v=version) / name).exists() for s in SITES)
+        sites = (self.root / s.format(v=version) for s in SITES)
+        return any((site / name / "__init__.py").exists() for site in sites)
 
     def locked_limit(self) -> float:
         """Bytes that a process may lock in memory; infinite for no limit, and where nobody says."""

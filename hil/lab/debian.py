@@ -79,18 +79,20 @@ class Packages:
     ----------
     folder : Path
         Where lists and packages are kept.
+    source : str
+        Line of ``sources.list``; "" for the mirror that apt uses here.
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder.resolve()
+    def __init__(self, folder: Path, source: str = ""):
+        self.folder, self.source = folder.resolve(), source
 
     def update(self) -> None:
         """Fetch the package lists."""
         for name in ("lists/partial", "cache/archives/partial", "state"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "state/status").touch()
-        source = f"deb [signed-by={KEYRING}] {debian_mirror()} {SUITE} main\n"
-        (self.folder / "sources.list").write_text(source)
+        usual = f"deb [signed-by={KEYRING}] {debian_mirror()} {SUITE} main"
+        (self.folder / "sources.list").write_text((self.source or usual) + "\n")
         (self.folder / "apt.conf").write_text(self._apt_settings())
         self._run_apt("update", doing="fetching the list of packages")
 

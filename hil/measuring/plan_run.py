@@ -88,8 +88,11 @@ class Progress:
 
 
 def run_plan(
-    plan: Plan, folder: Path, opener: Callable[[str], Opener], tell: Callable[[str], None] = log.info
-) -> Path:  # fmt: skip
+    plan: Plan,
+    folder: Path,
+    opener: Callable[[str], Opener],
+    tell: Callable[[str], None] = log.info,
+) -> Path:
     """Do what is left of a plan; returns the path of the recording, in that folder.
 
     Every batch is written when the next one begins, so it may be stopped at any instant and begun

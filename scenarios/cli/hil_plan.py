@@ -93,9 +93,7 @@ def plan(
     typer.echo("here:  foretrace hil record --read FILE.rec.gz")
 
 
-def _plan_gpu(
-    out: Path, option: list[str], hours: float | None, other: bool, json: bool
-) -> None:
+def _plan_gpu(out: Path, option: list[str], hours: float | None, other: bool, json: bool) -> None:
     """Plan of all families of one GPU, with the agent that does it."""
     from ...hil.agent.bundle import write_bundle
     from ...hil.measuring.plan_run import time_text

@@ -18,14 +18,17 @@ SOURCES = {
     "3.12; Debian 12's own list, python3 3.11.2 and python3-numpy 1.24.2",
 }
 PARTS = {"connectx-5": "0x1017", "connectx-6": "0x101b", "connectx-7": "0x1021"}  # 4119 4123 4129
+UBUNTU = 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="{0}"\nPRETTY_NAME="Ubuntu {0}"'
 RELEASES = {
     "debian 12": ('ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian GNU/Linux 12 (bookworm)"', 11),
-    "ubuntu 22.04": ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\nPRETTY_NAME="Ubuntu 22.04"', 10),
-    "ubuntu 24.04": ('ID=ubuntu\nID_LIKE=debian\nVERSION_ID="24.04"\nPRETTY_NAME="Ubuntu 24.04"', 12),
+    "ubuntu 22.04": (UBUNTU.format("22.04"), 10),
+    "ubuntu 24.04": (UBUNTU.format("24.04"), 12),
     "rhel 9": ('ID="rhel"\nID_LIKE="fedora"\nVERSION_ID="9.4"\nPRETTY_NAME="RHEL 9.4"', 9),
-    "rocky 9": ('ID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.3"\nPRETTY_NAME="Rocky"', 9),
+    "rocky 9": ('ID="rocky"\nID_LIKE="rhel fedora"\nVERSION_ID="9.3"\nPRETTY_NAME="Rocky"', 9),
 }
-LIMITS = "Limit                     Soft Limit\nMax locked memory         {}              {}   bytes\n"
+LIMITS = (
+    "Limit                     Soft Limit\nMax locked memory         {}            {}   bytes\n"
+)
 PCI = "sys/bus/pci/devices"
 
 

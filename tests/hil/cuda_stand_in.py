@@ -138,7 +138,8 @@ def install(monkeypatch):
         backends=SimpleNamespace(
             cudnn=SimpleNamespace(allow_tf32=True, version=lambda: 90000),
         ),
-        precision="highest", device=lambda name: SimpleNamespace(type=name.partition(":")[0], index=0),
+        precision="highest",
+        device=lambda name: SimpleNamespace(type=name.partition(":")[0], index=0),
         zeros=lambda shape, dtype=None, device=None: Tensor(device),
         rand=lambda shape, dtype=None, device=None: Tensor(device),
         set_num_threads=lambda n: None, manual_seed=lambda n: None,

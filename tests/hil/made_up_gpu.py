@@ -86,9 +86,7 @@ class Nvml:
 def truth():
     """The GPU as a backend; every answer is of a step, in which other kernels ran before."""
     made = Roofline(**SETTINGS)
-    made.families = {
-        n: KernelFamily(**f, cold=COLD if f else 0.0) for n, f in FAMILIES.items()
-    }
+    made.families = {n: KernelFamily(**f, cold=COLD if f else 0.0) for n, f in FAMILIES.items()}
     return made
 
 

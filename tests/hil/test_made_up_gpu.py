@@ -1,4 +1,4 @@
-"""A plan for a GPU, done on a made-up one: what a fit makes of it, and what a slow GPU is told by."""
+"""A plan for a GPU, done on a made-up one: what a fit makes of it, and how a slow one is told."""
 
 import json
 import sys
@@ -185,12 +185,13 @@ def test_an_op_that_was_slowed_in_all_batches_is_named(nvml, tmp_path):
 
 
 def test_what_a_gpu_cannot_do_is_named_and_not_asked_again(nvml, tmp_path):
+    asked = []
+
     class Older(MadeUpGpu):
         refuses = ("fp8", "inductor::rms_norm")
-        asked = []
 
         def timing(self, requests):
-            Older.asked += [r.signature for r in requests]
+            asked.extend(r.signature for r in requests)
             return super().timing(requests)
 
     plan = quick(("launches", "products", "sums", "scaled", "norms"), 4, 2, rounds=2)
@@ -198,7 +199,7 @@ def test_what_a_gpu_cannot_do_is_named_and_not_asked_again(nvml, tmp_path):
     failed = {row.signature for row in read(file).failed}
     fp8 = {r.signature for p in plan.pieces if p.name == "scaled" for r in p.work.requests}
     assert fp8 <= failed
-    assert all(Older.asked.count(text) == 1 for text in failed)
+    assert all(asked.count(text) == 1 for text in failed)
     report, _ = fit(file)
     assert sum(text.startswith("failed: ") for text in report["left"]) == len(failed)
     assert "norm launch" not in constants(report)
@@ -206,7 +207,8 @@ def test_what_a_gpu_cannot_do_is_named_and_not_asked_again(nvml, tmp_path):
 
 
 def test_ops_in_place_take_their_cold_start_alone_ones_do_not(nvml, tmp_path):
-    text, other = "compute:inductor::rms_norm bf16[64x4096] bf16[4096]", "compute:aten::gelu bf16[8]"
+    text = "compute:inductor::rms_norm bf16[64x4096] bf16[4096]"
+    other = "compute:aten::gelu bf16[8]"
     driver = MadeUpGpu()
     driver.open({"device": "cuda:0"})
     alone, after = driver.timing([Request(text, 200), Request(text, 200, AFTER, (other,))])

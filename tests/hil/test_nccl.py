@@ -1,4 +1,4 @@
-"""NCCL through the driver ``collective``, over a stand-in of torch whose GPUs take made-up times."""
+"""NCCL through the driver ``collective``, over a stand-in of torch with made-up GPUs."""
 
 import sys
 from pathlib import Path

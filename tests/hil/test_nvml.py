@@ -72,7 +72,8 @@ def test_a_batch_that_was_slowed_at_either_end_or_between_was_slowed(library):
         gpu.library.nvmlDeviceGetCurrentClocksThrottleReasons = lambda h: 0x4
         gpu.library.nvmlDeviceGetClockInfo = lambda h, kind: {1: 1755, 2: 3201}[kind]
     assert before["throttled"] == 1
-    assert (before["gpu_reasons"], before["gpu_mhz"], before["gpu_mhz_before"]) == (0x44, 1755, 1980)
+    assert before["gpu_reasons"] == 0x44
+    assert (before["gpu_mhz"], before["gpu_mhz_before"]) == (1755, 1980)
     with gpu.watched() as clean:
         pass
     assert clean["throttled"] == 0

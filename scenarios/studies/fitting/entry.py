@@ -233,6 +233,11 @@ def _kept_value_text(
 
 
 def entry_line(key: str, value: str, source: NumberSource) -> str:
+    """Line of a catalog file: a setting, its value and who says it.
+
+    >>> entry_line("cores", "8", NumberSource("assumed", "a guess")).strip()
+    'cores: {value: 8, source: {kind: assumed, where: "a guess"}}'
+    """
     told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
     shown = f'"{value}"' if set(value) & set(",:{}[]#") else value
     return f"    {key}: {{value: {shown}, source: {{{told}}}}}"

@@ -71,15 +71,14 @@ def fit_constants(
     >>> [(c.name, round(c.value, 1), c.told) for c in found]
     [('launch', 2.0, True), ('near', 3.0, True), ('far', 5.0, False)]
     """
+
     def search(free: Sequence[str]) -> _Found:
         still = {n: v for n, v in start.items() if n not in free}
         begins = [{n: one[n] for n in free} for one in (start, other or start)]
         return _search(predict, still, begins, seconds)
 
     found, needed = search(list(start)), set[str]()
-    while wide := [
-        n for n, w in found.widths.items() if n not in needed and 2 * w > np.log(TOLD)
-    ]:
+    while wide := [n for n, w in found.widths.items() if n not in needed and 2 * w > np.log(TOLD)]:
         worst = max(wide, key=lambda n: found.widths[n])
         without = search([n for n in found.widths if n != worst])
         if without.loss <= AS_GOOD * found.loss:

@@ -16,7 +16,8 @@ from .gpu_fit import CONSTANTS, MAIN, SCALED, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
 STREAMS = {"7": 128, "8": 128, "9": 128, "10": 128, "12": 128}
-"""Resident grids by compute capability (CUDA C++ Programming Guide 12, technical specifications)."""
+"""Resident grids by compute capability (CUDA C++ Programming Guide 12, table of technical
+specifications)."""
 CLOSE = 0.02  # half of an interval: what a recording tells well
 TOLD_BY = "told by the GPU (libcuda, NVML)"
 
@@ -150,7 +151,7 @@ def gpu_report(rows: GpuRows, found: GpuFit, round_trip: dict[str, Any]) -> dict
         }
         for stage, constants in found.constants.items()
     ]
-    every = [p for s in stages for p in s["parameters"]]
+    every = [_constant_facts(stage, c) for stage, cs in found.constants.items() for c in cs]
     return {
         "where": rows.where,
         "spread": rows.spread,

@@ -276,15 +276,15 @@ class _Stages:
             work, peak = self._works(at)
 
             def predict(values: Mapping[str, float]) -> Floats:
-                one = KernelFamily(**values)
-                return one.time_parts(work, self.model.chip, peak).sum(axis=0)
+                one = _family_of(values)
+                return np.asarray(one.time_parts(work, self.model.chip, peak).sum(axis=0))
 
             return predict
 
         other = {k: usual[k] for k in start}
         found = self._fit(name, mask, start, predict_of, name, other)
         if found is not None:
-            self.model.families[name] = KernelFamily(**found, source=self.rows.where)
+            self.model.families[name] = replace(_family_of(found), source=self.rows.where)
 
     def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
         """Work and peak of rows of a family."""
@@ -371,6 +371,11 @@ class _Stages:
         return self.left + [
             f"{n}: {count} ops, of which the entry has no constant" for n, count in counts.items()
         ]
+
+
+def _family_of(values: Mapping[str, Any]) -> KernelFamily:
+    """Family of constants by name."""
+    return KernelFamily(**values)
 
 
 ROOFLINE_SETTINGS = (

@@ -1,4 +1,4 @@
-"""Plan that records one GPU: all families of its catalog entry, what matters first, in two hours."""
+"""Plan that records one GPU in two hours: all families of its entry, what matters first."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def estimated_seconds(requests: Iterable[Request]) -> float:
     """About how long one round of ops takes on a GPU that is slower than most.
 
     >>> round(estimated_seconds([Request("copy:h2d uint8[100000000]", 20)]))
-    22
+    24
     """
     every = BEGIN
     for request in requests:

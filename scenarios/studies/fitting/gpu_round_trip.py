@@ -55,7 +55,8 @@ def gpu_round_trip(
     moved = np.array([float(parse_signature(t).bytes) for t in texts])
     back = RoundTrip(tuple(texts), moved, fitted, simulated, rows.seconds[at], own)
     return back, [
-        f"{len(at)} ops run with the entry: {three_digits(100 * back.apart)} % from the fit at most",
+        f"{len(at)} ops run with the entry: {three_digits(100 * back.apart)} % from the fit at "
+        "most; from the recording, by family:",
         *_lines_of_families(rows, at, simulated),
     ]
 
@@ -68,9 +69,7 @@ def _simulated_alone(bench: Bench, ops: list[BenchOp], found: GpuFit, file: Path
     return bench.simulated_seconds(ops, part)
 
 
-def _lines_of_families(
-    rows: GpuRows, at: NDArray[np.int_], simulated: Floats
-) -> list[str]:
+def _lines_of_families(rows: GpuRows, at: NDArray[np.int_], simulated: Floats) -> list[str]:
     """How far runs are from the recording, by family, of ops alone and in their place."""
     error = simulated / rows.seconds[at] - 1
     family, after = rows.families[at], rows.after[at]

@@ -117,7 +117,8 @@ def _is_planned(kept: Sequence[Recording]) -> bool:
 def _medians(samples: Sequence[Sample]) -> tuple[dict[tuple[str, str], float], list[str]]:
     """Seconds by op and context, and what is left out of them, in words."""
     found: dict[tuple[str, str], float] = {}
-    slowed, late = [], []
+    slowed: list[str] = []
+    late: list[str] = []
     for key, group in samples_by_key(samples).items():
         if key[1] != WARM and not key[1].startswith(AFTER):
             continue
