@@ -116,10 +116,15 @@ class _Kinds(Mapping[str, PartKind]):
         return len(list(iter(self)))
 
 
-@cache
+_registered: dict[type[NodePart], PartKind] = {}  # asked for as often as there are parts
+
+
 def _registered_kind(made: type[NodePart]) -> PartKind:
-    told = (made.__doc__ or "").strip().partition("\n")[0]
-    return PartKind(constructor_model(made, optional=True), help=told, priced_by=made.priced_by)
+    if made not in _registered:
+        told = (made.__doc__ or "").strip().partition("\n")[0]
+        model = constructor_model(made, optional=True)
+        _registered[made] = PartKind(model, help=told, priced_by=made.priced_by)
+    return _registered[made]
 
 
 KINDS: Mapping[str, PartKind] = _Kinds()
