@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, create_model
 
 from ...models.network import pcie as pcie  # a kind of part of ours
-from ...models.parts import PARTS
+from ...models.parts import PARTS, NodePart
 from ...sim.units import Bytes, Watts
 from .schema import Section, validation_error
 from .settings import backend_settings_model, constructor_model, known_backends
@@ -107,7 +107,7 @@ class _Kinds(Mapping[str, PartKind]):
     """Ours, and those that plug-ins registered by now."""
 
     def __getitem__(self, name: str) -> PartKind:
-        return OURS[name] if name in OURS else _registered_kind(name)
+        return OURS[name] if name in OURS else _registered_kind(PARTS[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter([*OURS, *(name for name in PARTS if name not in OURS)])
@@ -116,10 +116,15 @@ class _Kinds(Mapping[str, PartKind]):
         return len(list(iter(self)))
 
 
-def _registered_kind(name: str) -> PartKind:
-    made = PARTS[name]
-    told = (made.__doc__ or "").strip().partition("\n")[0]
-    return PartKind(constructor_model(made, optional=True), help=told, priced_by=made.priced_by)
+_registered: dict[type[NodePart], PartKind] = {}  # asked for as often as there are parts
+
+
+def _registered_kind(made: type[NodePart]) -> PartKind:
+    if made not in _registered:
+        told = (made.__doc__ or "").strip().partition("\n")[0]
+        model = constructor_model(made, optional=True)
+        _registered[made] = PartKind(model, help=told, priced_by=made.priced_by)
+    return _registered[made]
 
 
 KINDS: Mapping[str, PartKind] = _Kinds()

@@ -51,32 +51,41 @@ class StepVariation:
 
     Parameters
     ----------
-    ops : with the durations of the recording
+    ops : with the durations of the recording; None of a template without any, which varies in none
     starts : of each process start that was recorded beside it, (n,) s of its steps
     """
 
-    ops: Ops
+    ops: Ops | None
     starts: tuple[NDArray[np.float64], ...] = ()
 
     @classmethod
     def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
         """Variation of a workload's graph and the process starts of its recording."""
         starts = process_starts_of(section)
-        return cls(graph.ops, tuple(starts.steps) if starts else ())
+        own = None if _is_template_without_durations(graph) else graph.ops
+        return cls(own, tuple(starts.steps) if starts else ())
 
     def varied(self, graph: Graph) -> Graph:
         """The graph with every op as long as it typically is."""
+        if self.ops is None:
+            return graph
         return graph.with_ops(graph.ops.replace(duration=self.typical))
 
     @cached_property
     def typical(self) -> NDArray[np.float64]:
         """(n,) s: how long each op typically is."""
-        return typical_durations(self.ops)
+        return np.empty(0) if self.ops is None else typical_durations(self.ops)
 
     @cached_property
     def spread(self) -> Spread | None:
         """Quantiles of recorded durations over typical ones; None if fewer than two steps."""
-        return jitter_spread(self.ops, self.starts)
+        return None if self.ops is None else jitter_spread(self.ops, self.starts)
+
+
+def _is_template_without_durations(graph: Graph) -> bool:
+    """Whether a graph is a template of which nothing was recorded: it is never written out."""
+    of = graph.template
+    return of is not None and all(np.isnan(p.ops.duration).all() for p in of.programs)
 
 
 @dataclass(frozen=True)
