@@ -369,7 +369,8 @@ class Fabric(Backend):
         self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of sends or collectives of given sizes when nothing else runs."""
-        return way.fixed + size * way.beta
+        moves = np.zeros(len(size))  # nothing takes no time, on a link that is down either
+        return way.fixed + np.multiply(size, way.beta, where=size > 0, out=moves)
 
     def _member_cores(self, members: Members, system: System) -> Cores:
         """Cores of the members, where the library's threads run on them."""
