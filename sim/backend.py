@@ -214,6 +214,18 @@ class Timing:
     def __len__(self) -> int:
         return len(self.fixed)
 
+    def unbounded(self) -> NDArray[np.int64]:
+        """Rows with work whose rate nothing bounds, neither a usage nor a limit.
+
+        >>> Timing.of([0.0, 0.0], work=[0.0, 2.0]).unbounded().tolist()
+        [1]
+        """
+        if self.work is None:
+            return np.empty(0, np.int64)
+        uses = np.zeros(len(self), np.int64) if self.usage is None else np.diff(self.usage.indptr)
+        limit = np.full(len(self), np.inf) if self.limit is None else self.limit
+        return np.flatnonzero((self.work > 0) & (uses == 0) & np.isinf(limit))
+
     def written(self, component: NDArray[np.int32]) -> Timing:
         """Timing with all usage explicit, given the component that was asked about each op."""
         if self.work is None or self.usage is not None:

@@ -188,10 +188,12 @@ def backend_refusals(
 
         def why(at: NDArray[np.int64], who: Backend = who, ops: Ops = ops) -> str:
             try:
-                who.timing(ops.part(at))
+                free = who.timing(ops.part(at)).unbounded()
             except BackendError as error:
                 return str(error)
-            return ""
+            if not len(free):
+                return ""
+            return f"op {free[0]}: work, but neither usage nor limit bounds its rate"
 
         if who.online or not why(one):
             continue

@@ -163,8 +163,8 @@ class Schedule:
 
     @cached_property
     def ops(self) -> Ops:
-        """Table of all ops, in the order of ids."""
-        tables = [r.ops for r in self.runs]
+        """Table of all ops, in the order of ids; empty of a job that submitted nothing."""
+        tables = [r.ops for r in self.runs] or [Ops.of(kind=[])]
         return Ops.concat(tables) if len(tables) != 1 else tables[0]
 
     @cached_property

@@ -83,4 +83,5 @@ class CollectivePlan:
 
     def alone(self, size: Floats) -> Floats:
         """(n,) seconds when nothing else runs."""
-        return self.start(size) + size * self.beta
+        moves = np.zeros(len(size))  # nothing takes no time, on a link that is down either
+        return self.start(size) + np.multiply(size, self.beta, where=size > 0, out=moves)

@@ -20,6 +20,8 @@ from .statistics import statistic_of
 if TYPE_CHECKING:
     from ..config.scenario import Scenario
 
+TOKENS = "tokens_per_second"  # known where the workload says how many there are
+
 
 @dataclass(frozen=True)
 class StudyAnswer:
@@ -132,6 +134,11 @@ def _study_answer(works: Mapping[str, Workload], metric: str, better: str) -> St
         raise ScenarioError(
             f"answer: '{metric}': {error}{_jobs_with_metric(works, own)}"
         ) from error
+    if found.name == TOKENS and getattr(workload, "tokens", 0) is None:
+        raise ScenarioError(
+            f"answer: '{metric}' takes the tokens of an iteration; add tokens_per_iteration to the "
+            "workload, or name another metric"
+        )
     better = better or found.better
     if not better:
         raise ScenarioError(

@@ -30,6 +30,14 @@ def require_possible_processes(points: Iterable[Variant]) -> None:
 
 
 def _process_problems(point: Variant) -> Iterator[Problem]:
+    keep, graphs = point.scenario.run.keep, point.built.graphs.values()
+    steered = point.graph is None or bool(point.scenario.processes)
+    if keep in ("ranks", "none") and steered and None not in graphs:
+        message = (
+            f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs or a "
+            "process steer cannot be repeated; take keep: ops"
+        )
+        yield Problem("not-kept", message, setting_position(point.scenario, "run.keep"))
     if point.graph is None:
         return  # made by its job, while it runs
     for number, named in enumerate(point.scenario.processes):

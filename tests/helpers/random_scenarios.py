@@ -140,7 +140,8 @@ class Drawn:
     def cluster(self) -> Plain:
         self.gpu = self.draw.choice(GPUS)
         node: Plain = {"gpu": {"model": self.gpu, "count": self.gpus}, "host": "epyc-7742-dual"}
-        if self.machines > 1 or self.maybe(0.5):
+        self.wired = self.machines > 1 or self.maybe(0.5)
+        if self.wired:
             node["nic"] = {"model": "connectx-7", "count": self.gpus}
             if self.maybe(0.4):
                 node["nic"]["bandwidth"] = self.draw.choice(RATES)
@@ -199,12 +200,13 @@ class Drawn:
         use = self.draw.choice(("degrade", "degrade", "degrade", "hot-spare", "fail"))
         one: Plain = {"use": use}
         if use == "hot-spare":
-            one["spares"] = ["node0.gpu0"]
+            one |= {"spares": ["node0.gpu0"], "period": "1 ms", "swap": "1 ms"}
         else:
             one |= {"component": "node0.gpu0", "at": self.draw.choice(TIMES)}
         if use == "degrade":
+            one["component"] = "node0.nic0.tx"
             one |= {"lasts": "1 ms", "slowdown": 2}
-        if self.several:
+        if self.several or (use == "degrade" and not self.wired):
             return {}
         return {"processes": [one]}
 
@@ -273,3 +275,114 @@ class Drawn:
 def scenario(seed: int) -> Plain:
     """A scenario that is right, as far as its author knows."""
     return Drawn(seed).scenario()
+
+
+def _machines(tree: Plain) -> list[Plain]:
+    """Descriptions of machines."""
+    cluster = tree["cluster"]
+    return list(cluster["kinds"].values()) if "kinds" in cluster else [cluster["node"]]
+
+
+def _works(tree: Plain) -> list[Plain]:
+    """Descriptions of workloads."""
+    return [j["workload"] for j in tree["jobs"].values()] if "jobs" in tree else [tree["workload"]]
+
+
+def _edit_machine(tree: Plain, draw: random.Random) -> None:
+    node = draw.choice(_machines(tree))
+    key = draw.choice(("gpu", "host", "nic", "memory", "links", "count"))
+    if key == "count":
+        node["gpu"]["count"] = draw.choice((0, 1, 3, 10**9))
+    elif draw.random() < 0.5:
+        node.pop(key, None)
+    elif isinstance(node.get(key), dict):
+        node[key]["model"] = draw.choice(("connectx-7", "h100-sxm5-80g", "none", "lab-port"))
+    else:
+        node[key] = draw.choice(("epyc-7742-dual", {"cores": 1}, {}, []))
+
+
+def _edit_cluster(tree: Plain, draw: random.Random) -> None:
+    fabric = tree["cluster"]["fabric"]
+    edits: list[tuple[Plain, str, Any]] = [
+        (fabric, "topology", {"use": "torus", "shape": [3]}),
+        (fabric, "topology", {"use": "fat-tree", "routing": "spray", "paths": 10**6}),
+        (fabric, "topology", {"use": "dragonfly", "routers": 2, "nics": 1, "global_links": 1}),
+        (fabric, "topology", {"use": "graph", "file": "nowhere.yaml"}),
+        (fabric, "oversubscription", draw.choice((0, 0.5, 10**9))),
+        (fabric, "library", draw.choice(("gloo", "none"))),
+        (fabric, "switch", {"bandwidth": "1 Gb/s", "latency": "1 us", "ports": 1}),
+        (fabric, "expand", draw.choice(("ring", "chain", "none"))),
+        (fabric, "gpu_domain", draw.choice((2, 3, 0))),
+        (tree["cluster"], "nodes", draw.choice((1, 0, 10**12))),
+        (tree["cluster"], "override", {"node9.gpu0": {"slowdown": 2}}),
+        (tree["cluster"], "override", {"node0.gpu0": {"down": True}}),
+        (tree["cluster"], "override", {"node0.nic0*": {"down": True}}),
+    ]
+    holder, key, value = draw.choice(edits)
+    holder[key] = value
+
+
+def _edit_work(tree: Plain, draw: random.Random) -> None:
+    work = draw.choice(_works(tree))
+    if "trace" in work:
+        edits: list[Plain] = [
+            {"trace": "pair0.json"}, {"trace": "alone.json"}, {"trace": "gone*.json"},
+            {"missing_ranks": "like_recorded"}, {"iterations": {"warm_up": 2}},
+            {"iterations": {"measure": 9}}, {"scale_to": {"parallel": {"data": 3, "tensor": 2}}},
+            {"scale_to": {"parallel": {"data": 64}}}, {"recorded_on": {"device": "none"}},
+            {"recorded_on": {"nodes": 5}}, {"format": "chakra"}, {"serialise": True},
+        ]  # fmt: skip
+        work |= draw.choice(edits)
+        return
+    line = draw.choice(work["ops"])
+    key, value = draw.choice((
+        ("from", [99]), ("from", []), ("to", 99), ("to", 0), ("count", 10**12), ("at_once", 50),
+        ("op", "copy:sideways"), ("op", "collective:none"), ("op", "compute:mm"), ("op", "host:x"),
+        ("op", "send:write"), ("op", "collective:all-reduce"), ("bytes", "9 EB"), ("from", [0, 0]),
+    ))  # fmt: skip
+    line[key] = value
+
+
+def _edit_asked(tree: Plain, draw: random.Random) -> None:
+    edits: list[Plain] = [
+        {"answer": {"maximize": "tokens_per_second.p50"}}, {"answer": {"minimize": "a.makespan"}},
+        {"expect": [{"that": "cxl.utilization.p95 <= 1 %"}]},
+        {"expect": [{"that": "cost_per_million_tokens <= 1 USD"}]},
+        {"expect": [{"that": "makespan <= 1 GB"}]}, {"expect": [{"that": "b.makespan <= 1 s"}]},
+        {"cost": {"items": [{"what": "cxl", "each": "1 USD/hour"}]}},
+        {"cost": {"items": [{"what": "kind:none", "each": "1 USD/hour"}]}},
+        {"cost": {"items": [{"what": "memory", "each": "1 USD/hour", "per": "64 GB"}]}},
+        {"what_if": [{"name": "v", "set": {"cluster.node.nic.bandwith": "1 Gb/s"}}]},
+        {"what_if": [{"name": "v", "use": ["w"]}]}, {"what_if": [{"name": "base"}]},
+        {"what_if": [{"name": "v", "set": {"cluster.nodes": 1}}]},
+        {"what_if": [{"name": "v", "backends": {"node*.gpu*": {"use": "table", "file": "x.csv"}}}]},
+        {"what_if": [{"name": "v", "cost": {"switch": "1 USD/hour"}}]},
+        {"sweep": {"vary": {"cluster.nodes": [1, 0]}}},
+        {"sweep": {"vary": {"run.seed": {"from": 1, "to": 5}}}},
+        {"sweep": {"method": "nsga2", "vary": {"run.seed": [1, 2]}}},
+        {"placement": {"ranks": ["node0.gpu0"]}}, {"placement": {"ranks": ["node9.gpu9"] * 8}},
+        {"placement": {"ranks": ["node0.gpu0"] * 64}}, {"placement": {"ranks": []}},
+        {"processes": [{"use": "fail", "component": "node9.gpu0", "at": "1 s"}]},
+        {"processes": [{"use": "degrade", "component": "fabric", "at": "0 s", "slowdown": 0}]},
+        {"processes": [{"use": "degrade", "component": "node0.host", "at": "0 s"}]},
+        {"processes": [{"use": "hot-spare", "spares": [], "period": "0 s", "swap": "0 s"}]},
+        {"ops": [{"where": {"name": "nothing"}, "scale": 2}]},
+        {"ops": [{"where": {"kind": "collective"}, "rank": 99}]},
+        {"backends": {"node*.gpu*": {"use": "gloo"}}}, {"backends": {"node*": {"use": "nic"}}},
+        {"backends": {"fabric": {"use": "recorded"}}}, {"backends": {"*": {"use": "recorded"}}},
+        {"backends": {"node7.gpu0": {"use": "roofline"}}}, {"backends": {"*": {"use": "host"}}},
+        {"run": {"quick": True, "memory": "1 kB"}}, {"run": {"quick": True, "defend": True}},
+        {"jobs": {"a": {"workload": {"trace": "pair*.json"}, "on": {"gpu": 99}}}},
+        {"hil": {"swap": [{"component": "node0.gpu9", "driver": "host"}]}},
+        {"control": {"what": "x", "of": "base", "against": "base"}},
+    ]  # fmt: skip
+    tree |= draw.choice(edits)
+
+
+def damaged(seed: int) -> Plain:
+    """A scenario with one thing changed within its form: what it means may be impossible."""
+    draw = random.Random(seed)
+    tree = scenario(seed)
+    edit = draw.choice((_edit_machine, _edit_cluster, _edit_work, _edit_asked, _edit_asked))
+    edit(tree, draw)
+    return tree

@@ -65,6 +65,18 @@ REFUSED = {
         "processes=[{use: hot-spare, spares: [node9.gpu0], period: 1 s, swap: 1 s}]",
         "hot-spare: no component is named 'node9.gpu0'",
     ),
+    "rows that nothing can bring back": (
+        "run={keep: ranks}",
+        "'ranks' keeps no rows to explain the answer by",
+    ),
+    "an answer that nobody knows": (
+        "answer={maximize: tokens_per_second.p50}",
+        "answer: 'tokens_per_second.p50': no metric",
+    ),
+    "work without a way": (
+        "placement={ranks: [node0.gpu0, node0.gpu0]}",
+        "neither usage nor limit bounds its rate",
+    ),
     "more than fits": ("run.memory=1 kB", "1 kB are allowed"),
 }
 
@@ -73,8 +85,9 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_a_run_refuses_every_command_does(cli, tmp_path, monkeypatch, verb, what):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "send.yaml").write_text(SEND)
     setting, said = REFUSED[what]
+    steered = "processes: [{use: degrade, component: node0.nic0.tx, at: 1 us}]\n"
+    (tmp_path / "send.yaml").write_text(SEND + steered * ("keep" in setting))
     code, _, err = cli(verb, "send.yaml", "--set", setting)
     assert code == 2
     assert said in " ".join(err.split())
