@@ -226,7 +226,8 @@
     function label(pen, i, from, width, y, high) {
       const text = called(i).slice(0, Math.floor((width - 8) / LETTER));
       pen.font = "11px system-ui, Arial, sans-serif";
-      pen.fillStyle = source.kinds[table.bars.kind[i]].name === "waiting" ? colour("--ink") : colour("--on-bar");
+      const kind = source.kinds[table.bars.kind[i]];
+    pen.fillStyle = colour(kind.name === "waiting" ? "--ink" : foretrace.inkOn(kind.colour));
       pen.textBaseline = "middle";
       pen.fillText(text, Math.max(from, 0) + 4, y + high / 2);
     }
