@@ -4,7 +4,7 @@
 (() => {
   const { make, quantity, colour, steps, tip } = foretrace;
   const LEAF = 17, SQUEEZED = 4, LEAST = 14, MOST = 64; // pixels: a lane, one folded, a folded row
-  const RULER = 24, LETTER = 6.3;
+  const RULER = 24, LETTER = 5.7;
   const KEYS = "Arrows: next bar, next row. + and -: zoom. Shift and arrows: move. Enter: zoom to "
     + "the bar. 0: all. /: search. Wheel with Ctrl: zoom; drag: move; drag on the ruler: zoom in.";
 
