@@ -40,3 +40,12 @@ def series_colour(number: int) -> str:
     ('var(--series-1)', 'var(--series-2)')
     """
     return SERIES[number % len(SERIES)]
+
+
+def mixed(colour: str, percent: float) -> str:
+    """A colour with so much of the page's paper in it, as a heat map shows a smaller number.
+
+    >>> mixed("var(--compute)", 25)
+    'color-mix(in srgb, var(--compute) 25%, var(--paper))'
+    """
+    return f"color-mix(in srgb, {colour} {percent:g}%, var(--paper))"

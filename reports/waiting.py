@@ -9,10 +9,11 @@ import numpy as np
 
 from .blocks import BarChart, Bars, Block, Column, Heading, Paragraph, Table
 from .numbers import format_quantity
+from .palette import BOXES, mixed
 
 SHARE = 0.005  # of the ranks' time, below which waiting is not worth a sentence
 SHADES = 16  # of the heat map
-DARKEST = "#E69F00"  # that of waiting, elsewhere on the page
+DARKEST = BOXES["waiting"]
 LONGEST = 48  # letters of a collective's name
 Late = Mapping[str, Any]
 
@@ -116,7 +117,7 @@ def waiting_heat_map(late: Late) -> BarChart:
     names = [f"rank {one['rank']}" for one in late["ranks"]]
     axis = "collectives in the order in which they start"
     legend = {
-        format_quantity(most * share, "s"): f"rgb(230 159 0 / {100 * share:.0f}%)"
+        format_quantity(most * share, "s"): mixed(DARKEST, 100 * share)
         for share in (0.25, 0.5, 1.0)
     }
     return BarChart(names, bars, len(met), axis, 20, legend)

@@ -154,7 +154,7 @@ def packed_bars(
         "first": span[0] * tick,
         "step": step * tick,
         "names": list(names),
-        "packed": base64.b64encode(zlib.compress(planes, 9)).decode(),
+        "packed": base64.b64encode(zlib.compress(planes, 6)).decode(),
     }
 
 

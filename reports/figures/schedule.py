@@ -13,7 +13,7 @@ from ...sim.units import seconds
 from ..blocks import BarChart, Bars
 from ..export.op_places import op_places
 from ..numbers import format_quantity
-from ..palette import BOXES
+from ..palette import BOXES, mixed
 from .bars import WIDTH
 
 COLOURS = BOXES
@@ -112,7 +112,7 @@ def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float)
                      opacity=level / SHADES)
             )  # fmt: skip
     rows = [f"{n}  {format_quantity(float(np.mean(shares[n])), '')}" for n in names]
-    legend = {f"{percent} %": f"rgb(0 114 178 / {percent}%)" for percent in (25, 50, 75, 100)}
+    legend = {f"{percent} %": mixed(COLOURS["compute"], percent) for percent in (25, 50, 75, 100)}
     return BarChart(rows, bars, makespan / scale, f"in use, over time in {unit}", 17, legend)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ...sim.analysis.blame import GAP
 from ...sim.result import Result
 from ..blocks import Block, Column, Heading, Line, Paragraph, Swatch, Table
 from ..figures import schedule
 from ..headline import blame_window_text, metric_value, timed_span
 from ..numbers import format_quantity, format_share
-from ..palette import series_colour
+from ..palette import BOXES, series_colour
 from ..section import section
 from .study import Point, StudyShown
 
@@ -36,7 +37,8 @@ def blame(study: StudyShown) -> Iterable[Block]:
         for name, p in study.points.items()
     }
     every = dict.fromkeys(kind for found in kinds.values() for kind in found)
-    colours = {kind: series_colour(i) for i, kind in enumerate(every)}
+    colours = {kind: series_colour(i) for i, kind in enumerate(k for k in every if k != GAP)}
+    colours |= {GAP: BOXES["idle"]} if GAP in every else {}
     yield schedule.stacked_bars(kinds, colours, f"critical path of {timed_span(study.answer)}"
                                 if period else "critical path")  # fmt: skip
     yield _kinds_table(kinds, colours)

@@ -49,7 +49,7 @@ def _table(totals: dict[str, list[OpTotal]]) -> Table:
             cells.append(time)
             cells.append(f"{count:,}")
         rows.append(cells)
-    return Table(columns, rows)
+    return Table(columns, rows, stacked=True)
 
 
 def _by_name(found: list[OpTotal]) -> dict[tuple[str, str], tuple[float, int]]:

@@ -4,7 +4,7 @@
 (() => {
   const { make, quantity, colour, steps, tip } = foretrace;
   const LEAF = 17, SQUEEZED = 4, LEAST = 14, MOST = 64; // pixels: a lane, one folded, a folded row
-  const RULER = 24, LETTER = 6.3;
+  const RULER = 24, LETTER = 5.7;
   const KEYS = "Arrows: next bar, next row. + and -: zoom. Shift and arrows: move. Enter: zoom to "
     + "the bar. 0: all. /: search. Wheel with Ctrl: zoom; drag: move; drag on the ruler: zoom in.";
 
@@ -242,7 +242,8 @@
     function label(pen, i, from, width, y, high) {
       const text = called(i).slice(0, Math.floor((width - 8) / LETTER));
       pen.font = "11px system-ui, Arial, sans-serif";
-      pen.fillStyle = source.kinds[table.bars.kind[i]].name === "waiting" ? colour("--ink") : colour("--on-bar");
+      const kind = source.kinds[table.bars.kind[i]];
+    pen.fillStyle = colour(kind.name === "waiting" ? "--ink" : foretrace.inkOn(kind.colour));
       pen.textBaseline = "middle";
       pen.fillText(text, Math.max(from, 0) + 4, y + high / 2);
     }

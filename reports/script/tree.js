@@ -51,7 +51,7 @@
         type: "button", title: "",
         style: `left:${100 * left}%;width:${100 * width}%;top:${row * 30}px;`
           + `background-color:var(${node.kind ?? "--tint"})`,
-        class: node.kind ? "filled" : "", "aria-label": `${node.name}, ${says(node)}`,
+        class: node.kind ? (foretrace.inkOn(node.kind) === "--ink" ? "filled pale" : "filled") : "", "aria-label": `${node.name}, ${says(node)}`,
         onclick: () => enter(row || top.length === 1 ? nodes : top.slice(0, -1)),
         onfocus: () => tell(nodes),
         onpointermove: (e) => foretrace.tip([node.name, says(node)], e.clientX, e.clientY),

@@ -16,7 +16,7 @@ RUN = {
     "timeline_cut": "",
 }
 SECTIONS = [
-    "answer", "compare", "where_time_goes", "ops", "blame", "bottlenecks", "use", "roofline",
+    "answer", "compare", "where_time_goes", "ops", "blame", "bottlenecks", "use",
     "timeline", "assumptions", "metrics", "words", "reproduce",
 ]  # fmt: skip
 VOID = {"meta", "br", "img", "hr", "link", "input"}

@@ -1,0 +1,36 @@
+"""Scaling curves of a sweep, and blame that variants share."""
+
+import pytest
+from foretrace.reports.run.blame import blame_by_kind
+from foretrace.reports.sweep.scaling import RATE, scaling_curves
+
+NODES, NIC = "cluster.nodes, workload.scale_to.parallel.data", "cluster.node.nic.bandwidth"
+
+
+def summary():
+    rates = {(2, "1 Gb/s"): 10.0, (4, "1 Gb/s"): 12.0, (8, "1 Gb/s"): 20.0,
+             (2, "10 Gb/s"): 20.0, (4, "10 Gb/s"): 40.0}  # fmt: skip
+    return {
+        "vary": {NODES: [2, 4, 8], NIC: ["1 Gb/s", "10 Gb/s"]},
+        "points": [
+            *({"set": {NODES: n, NIC: nic}, "values": {RATE: v}} for (n, nic), v in rates.items()),
+            {"set": {NODES: 8, NIC: "10 Gb/s"}, "error": {"message": "no room"}},
+        ],
+    }  # fmt: skip
+
+
+def test_a_curve_is_of_points_that_differ_in_one_number_alone():
+    quick, slow = scaling_curves(summary(), NODES)
+    assert (quick.name, quick.counts, quick.rates) == ("bandwidth = 10 Gb/s", [2, 4], [20.0, 40.0])
+    assert slow.efficiency == pytest.approx([1.0, 0.6, 0.5])
+
+
+def test_a_setting_that_is_no_number_of_parts_has_no_curve():
+    assert scaling_curves(summary(), NIC) == []
+
+
+def test_blame_is_by_kind_and_adds_up_to_the_headline(small):
+    """``node7.gpu7`` beside ``node15.gpu7`` compared nothing."""
+    point = {"blame": {"node0.gpu0": 2.0, "node1.gpu0": 1.0, "gap": 1.0}}
+    found = blame_by_kind(point, small.results["base"], 2.0)
+    assert found == {"gpu": 1.5, "gap": 0.5}
