@@ -36,6 +36,7 @@ def open_database(spill: Path | None = None) -> DuckDBPyConnection:
     db = duckdb.connect(config={"memory_limit": MEMORY, "threads": THREADS})
     db.execute(f"SET temp_directory = {quoted(spill or '')}")
     db.execute("SET parquet_metadata_cache = true")
+    db.execute("SET enable_progress_bar = false")  # stdout has the address, and nothing else
     db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(quoted, KIND_NAMES))})")
     return db
 

@@ -19,6 +19,7 @@ from .view_server import Pages, Reply, json_answer
 
 WIDEST = 20_000  # pixels
 REPORT = "report.html"
+WAITING = "waiting"  # the last of the kinds; a table has no waits
 TIMES = ("ready", "start", "end", "arrived")  # columns of a table in ticks
 Query = Mapping[str, str]
 
@@ -67,7 +68,9 @@ def _page(runs: OpenedRuns, query: Query) -> Reply:
     shown = runs.shown(names)
     data: dict[str, Any] = {
         "show": ",".join(names),
-        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
+        "kinds": [
+            {"name": name, "colour": colour} for name, colour in KINDS.items() if name != WAITING
+        ],
         **timeline_facts(runs, shown),
     }
     policy = (

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from foretrace.reports.figures.timeline_source import KIND_NUMBER
+from foretrace.reports.palette import KINDS
 from foretrace.reports.script import script_hash
 from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
 from foretrace.reports.view.view_page import lanes_of_text, view_pages, view_script
@@ -234,6 +236,7 @@ def test_an_op_is_told_by_lane_and_time(client):
 def test_the_page_has_what_the_timeline_needs(client):
     html = client.get("", show="0.base,1.base").decode()
     facts = json.loads(html.split('id="view">')[1].split("</script>")[0])
+    assert [kind["name"] for kind in facts["kinds"]] == [*KINDS][: KIND_NUMBER.max() + 1]
     assert facts["span"] == pytest.approx([0, 2997 * PS])
     names = [(row["name"], row["level"], row.get("lane")) for row in facts["rows"]]
     assert names == [
