@@ -77,9 +77,9 @@ class VerbsDriver(Driver):
     default what both ports have), ``srq`` (1: receives of all queue pairs come from one shared
     queue), ``timed`` (``machine-code``, the default where a real card is polled by an x86-64
     processor: nothing of Python is between post and completion; or ``python``).  A ``peer`` that is
-    ``device`` itself measures that NIC alone.  One on another host is named by its agent and its device; then
-    the metric ``one_way`` of rdma-send is told where ``clock_offset`` is ``measured``, and several
-    peers share ``flows=`` in turn.
+    ``device`` itself measures that NIC alone.  One on another host is named by its agent and its
+    device; then the metric ``one_way`` of rdma-send is told where ``clock_offset`` is ``measured``,
+    and several peers share ``flows=`` in turn.
     """
 
     ops = (*(f"send:{name}" for name in SENDS["rc"]), *rdma_control.OPS)
