@@ -31,9 +31,7 @@ Sends = list[tuple[int, int, float]]
 def expansion_rounds(algorithm: Algorithm, *n: int) -> Iterator[Sends]:
     """Steps one after the other; of a pipelined algorithm, segments that follow each other.
 
-    Parameters
-    ----------
-    n : members; of a nested algorithm also how many of them a node has
+    A nested algorithm is also given how many members a node has.
 
     >>> next(expansion_rounds(ALGORITHMS["all-gather"]["ring"], 2))
     [(0, 1, 0.5), (1, 0, 0.5)]

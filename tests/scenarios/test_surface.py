@@ -174,6 +174,17 @@ def test_a_name_that_begins_several_runs_is_no_name(cli):
     assert "is the beginning of several runs: tiny/" in err
 
 
+def test_the_name_of_a_scenario_is_its_newest_run(cli):
+    first = Path(json.loads(cli("run", "tiny.yaml", "--json")[1])["folder"]) / "manifest.json"
+    first.write_text(first.read_text().replace('"date": "20', '"date": "19'))  # long ago
+    _, newest, _ = cli("run", "tiny.yaml", "--seed", "2", "--json")
+    for name in ("tiny", "runs/tiny"):
+        code, told, _ = cli("show", name, "--json")
+        assert code == 0
+        assert json.loads(told)["provenance"] == json.loads(newest)["provenance"]
+    assert cli("rm", "tiny")[0] == 2  # which of them is to go, one has to say
+
+
 @pytest.mark.parametrize("verb", ["show", "rm", "report"])
 def test_a_run_that_is_not_there_is_an_error(cli, verb):
     assert cli(verb, "nothing") == (
