@@ -10,7 +10,7 @@ from ..training.description import Transformer
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import Turn, turns_of_stage
+from ..training.schedules import PipelineTurn, turns_of_stage
 from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
@@ -37,7 +37,7 @@ class RankMemory:
     activations: Bytes
     working: Bytes
     reserve: Bytes
-    at: Turn
+    at: PipelineTurn
 
     @property
     def states(self) -> Bytes:
@@ -92,11 +92,11 @@ def rank_memory(
 
 def _peak_of_schedule(
     plan: ParallelPlan, stage: int, chunks: tuple[tuple[Layer, ...], ...]
-) -> tuple[Turn, Bytes, Bytes]:
-    """Turn of the peak, with the bytes of activations and of work under way."""
+) -> tuple[PipelineTurn, Bytes, Bytes]:
+    """PipelineTurn of the peak, with the bytes of activations and of work under way."""
     kept = [sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks]
     working = [_working_bytes(chunk, plan) for chunk in chunks]
-    held, best = 0.0, (Turn(True, 0), 0.0, 0.0)
+    held, best = 0.0, (PipelineTurn(True, 0), 0.0, 0.0)
     for turn in turns_of_stage(
         plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
     ):

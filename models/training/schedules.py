@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Turn(NamedTuple):
+class PipelineTurn(NamedTuple):
     """One pass of a micro-batch through a chunk of layers of a stage."""
 
     forward: bool
@@ -13,17 +13,19 @@ class Turn(NamedTuple):
     chunk: int = 0
 
 
-def gpipe(stage: int, stages: int, micro_batches: int) -> list[Turn]:
+def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     """All forward, then all backward, the last first (Huang et al. 2019, arXiv:1811.06965).
 
     >>> [(t.forward, t.micro_batch) for t in gpipe(0, 2, 2)]
     [(True, 0), (True, 1), (False, 1), (False, 0)]
     """
     every = range(micro_batches)
-    return [Turn(True, m) for m in every] + [Turn(False, m) for m in reversed(every)]
+    return [PipelineTurn(True, m) for m in every] + [
+        PipelineTurn(False, m) for m in reversed(every)
+    ]
 
 
-def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> list[Turn]:
+def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     """As many forward ahead as there are stages behind, then one of each (PipeDream-Flush).
 
     Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1.
@@ -32,13 +34,13 @@ def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> lis
     'FFFBFBBB'
     """
     ahead = min(stages - stage - 1, micro_batches)
-    turns = [Turn(True, m) for m in range(ahead)]
+    turns = [PipelineTurn(True, m) for m in range(ahead)]
     for m in range(ahead, micro_batches):
-        turns += [Turn(True, m), Turn(False, m - ahead)]
-    return turns + [Turn(False, m) for m in range(micro_batches - ahead, micro_batches)]
+        turns += [PipelineTurn(True, m), PipelineTurn(False, m - ahead)]
+    return turns + [PipelineTurn(False, m) for m in range(micro_batches - ahead, micro_batches)]
 
 
-def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> list[Turn]:
+def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> list[PipelineTurn]:
     """1F1B of several chunks on each stage, in groups of as many micro-batches as stages.
 
     Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2; warm-up as in Megatron-LM's
@@ -57,15 +59,15 @@ def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> lis
     return turns + backward[total - ahead :]
 
 
-def _interleaved_turn(k: int, stages: int, chunks: int, forward: bool) -> Turn:
+def _interleaved_turn(k: int, stages: int, chunks: int, forward: bool) -> PipelineTurn:
     group, within = divmod(k, stages * chunks)
     chunk, place = divmod(within, stages)
-    return Turn(forward, group * stages + place, chunk if forward else chunks - 1 - chunk)
+    return PipelineTurn(forward, group * stages + place, chunk if forward else chunks - 1 - chunk)
 
 
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
-) -> list[Turn]:
+) -> list[PipelineTurn]:
     """Turns of one stage by the name of a schedule."""
     if schedule == "gpipe":
         return gpipe(stage, stages, micro_batches)

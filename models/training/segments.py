@@ -20,7 +20,7 @@ NO_EDGES: Rows = np.empty((0, 2), np.int64)
 COMPUTE, EXCHANGE, GRADIENTS, MESSAGES = range(4)  # streams of a rank
 
 
-class OpRow(NamedTuple):
+class StepOp(NamedTuple):
     """One distinct op of a step.
 
     Parameters
@@ -43,16 +43,16 @@ class OpTable:
     Examples
     --------
     >>> table = OpTable()
-    >>> row = OpRow(Kind.COMPUTE, 0, -1, Work("mm", "compute:mm"), "forward layer")
+    >>> row = StepOp(Kind.COMPUTE, 0, -1, Work("mm", "compute:mm"), "forward layer")
     >>> table.number(row), table.number(row)
     (0, 0)
     """
 
     def __init__(self) -> None:
-        self._rows: dict[OpRow, int] = {}
+        self._rows: dict[StepOp, int] = {}
         self.texts = OpTexts()
 
-    def number(self, row: OpRow) -> int:
+    def number(self, row: StepOp) -> int:
         """Number of a row, a new one where it is new."""
         return self._rows.setdefault(row, len(self._rows))
 
@@ -97,7 +97,7 @@ class SegmentBuilder:
     --------
     >>> table, build = OpTable(), SegmentBuilder()
     >>> for name in "ab":
-    ...     build.op(table.number(OpRow(Kind.COMPUTE, 0, -1, Work(name, ""), "")))
+    ...     build.op(table.number(StepOp(Kind.COMPUTE, 0, -1, Work(name, ""), "")))
     >>> build.segment().edges.tolist()
     [[0, 1]]
     """

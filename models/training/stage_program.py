@@ -16,16 +16,16 @@ from .layers import Layer
 from .operations import EXPERT, TENSOR, Work, exchanged
 from .optimizer import MODULE, optimizer_works
 from .parallel_plan import ParallelPlan
-from .schedules import Turn, turns_of_stage
+from .schedules import PipelineTurn, turns_of_stage
 from .segments import (
     COMPUTE,
     EXCHANGE,
     GRADIENTS,
     MESSAGES,
-    OpRow,
     OpTable,
     Segment,
     SegmentBuilder,
+    StepOp,
     works_segment,
 )
 from .stages import backward_works, chunks_of_stage, holds_copy_of_embedding, stage_weights
@@ -57,7 +57,7 @@ class StageProgram:
         return chunks_of_stage(self.model, self.plan, self.stage)
 
     @cached_property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[PipelineTurn]:
         """Turns of one step."""
         plan = self.plan
         return turns_of_stage(
@@ -110,13 +110,13 @@ class StageProgram:
         first = self.stage == 0 and self.model.tied and self.plan.pipeline > 1
         return first or holds_copy_of_embedding(self.model, self.plan, self.stage)
 
-    def _hears(self, turn: Turn) -> bool:
+    def _hears(self, turn: PipelineTurn) -> bool:
         """Whether what a turn works on comes from another stage."""
         if turn.forward:
             return (self.stage, turn.chunk) != (0, 0)
         return (self.stage, turn.chunk) != (self.plan.pipeline - 1, self.plan.chunks - 1)
 
-    def _sends(self, turn: Turn) -> bool:
+    def _sends(self, turn: PipelineTurn) -> bool:
         """Whether what a turn makes goes to another stage."""
         return self._hears(turn._replace(forward=not turn.forward))
 
@@ -136,14 +136,14 @@ class StageProgram:
         work = work._replace(signature=work.signature.replace("collective:", f"{word}:"))
         module = "backward" if family == BACKWARD else "forward"
         stream = COMPUTE if kind == Kind.RECV else MESSAGES + family  # who hears goes on with it
-        return self.table.number(OpRow(kind, stream, family, work, module))
+        return self.table.number(StepOp(kind, stream, family, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
         """Number of an op in the table."""
         if not work.group:
-            return self.table.number(OpRow(Kind.COMPUTE, COMPUTE, -1, work, module))
+            return self.table.number(StepOp(Kind.COMPUTE, COMPUTE, -1, work, module))
         family = GROUPS.index(work.group)
-        return self.table.number(OpRow(Kind.COLLECTIVE, stream, family, work, module))
+        return self.table.number(StepOp(Kind.COLLECTIVE, stream, family, work, module))
 
     def _works(self, works: Iterable[Work], module: str) -> Segment:
         return works_segment((self._number(w, module), w.beside) for w in works)
