@@ -53,6 +53,7 @@ TENSOR = {"first": 1.5, "again": 1.0}  # of attention: over what the peak needs
 COLD = {"": 1e-6, "family": 1600.0}  # s of a product, cycles of a family: where the search begins
 DONOR = "nvidia"  # families of a GPU that nobody measured
 STREAM = "stream"
+DERIVED = "attention backward"  # of what is fitted of attention, wherever a file is read
 
 
 @dataclass
@@ -323,8 +324,9 @@ class _Stages:
     def _assumed(self) -> None:
         """Families that were not recorded are those of the entry before, or of other GPUs."""
         mine = self.model.families
+        derived = {DERIVED} if "attention" in self.constants else set()
         for name, other in self.donor.items():
-            if name not in mine:
+            if name not in mine and name not in derived:
                 mine[name] = other
         if "elementwise" in self.constants:
             own = mine["elementwise"]
