@@ -174,7 +174,7 @@ def test_what_was_measured_before_the_parent_was_killed_is_kept_by_the_next_one(
     try_a_kill_of_the_parent(killed, mode, frame(mode, step))
 
 
-@pytest.mark.parametrize("mode", COMMANDS)
+@pytest.mark.parametrize("mode", ["coupled"])
 def test_a_parent_that_is_killed_while_it_saves_loses_nothing(killed, mode):
     """Where what it has written is to take its place."""
     code, error = killed(mode, "writing", number=1)
