@@ -11,8 +11,7 @@ MOST = 3  # sources that are named
 NAMES = {"blind": "a GPU of a datasheet alone"}
 OTHER_HOST = "host ops of another machine"
 CURE = (
-    f"If the {OTHER_HOST} ran on the cluster's host, say so: "
-    "workload.recorded_on.host is its name."
+    f"If the {OTHER_HOST} ran on the cluster's host, say so: workload.recorded_on.host is its name."
 )
 
 

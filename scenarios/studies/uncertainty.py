@@ -172,7 +172,6 @@ class VariantWithErrors:
             return value  # of parts that hardly matter: nothing is known of those that do
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
-
     def deviations(self) -> list[dict[str, Any]]:
         """How far each source of error moves the answer, relative, that of most effect first."""
         own = self.answer

@@ -168,9 +168,7 @@ def test_an_agent_or_a_guest_that_is_killed_ends_it_with_what_was_measured(
 
 @pytest.mark.parametrize("mode", COMMANDS)
 @pytest.mark.parametrize("step", ["hello", "an answer", "close"])
-def test_what_was_measured_before_the_parent_was_killed_is_kept_by_the_next_one(
-    killed, mode, step
-):
+def test_what_was_measured_before_the_parent_was_killed_is_kept_by_the_next_one(killed, mode, step):
     try_a_kill_of_the_parent(killed, mode, frame(mode, step))
 
 

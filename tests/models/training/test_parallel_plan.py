@@ -22,7 +22,10 @@ BROKEN = [
     ({"pipeline": 2, "chunks": 2, "schedule": "gpipe"},
      "schedule.chunks: GPipe runs one chunk on each stage; take 1"),
     ({"expert": 2}, "parallel.expert: 2 ranks do not share 1 experts evenly; take 1"),
-    ({"pipeline": 2, "zero": 3}, "zero: ZeRO-3 shares gradients, which a pipeline adds up .* take 1"),
+    (
+        {"pipeline": 2, "zero": 3},
+        "zero: ZeRO-3 shares gradients, which a pipeline adds up .* take 1",
+    ),
     ({"data": 6}, "batch: 64 sequences are no multiple of 6 data-parallel ranks x 1 .* take 66"),
     ({"pipeline": 12, "batch": 8},
      "batch: 8 sequences are 8 micro-batches of a rank, fewer than 12 stages; take 12"),

@@ -1,4 +1,4 @@
-"""Graph of a step: its makespan by the textbook's bubbles, what ranks exchange, and both engines."""
+"""Graph of a step: makespan by the textbook's bubbles, what ranks exchange, and both engines."""
 
 from dataclasses import replace
 
@@ -145,7 +145,9 @@ def test_buckets_are_reduced_while_the_backward_pass_goes_on():
     ends = 4 * 128 * 64 / layer  # of the embedding's
     last = 4 * 2 * 64 / layer  # of the last norm's
     late = replace(PLAN, data=2, batch=2, overlap=False)
-    early = replace(late, overlap=True, bucket=40_000)  # one layer; the first has the last norm, too
+    early = replace(
+        late, overlap=True, bucket=40_000
+    )  # one layer; the first has the last norm, too
     times = [run(step_graph(TINY, p), backend=SlowGradients()).makespan for p in (early, late)]
     assert times == pytest.approx([24 + 1 + ends, 24 + 8 + ends + last], rel=1e-9)
 
@@ -162,5 +164,6 @@ def test_fp8_products_are_those_of_layers_only():
 
     ops = StageProgram(TINY, replace(PLAN, precision=PRECISIONS["fp8"]), 0).program().ops
     eights = {t for t in ops.signatures if "fp8" in t}
-    assert eights and all("_scaled_mm" in t for t in eights)
+    assert eights
+    assert all("_scaled_mm" in t for t in eights)
     assert any("mm bf16[32x64] bf16[64x128]" in t for t in ops.signatures)  # the output layer
