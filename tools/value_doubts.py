@@ -31,6 +31,9 @@ def values(names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     for file in sorted(CATALOG.glob("*.yaml")):
         for kind, parts in yaml.safe_load(file.read_text()).items():
             for part, settings in parts.items():
+                step = settings.get("network_step")
+                if step is not None and step["source"]["kind"] in TRUSTED:
+                    continue  # a start fitted together with a step between machines: one sum
                 for name in (n for n in names if n in settings):
                     if settings[name]["source"]["kind"] in TRUSTED:
                         yield f"{kind}.{name}", part, str(settings[name]["value"])

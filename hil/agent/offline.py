@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...sim.errors import DriverFault
 from ..measuring.measurement import measure
-from ..measuring.plan import Plan
+from ..measuring.plan import RecordingPlan
 from ..measuring.plan_run import run_plan
 from ..measuring.work_list import WorkList
 from .local_agent import in_agent_process
@@ -45,7 +45,7 @@ def do_plan(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     DriverFault
         The driver is not allowed here, or does not work; what was measured is kept.
     """
-    plan = Plan.read(path)
+    plan = RecordingPlan.read(path)
     for name in {p.work.driver for p in plan.pieces}:
         _require_allowed(name, allow)
     kept = run_plan(plan, out, lambda name: lambda: in_agent_process(name), _print_line)

@@ -211,7 +211,9 @@ def encode_probe_result(state: Ready | Missing) -> Message:
     >>> decode_probe_result(encode_probe_result(Ready(("cpu0",), {"numpy": "2"})))
     Ready(devices=('cpu0',), facts={'numpy': '2'})
     """
-    return {"ready": isinstance(state, Ready), **asdict(state)}
+    if isinstance(state, Ready):
+        return {"ready": True, "devices": list(state.devices), "facts": dict(state.facts)}
+    return {"ready": False, **asdict(state)}
 
 
 def decode_probe_result(fields: Message) -> Ready | Missing:

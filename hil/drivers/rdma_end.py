@@ -28,7 +28,7 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 
 from ...sim.errors import DriverFault
 from . import rdma_ports
-from .rdma_loop import MessageLoop, Work, native_pair
+from .rdma_loop import MessageLoop, PostedWork, native_pair
 
 QKEY, GRH = 0x11111111, 40
 RIGHTS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ
@@ -266,7 +266,7 @@ class RdmaEndpoint:
         self.qps[lane].post_send((chain or self.work_requests(operation, size, lane))[0])
 
     def work_requests(self, operation: str, size: int, lane: int) -> list[SendWR]:
-        """Work requests of a batch on a lane, each with the next one, made once."""
+        """PostedWork requests of a batch on a lane, each with the next one, made once."""
         chain: list[SendWR] = []
         for _ in range(self.made.batch):  # the last one first
             work = SendWR(wr_id=lane, num_sge=1, sg=[self._scatter_entry(size, GRH)],
@@ -285,7 +285,7 @@ class RdmaEndpoint:
         key = (operation, size)
         if key not in self.loops:
             remote = operation != "rdma-send"
-            work = Work(int(OPERATIONS[operation]), int(self._flags(operation, size)),
+            work = PostedWork(int(OPERATIONS[operation]), int(self._flags(operation, size)),
                         self.memory.buf + GRH, size, self.memory.lkey,
                         self.peer["addr"] + GRH if remote else 0,
                         self.peer["rkey"] if remote else 0)  # fmt: skip

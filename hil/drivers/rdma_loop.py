@@ -88,7 +88,7 @@ class NativePair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Work:
+class PostedWork:
     """One kind of op.
 
     Parameters
@@ -167,7 +167,7 @@ class MessageLoop:
     """
 
     def __init__(
-        self, pairs: Sequence[NativePair], work: Work, depth: int, batch: int, shared: bool
+        self, pairs: Sequence[NativePair], work: PostedWork, depth: int, batch: int, shared: bool
     ):
         self.element = Element(work.address, work.size, work.lkey)
         self.chains = [self._chain(work, lane, batch) for lane in range(len(pairs))]
@@ -192,8 +192,8 @@ class MessageLoop:
         ns = _machine_code()(ctypes.addressof(loop))
         return Outcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
 
-    def _chain(self, work: Work, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
-        """Work requests of one post, each of which completes."""
+    def _chain(self, work: PostedWork, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
+        """PostedWork requests of one post, each of which completes."""
         chain = (WorkRequest * batch)()
         for k in range(batch):
             following = ctypes.addressof(chain[k + 1]) if k + 1 < batch else None

@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RecordingPlan:
     """Pieces in the order in which they matter, and how often each is done.
 
     Parameters
@@ -50,8 +50,8 @@ class Plan:
     --------
     >>> from ..sample import Request
     >>> work = WorkList("host", (Request("copy:h2h uint8[4096]", 5),), note="copies", starts=1)
-    >>> plan = Plan((Piece(work, 2.0),), rounds=3)
-    >>> plan.seconds, Plan.read_text(plan.text(), "here") == plan
+    >>> plan = RecordingPlan((Piece(work, 2.0),), rounds=3)
+    >>> plan.seconds, RecordingPlan.read_text(plan.text(), "here") == plan
     (6.0, True)
     """
 
@@ -78,7 +78,7 @@ class Plan:
         return json.dumps(told, indent=1) + "\n"
 
     @classmethod
-    def read_text(cls, text: str, place: str) -> Plan:
+    def read_text(cls, text: str, place: str) -> RecordingPlan:
         """Plan from JSON text; ``place`` names it in errors.
 
         Raises
@@ -97,7 +97,7 @@ class Plan:
             ) from error
 
     @classmethod
-    def read(cls, path: Path) -> Plan:
+    def read(cls, path: Path) -> RecordingPlan:
         """Plan from a file."""
         try:
             return cls.read_text(path.read_text(), str(path))

@@ -41,7 +41,7 @@ class Journal:
     seconds: float = 0.0
 
 
-class JournalWriter:
+class PlanJournalWriter:
     """Journal that is being written.
 
     Parameters

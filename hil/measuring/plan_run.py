@@ -13,11 +13,11 @@ from typing import Any
 from ...sim.errors import DriverFault, SimulationError
 from ..driver import Driver
 from .measurement import Measurement
-from .plan import Piece, Plan
+from .plan import Piece, RecordingPlan
 from .plan_journal import (
     WHOLE,
     Journal,
-    JournalWriter,
+    PlanJournalWriter,
     journal_path,
     read_journals,
     recording_of_journals,
@@ -39,7 +39,7 @@ class Progress:
     journals : by number of their start
     """
 
-    plan: Plan
+    plan: RecordingPlan
     journals: Mapping[int, Journal]
 
     @property
@@ -88,7 +88,7 @@ class Progress:
 
 
 def run_plan(
-    plan: Plan,
+    plan: RecordingPlan,
     folder: Path,
     opener: Callable[[str], Opener],
     tell: Callable[[str], None] = log.info,
@@ -137,13 +137,15 @@ def _measure_piece(
 ) -> None:
     """One start of a process, whose batches go to a journal of its own."""
     begin = time.monotonic()
-    writer: list[JournalWriter] = []
+    writer: list[PlanJournalWriter] = []
 
-    def journal(measurement: Measurement, share: float) -> JournalWriter:
+    def journal(measurement: Measurement, share: float) -> PlanJournalWriter:
         """The journal, begun with what is known of the device once something was measured."""
         if not writer:
             start = _next_start(progress, folder)
-            writer.append(JournalWriter(folder, start, _head(measurement, piece, number, share)))
+            writer.append(
+                PlanJournalWriter(folder, start, _head(measurement, piece, number, share))
+            )
         return writer[0]
 
     share = len(work.requests) / len(piece.work.requests)

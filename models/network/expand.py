@@ -33,6 +33,8 @@ def expansion_rounds(algorithm: Algorithm, *n: int) -> Iterator[Sends]:
 
     A nested algorithm is also given how many members a node has.
 
+    Examples
+    --------
     >>> next(expansion_rounds(ALGORITHMS["all-gather"]["ring"], 2))
     [(0, 1, 0.5), (1, 0, 0.5)]
     """

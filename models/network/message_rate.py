@@ -96,7 +96,7 @@ class MessageRate:
         >>> path = MessageRate.of_parts(nic, [switch], slot=31.5e9, messages=2e8)
         >>> path.seconds([64, 65536], 1, 1).round(9).tolist()
         [1.928e-06, 5.037e-06]
-        >>> (65536 / path.seconds(65536, 128, 4) / 1e9).round(2)
+        >>> round(float(65536 / path.seconds(65536, 128, 4) / 1e9), 2)
         24.51
         """
         crossed = 2 * sum(switch.latency for switch in switches)

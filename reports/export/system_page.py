@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..ablations import ablation_rows, ablation_sentences
+from ..ablation_rows import ablation_rows, ablation_sentences
 from ..numbers import format_quantity
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ablations import ablation_rows
+from ..ablation_rows import ablation_rows
 from ..blocks import Block, Column, Paragraph, Table
 from ..section import section
 from .study import StudyShown

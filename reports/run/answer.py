@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ablations import ablation_sentences
+from ..ablation_rows import ablation_sentences
 from ..chain_shares import link_sentences
 from ..headline import (
     Answer,

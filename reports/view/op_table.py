@@ -72,7 +72,7 @@ def table_digest(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class OpTable:
+class KeptOpTable:
     """A table of ops and what names its lanes.
 
     Parameters
@@ -85,7 +85,7 @@ class OpTable:
     keys: tuple[str, ...] = ("rank", "stream")
 
     @classmethod
-    def of(cls, db: DuckDBPyConnection, path: Path) -> OpTable:
+    def of(cls, db: DuckDBPyConnection, path: Path) -> KeptOpTable:
         """A table by its file."""
         columns = {name for name, *_ in db.execute(f"DESCRIBE FROM {quoted(path)}").fetchall()}
         return cls(path, ("job", "rank", "stream") if "job" in columns else ("rank", "stream"))

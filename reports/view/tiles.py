@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...sim.ops import KIND_NAMES
-from .op_table import RAN, OpTable, RowGroups, open_database, quoted
+from .op_table import RAN, KeptOpTable, RowGroups, open_database, quoted
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
 
@@ -91,7 +91,7 @@ class ViewedTable:
         self.named = bool(facts["names"])
         self._db = open_database()
         self._db.execute(f"CREATE TABLE lanes AS FROM {quoted(folder / 'lanes.parquet')}")
-        self.table = OpTable.of(self._db, table)
+        self.table = KeptOpTable.of(self._db, table)
         job = "job" if "job" in self.table.keys else "''"
         found = self._db.execute(
             f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"

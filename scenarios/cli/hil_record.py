@@ -13,7 +13,7 @@ from .common import Json, print_error, print_json, progress_printer
 from .hil import hil
 
 if TYPE_CHECKING:
-    from ...hil.measuring.plan import Plan
+    from ...hil.measuring.plan import RecordingPlan
     from ...hil.recording import Recording
 
 
@@ -59,13 +59,15 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
     """Do a work list; the recording is kept also when it is partial or interrupted."""
     from ...hil.connection import connect_driver
     from ...hil.measuring.measurement import Measurement
-    from ...hil.measuring.plan import Plan, is_plan
+    from ...hil.measuring.plan import RecordingPlan, is_plan
     from ...hil.measuring.plan_run import run_plan
     from ...hil.measuring.work_list import WorkList
 
     if is_plan(work):
         opener = lambda name: lambda: connect_driver(name, agent)  # noqa: E731
-        return run_plan(_with_busy(Plan.read(work), busy), out, opener, progress_printer(False))
+        return run_plan(
+            _with_busy(RecordingPlan.read(work), busy), out, opener, progress_printer(False)
+        )
     asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
     under_way = Measurement(
@@ -80,7 +82,7 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
         raise
 
 
-def _with_busy(plan: Plan, busy: float) -> Plan:
+def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:
     """A plan with what others may use of the machine; as it is where that is not said."""
     if busy < 0:
         return plan

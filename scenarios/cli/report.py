@@ -53,7 +53,7 @@ def report(
 
 
 def _write_system_page(folder: Path, output: Path | None) -> None:
-    """Write the page of a published system: by default its name under ``docs/systems``."""
+    """Write the page of a published system: by default ``NAME.md`` in docs/systems."""
     import json
 
     from ...reports.export.system_page import system_page

@@ -7,8 +7,6 @@ ANY = "*"
 LATER = {
     ("cluster.fabric.fidelity", "packet"): "0.3",
     ("metric", "gpu.memory"): "0.3",
-    ("metric", "hfu"): "0.3",
-    ("metric", "mfu"): "0.3",
     ("placement.optimizer_state", "auto"): "0.3",
     ("placement.optimizer_state", "cxl"): "0.3",
     ("placement.optimizer_state", "host"): "0.3",
@@ -22,7 +20,7 @@ LATER = {
 def planned_release(path: str, value: object) -> str:
     """Future release in which a setting's value will be supported; "" for none planned.
 
-    >>> planned_release("metric", "mfu"), planned_release("metric", "mfo")
+    >>> planned_release("metric", "gpu.memory"), planned_release("metric", "gpu.memori")
     ('0.3', '')
     """
     return LATER.get((path, str(value)), "") or LATER.get((path, ANY), "")

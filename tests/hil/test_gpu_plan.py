@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.drivers.torch_device import TorchDriver
-from foretrace.hil.measuring.plan import Piece, Plan
+from foretrace.hil.measuring.plan import Piece, RecordingPlan
 from foretrace.hil.measuring.plan_journal import journal_path, read_journals, recording_of_journals
 from foretrace.hil.measuring.plan_run import Progress, run_plan
 from foretrace.hil.measuring.work_list import WorkList, touched_bytes
@@ -88,7 +88,7 @@ def test_the_command_writes_the_plan_and_its_agent_and_says_how_long(tmp_path):
     told = CliRunner().invoke(app, ["hil", "plan", "gpu", "--out", str(tmp_path), "--json"])
     assert told.exit_code == 0, told.output
     assert 1.5 < json.loads(told.stdout)["seconds"] / 3600 <= 2
-    assert Plan.read(tmp_path / "plan.json") == gpu_plan("cuda:0")
+    assert RecordingPlan.read(tmp_path / "plan.json") == gpu_plan("cuda:0")
     assert (tmp_path / "foretrace-agent.pyz").is_file()
     text = CliRunner().invoke(app, ["hil", "plan", "gpu", "--out", str(tmp_path), "--hours", "1"])
     assert "python3 foretrace-agent.pyz --plan plan.json --out kept" in text.output
@@ -112,7 +112,7 @@ def small(rounds=3, names=("one", "two")):
                      most_starts=1, blocks=4, busy=99.0, note=name), 10.0)
         for name in names
     )  # fmt: skip
-    return Plan(tuple(pieces), rounds)
+    return RecordingPlan(tuple(pieces), rounds)
 
 
 @pytest.fixture
@@ -246,14 +246,14 @@ def test_a_plan_of_another_version_is_refused(tmp_path):
     file = tmp_path / "plan.json"
     file.write_text(small().text().replace('"schema": 1', '"schema": 2', 1))
     with pytest.raises(RecordingError, match=r"is no plan .*write one with 'foretrace hil plan"):
-        Plan.read(file)
+        RecordingPlan.read(file)
 
 
 def of_host(folder):
     """A plan for memory of this machine, and what does it."""
     ops = tuple(Request(f"copy:h2h uint8[{n}]", 3) for n in (4096, 65536))
     work = WorkList("host", ops, starts=1, most_starts=1, blocks=2, busy=99.0, note="copies")
-    (folder / "plan.json").write_text(Plan((Piece(work, 1.0),), 2).text())
+    (folder / "plan.json").write_text(RecordingPlan((Piece(work, 1.0),), 2).text())
     write_bundle(folder / "foretrace-agent.pyz")
     return [sys.executable, "foretrace-agent.pyz", "--plan", "plan.json", "--out", "kept"]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.reports.ablations import ablation_rows, ablation_sentences
+from foretrace.reports.ablation_rows import ablation_rows, ablation_sentences
 from foretrace.reports.export.system_page import system_page
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError

@@ -37,8 +37,10 @@ def test_a_condition_is_read(text, parts):
         ("iteration_time.q95 <= 3 s", "'iteration_time' has no statistic 'q95'; it has: p50, p95"),
         ("iteration_time <= 3 s", "'iteration_time' has many values; say which, such as"),
         ("gpu.power.p50 <= 3 W", "'gpu.power' has no statistic 'p50'; it has: bound"),
-        ("mfu >= 40 %", "'mfu' comes with release 0.3; see: foretrace explain metrics"),
-        ("hfu.p50 >= 40 %", "'hfu.p50' comes with release 0.3"),
+        (
+            "gpu.memory >= 40 GB",
+            "'gpu.memory' comes with release 0.3; see: foretrace explain metrics",
+        ),
         ("gpu.memory.peak <= 76 GB", "'gpu.memory.peak' comes with release 0.3"),
         (
             "makespan.p50 <= 3 s",

@@ -93,6 +93,9 @@ def _conditions_without_job(model: Any, tree: TreeNode) -> Iterator[Problem]:
             yield Problem("value", message, _spot_at(node.spot, path))
 
 
+NO_PLACE = ("[key]", "[one]", "[many]")  # what an error's path names beside keys and numbers
+
+
 def _without_consequential_errors(errors: list[Error]) -> list[Error]:
     """A key is not missing where it is only mistyped, a list not empty where its entry is wrong."""
     unknown = [e["loc"] for e in errors if e["type"] == "extra_forbidden"]
@@ -110,7 +113,7 @@ def _is_mistyped(missing: Path, unknown: list[Path]) -> bool:
 def _problem_of(
     error: Error, tree: TreeNode, data: Any, known: dict[int, tuple[str, ...]]
 ) -> Problem:
-    path: Path = tuple(p for p in error["loc"] if p != "[key]")
+    path: Path = tuple(p for p in error["loc"] if p not in NO_PLACE)
     kind = error["type"]
     if kind == "missing":
         return _missing_key(tree, path)

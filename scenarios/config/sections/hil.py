@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from ....sim.units import Duration, Seconds
 from ..problems import did_you_mean_text
@@ -34,6 +34,17 @@ class TransferPeer(Section):
     """As its driver calls it."""
 
 
+def _one_or_many(value: object) -> str:
+    """Which of two shapes a value has; no part of its place in a file."""
+    return "[many]" if isinstance(value, list | tuple) else "[one]"
+
+
+Peers = Annotated[
+    Annotated[TransferPeer, Tag("[one]")] | Annotated[Many[TransferPeer], Tag("[many]")],
+    Discriminator(_one_or_many),
+]
+
+
 class SwapSection(Section):
     """One component that is real."""
 
@@ -46,7 +57,7 @@ class SwapSection(Section):
     """A name from your own list of agents, never an address; this machine unless said."""
     device: str = ""
     """As the driver calls it; its first one unless said."""
-    peer: TransferPeer | Many[TransferPeer] | None = None
+    peer: Peers | None = None
     """The other end, where there is one; a list where several hosts send to this one."""
     recording: str | None = None
     """A file, for ``recorded`` and for ``if_missing: recorded``."""

@@ -57,7 +57,7 @@ DERIVED = "attention backward"  # of what is fitted of attention, wherever a fil
 
 
 @dataclass
-class GpuModel:
+class GpuConstants:
     """A GPU as far as it is known.
 
     Parameters
@@ -93,10 +93,10 @@ class GpuModel:
         return found
 
 
-def replace_cold(model: GpuModel, cold: float) -> GpuModel:
+def replace_cold(model: GpuConstants, cold: float) -> GpuConstants:
     """The GPU with another cost of starts after other kernels."""
     families = {n: replace(f, cold=cold) for n, f in model.families.items()}
-    return GpuModel({**model.settings, "cold": cold}, families)
+    return GpuConstants({**model.settings, "cold": cold}, families)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class GpuFit:
     left : what was not fitted, and why
     """
 
-    model: GpuModel
+    model: GpuConstants
     constants: Mapping[str, tuple[GpuConstant, ...]]
     errors: Mapping[str, FamilyErrors]
     left: tuple[str, ...]
@@ -172,7 +172,7 @@ class _Stages:
         self.rows, self.before = rows, known
         donor = str(settings.get("kernels") or DONOR)
         self.donor = load_families(donor)
-        self.model = GpuModel({**known, "cold": 0.0}, {})
+        self.model = GpuConstants({**known, "cold": 0.0}, {})
         self.constants: dict[str, tuple[GpuConstant, ...]] = {}
         self.left = list(rows.left)
         self.family = rows.families

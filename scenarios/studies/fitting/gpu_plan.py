@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ....hil.measuring.plan import Piece, Plan
+from ....hil.measuring.plan import Piece, RecordingPlan
 from ....hil.measuring.work_list import WorkList
 from ....hil.sample import AFTER, Request
 from ....models.compute.demand import demand
@@ -24,7 +24,7 @@ COMPILED = 3.0  # s to make a kernel
 MARGIN, LONGEST = 4.0, 600.0  # what a piece may take: so many times what is thought, and s more
 
 
-def gpu_plan(device: str, hours: float = HOURS) -> Plan:
+def gpu_plan(device: str, hours: float = HOURS) -> RecordingPlan:
     """Plan for one GPU; as many rounds as fit, at least one.
 
     Parameters
@@ -41,7 +41,7 @@ def gpu_plan(device: str, hours: float = HOURS) -> Plan:
     pieces = [_piece(name, _alone(name), device) for name in LISTS]
     pieces.append(_piece("in place", [_after(s) for s in in_place()], device))
     once = sum(p.seconds for p in pieces)
-    return Plan(tuple(pieces), min(MOST, max(FEWEST, int(hours * 3600 / once))))
+    return RecordingPlan(tuple(pieces), min(MOST, max(FEWEST, int(hours * 3600 / once))))
 
 
 def _alone(name: str) -> list[Request]:
