@@ -48,8 +48,8 @@ def test_every_bundled_scenario_is_found():
     assert {"first.yaml", "host-check.yaml", "templates/minimal.yaml"} <= set(FILES)
 
 
-ONE = ["cluster.nodes=1", "workload.must_fit=false"]
-PIPELINE = [*ONE, "workload.schedule={chunks: 1}", "workload.batch=2"]
+ONE = ["cluster.nodes=1", "workload.must_fit=false", "run.keep=ops"]
+PIPELINE = [*ONE, "workload.schedule={chunks: 1}", "workload.batch=4"]
 SMALL = {  # what both engines run op by op
     "gpt3-175b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4}"],
     "llama3-70b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4, sequence: true}"],
