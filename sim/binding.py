@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .backend import Backend, Spread, Timing, check_timing
 from .csr import Csr
 from .doubt import Doubt
-from .errors import BackendError, GraphError
+from .errors import UNBOUNDED, BackendError, GraphError
 from .graph import Graph
 from .merge import Merge
 from .op_times import SAID, OpTimes
@@ -193,7 +193,7 @@ def backend_refusals(
                 return str(error)
             if not len(free):
                 return ""
-            return f"op {free[0]}: work, but neither usage nor limit bounds its rate"
+            return f"op {free[0]}: {UNBOUNDED}"
 
         if who.online or not why(one):
             continue

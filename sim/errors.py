@@ -19,6 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+UNBOUNDED = (
+    "work, but neither usage nor limit bounds its rate; two ranks on one GPU have nothing between "
+    "them that carries what they send: place them apart, or let its backend answer a limit"
+)
+"""What is wrong with work that could be done at once, and its cure."""
+
 
 class ForetraceError(Exception):
     """Base of all errors that a user can cause and cure."""

@@ -26,7 +26,7 @@ from .engine_api import (
     Flows,
     Online,
 )
-from .errors import BackendError, GraphError, RangeError
+from .errors import UNBOUNDED, BackendError, GraphError, RangeError
 from .flat_graph import FlatGraph
 from .medium_api import Medium, bind_medium
 from .system import System
@@ -261,9 +261,7 @@ def lower_flows(
     asked = np.zeros(n, bool) if online is None else online >= 0
     free = np.flatnonzero((work > 0) & (uses == 0) & np.isinf(limit) & ~asked)
     if len(free):
-        raise BackendError(
-            f"op {called[free[0]]}: work, but neither usage nor limit bounds its rate"
-        )
+        raise BackendError(f"op {called[free[0]]}: {UNBOUNDED}")
     op = np.flatnonzero((uses > 0) | np.isfinite(limit))
     k = np.where(
         uses[op] > 0, _scale_of(op, usage, system, scale, called), scale_of_limit(limit[op])

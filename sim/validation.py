@@ -17,7 +17,7 @@ from .engine_api import (
     EngineGraph,
     Flows,
 )
-from .errors import BackendError, GraphError, SimulationError
+from .errors import UNBOUNDED, BackendError, GraphError, SimulationError
 
 WORK_BITS = 127
 FASTEST = 1 << 62  # rate units that nothing may reach
@@ -57,9 +57,7 @@ def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
     _refuse_op(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
     works = (flows.work_hi > 0) | (flows.work_lo > 0)
     free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
-    _refuse_op(
-        graph, flows.op, free, "unbounded", "work, but neither usage nor limit bounds its rate"
-    )
+    _refuse_op(graph, flows.op, free, "unbounded", UNBOUNDED)
     fast = "its weights let it run at 2^62 rate units or more; give it a limit"
     _refuse_op(graph, flows.op, may_exceed_rate_range(parts, flows), "too fast", fast)
     after = graph.successors
@@ -399,6 +397,6 @@ def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
     elif answer.work >> WORK_BITS:
         wrong = f"work {answer.work} is beyond 127 bits"
     elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
-        wrong = "work, but neither usage nor limit bounds its rate"
+        wrong = UNBOUNDED
     if wrong := wrong or _why_usage_refused(parts, answer.usage, answer.limit):
         raise BackendError(f"op {op}: its online backend answered {wrong}")

@@ -1,4 +1,4 @@
-"""Value for money in a sweep: the cheapest point that meets expectations, and what more buys.
+"""Value for money in a sweep: the lowest price that meets expectations, and what more buys.
 
 Prices are exact; what is gained has an interval.  Where those of two neighbours overlap, nobody can
 tell that the dearer one is better, and it is not said.
@@ -54,7 +54,7 @@ def first_goal_beside_cost(summary: Summary) -> tuple[str, str, str]:
 
 
 def cost_ladder(summary: Summary) -> list[Rung]:
-    """Points that meet expectations and beat every cheaper one, the cheapest first."""
+    """Points that meet expectations and beat every cheaper one, the lowest price first."""
     way, metric, _ = first_goal_beside_cost(summary)
     sign = 1 if way == "minimize" else -1
     fit = [p for p in summary["points"] if {HOURLY, metric} <= p.get("values", {}).keys()]
@@ -94,24 +94,24 @@ def cost_sentences(summary: Summary) -> list[str]:
     if not rungs:
         return []
     return [
-        *_cheapest_sentences(summary, rungs),
+        *_lowest_price_sentences(summary, rungs),
         *_per_token(summary),
         _next_dollar(summary, rungs),
     ]
 
 
-def _cheapest_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
+def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str]:
     """The lowest cost per hour that meets expectations, and the lowest that surely does."""
     first = rungs[0]
     if not summary["expect"]:
-        subject = "The cheapest point (nothing is expected of it: write expect)"
+        subject = "The lowest price (nothing is expected: write expect)"
     else:
-        subject = "The cheapest point that meets what is expected"
+        subject = "The lowest price that meets what is expected"
     lines = [f"{subject} is {_price_text(first.point, summary)}."]
     if unsure := first.point.get("unsure"):
         sure = next((r for r in rungs if not r.point.get("unsure")), None)
         rest = (
-            f"; the cheapest that surely does is {_price_text(sure.point, summary)}" if sure else ""
+            f"; the lowest that surely does is {_price_text(sure.point, summary)}" if sure else ""
         )
         lines.append(
             f"Cannot tell whether it does: {'; '.join(unsure)} lies within its interval{rest}."
@@ -139,16 +139,15 @@ def _per_token(summary: Summary) -> list[str]:
         return []
     least, *rest = sorted(fit, key=lambda p: p["values"][TOKENS])
     close = [p for p in rest if compare_intervals(least, p, TOKENS) == CANNOT_TELL]
-    if not close and sweep_goals(summary)[0][1] == TOKENS:
-        return []  # the answer has said it
+    many = f"{len(close)} other point{'s' * (len(close) != 1)}"
+    doubt = f"annot tell it from {many}, whose intervals overlap with its own."
+    if sweep_goals(summary)[0][1] == TOKENS:  # the answer has said which it is
+        return [f"C{doubt}"] if close else []
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
         f"{settings_text(least, summary)}"
     )
-    if close:
-        many = f"{len(close)} other point{'s' * (len(close) != 1)}"
-        text += f"; cannot tell it from {many}, whose intervals overlap with its own"
-    return [f"{text}."]
+    return [f"{text}; c{doubt}" if close else f"{text}."]
 
 
 def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:

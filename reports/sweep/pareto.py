@@ -139,9 +139,11 @@ def _ordered_texts(values: Sequence[Any]) -> list[str]:
 def _scale(largest: float, unit: str) -> tuple[float, str]:
     """Factor and name of a readable unit for values up to ``largest``.
 
-    >>> _scale(0.02, "s"), _scale(0.5, "")
-    ((0.001, 'ms'), (0.01, '%'))
+    >>> _scale(0.02, "s"), _scale(0.5, ""), _scale(0.004, "USD")
+    ((0.001, 'ms'), (0.01, '%'), (1.0, 'USD'))
     """
+    if unit == "USD":
+        return 1.0, unit  # as in tables and sentences: there are no thousandths of a dollar
     if unit == "":
         return 0.01, "%"
     for scale, prefix in PREFIXES:

@@ -30,7 +30,7 @@ from .sweep_answer import (
     rejected_points_text,
     settings_without_effect,
 )
-from .sweep_results import Summary, front_points, shortest_path, sweep_goals
+from .sweep_results import Summary, front_points, setting_name, sweep_goals
 
 MOST_ROWS = 500
 BEST_ROWS = 8
@@ -77,7 +77,7 @@ def _best_table(summary: Summary) -> Table:
     """Table of the base scenario and the best points."""
     columns = [
         Column(header=True),
-        *(Column(shortest_path(paths, summary["vary"])) for paths in summary["vary"]),
+        *(Column(setting_name(paths, summary["vary"])) for paths in summary["vary"]),
         *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("90 % within", number=True, wraps=True),
         Column("change", number=True),
@@ -149,7 +149,7 @@ def points_table(sweep: SweepShown) -> Iterable[Block]:
         yield Paragraph([f"{more} more are in ", Code("points.parquet"), "."])
     columns = [
         Column(),
-        *(Column(shortest_path(paths, summary["vary"]), title=paths) for paths in summary["vary"]),
+        *(Column(setting_name(paths, summary["vary"]), title=paths) for paths in summary["vary"]),
         *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("change", number=True),
         Column(),

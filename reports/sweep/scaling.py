@@ -11,7 +11,7 @@ from ..numbers import format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
 from .points import SweepShown
-from .sweep_results import Found, Summary, first_value, other_settings, shortest_path
+from .sweep_results import Found, Summary, first_value, other_settings, setting_text, shortest_path
 
 RATE = "tokens_per_second.p50"
 COUNTS = ("nodes", "count", "data", "tensor", "pipeline")  # last words of settings that are numbers
@@ -76,7 +76,7 @@ def _rest(point: Found, paths: str, summary: Summary) -> str:
     if other_settings(point, paths) == "[]":
         return "all points"
     return ", ".join(
-        f"{shortest_path(key, summary['vary'])} = {first_value(value, summary['vary'][key])}"
+        setting_text(key, value, summary["vary"])
         for key, value in point["set"].items()
         if key != paths
     )

@@ -13,8 +13,8 @@ from .sweep_results import (
     Summary,
     front_points,
     other_settings,
+    setting_name,
     settings_text,
-    shortest_path,
     sweep_goals,
 )
 
@@ -62,7 +62,7 @@ def most_and_least_effect(summary: Summary) -> list[str]:
     _, metric, _ = sweep_goals(summary)[0]
     moved = sorted(largest_change_by_setting(summary, metric).items(), key=lambda item: -item[1])
     effects = [
-        f"{shortest_path(k, summary['vary'])} by up to {three_digits(100 * m)} %" for k, m in moved
+        f"{setting_name(k, summary['vary'])} by up to {three_digits(100 * m)} %" for k, m in moved
     ]
     return [f"What moves {metric_in_words(metric)}: {', '.join(effects)}."] if effects else []
 

@@ -22,7 +22,7 @@ def front_points(summary: Summary) -> list[Found]:
 
 
 def settings_text(point: Found, summary: Summary, beside: Found | None = None) -> str:
-    """Settings of a point in words; those varied together with the first are in parentheses.
+    """Settings of a point in words; of several that take the same value, the first.
 
     Parameters
     ----------
@@ -30,20 +30,35 @@ def settings_text(point: Found, summary: Summary, beside: Found | None = None) -
     """
     same = beside["set"] if beside else {}
     return ", ".join(
-        f"{shortest_path(paths, summary['vary'])} = {_value_text(value, summary['vary'][paths])}"
+        setting_text(paths, value, summary["vary"])
         for paths, value in point["set"].items()
         if same.get(paths) != value
     )
 
 
-def _value_text(value: Any, tried: Any) -> str:
-    """Text of one value, or of several that are varied together.
+def setting_text(paths: str, value: Any, vary: Mapping[str, Any]) -> str:
+    """Text of one setting, or of several that are varied together, each with its own value.
 
-    >>> _value_text("1 Gb/s, 2 USD/hour", [["1 Gb/s", "2 USD/hour"]])
-    '1 Gb/s (2 USD/hour)'
+    >>> setting_text("a.tensor, a.pipeline", "4, 2", {"a.tensor, a.pipeline": [[4, 2], [2, 4]]})
+    'tensor = 4, pipeline = 2'
     """
-    first, *rest = _split_values(value, tried) or [value]
-    return f"{first} ({', '.join(map(str, rest))})" if rest else str(first)
+    values = _split_values(value, vary[paths]) or [value]
+    names = (shortest_path(path.strip(), vary) for path in paths.split(","))
+    return ", ".join(f"{name} = {v}" for name, v in zip(names, values, strict=False))
+
+
+def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
+    """Short names of the settings that one key names; of several with the same value, the first.
+
+    >>> setting_name("a.nodes, b.data", {"a.nodes, b.data": [2, 4]})
+    'nodes'
+    >>> setting_name("a.tensor, a.pipeline", {"a.tensor, a.pipeline": [[4, 2], [2, 4]]})
+    'tensor, pipeline'
+    """
+    names = [shortest_path(path.strip(), vary) for path in paths.split(",")]
+    tried = vary[paths]
+    several = isinstance(tried, list) and any(isinstance(v, list) for v in tried)
+    return ", ".join(names) if several else names[0]
 
 
 def first_value(value: Any, tried: Any) -> Any:
@@ -61,10 +76,11 @@ def shortest_path(paths: str, others: Any) -> str:
     >>> shortest_path("cluster.node.nic.bandwidth", ["cluster.node.nic.bandwidth", "cluster.nodes"])
     'bandwidth'
     """
+    every = [path.strip() for key in others for path in key.split(",")]
     words = paths.partition(",")[0].split(".")
     for count in range(1, len(words)):
         end = ".".join(words[-count:])
-        if sum(f".{p.partition(',')[0]}".endswith(f".{end}") for p in others) == 1:
+        if sum(f".{path}".endswith(f".{end}") for path in every) == 1:
             return end
     return paths
 

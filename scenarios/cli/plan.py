@@ -74,6 +74,11 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
     also = f"{made.explaining} of them with parts faster or wrong (run --quick leaves these out)"
     yield "runs", f"{runs}{f', {also}' * bool(made.explaining)}"
+    if made.process_runs:
+        times = sorted(set(made.process_runs.values()))
+        often = " to ".join(str(n) for n in dict.fromkeys((times[0], times[-1])))
+        whose = " ".join(made.process_runs) if len(made.process_runs) < count else "each variant"
+        yield "processes", f"run in every simulation, about {often} times in {whose}"
     if made.points:
         yield "sweep", f"{made.points} points on {made.processes} processes"
     if made.op_runs is not None:

@@ -51,6 +51,9 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick", help="Without runs that explain: parts faster, or wrong.")
     ] = False,
+    prints: Annotated[
+        bool, typer.Option("--prints", help="What processes print, each time they run, on stderr.")
+    ] = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Run again even if this run is saved.")
     ] = False,
@@ -75,10 +78,11 @@ def run(
     scenario = load(file, set=settings, catalogs=catalog)
     if variant is not None:
         scenario = scenario.only(variant)
-    folder = None if no_cache or live_devices_drive_run(scenario) else existing_run(out, scenario)
+    again = no_cache or prints or live_devices_drive_run(scenario)
+    folder = None if again else existing_run(out, scenario)
     if folder is None:
         folder, saved = (
-            _simulate_and_save(scenario, out, started, quiet or json),
+            _simulate_and_save(scenario, out, started, quiet or json, prints),
             "saved",
         )
     else:
@@ -90,6 +94,9 @@ def run(
     else:
         print_run_answer(summary, quiet)
         typer.echo(f"\n{saved} {folder}    report {folder / 'report.html'}")
+        if (kept := sorted(folder.glob("prints.*.txt"))) and not quiet:
+            what = "printed by processes, in the first simulation of each variant"
+            typer.echo(f"{what}: {', '.join(map(str, kept))}", err=True)
         if (swept := scenario.section("sweep")) is not None and not quiet:
             typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
         if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
@@ -102,7 +109,9 @@ def run(
         raise typer.Exit(MISSED)
 
 
-def _simulate_and_save(scenario: Scenario, out: Path, started: float, quiet: bool) -> Path:
+def _simulate_and_save(
+    scenario: Scenario, out: Path, started: float, quiet: bool, prints: bool
+) -> Path:
     """Folder of a new run; a run that is found needs nothing of what simulates one."""
     from ..studies.executor import load_engine_in_background
     from ..studies.output_folder import require_writable
@@ -116,7 +125,8 @@ def _simulate_and_save(scenario: Scenario, out: Path, started: float, quiet: boo
         _print_warnings(require_valid(scenario, "limits"))  # the study builds the variants
         with _answers_kept(scenario, out) as partial:
             with RunProgress(quiet) as progress:
-                done = study(scenario, progress.tell, partial=partial, counted=progress.count)
+                shown = sys.stderr if prints else None
+                done = study(scenario, progress.tell, None, partial, progress.count, shown)
             return save_run(done, out, started, shlex.join(["foretrace", *sys.argv[1:]]))
 
 

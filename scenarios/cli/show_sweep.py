@@ -7,7 +7,7 @@ from typing import Any
 
 from ...reports.numbers import format_change, format_quantity
 from ...reports.sweep.sweep_answer import answer_sentences, failure_counts
-from ...reports.sweep.sweep_results import front_points, shortest_path, sweep_goals
+from ...reports.sweep.sweep_results import front_points, setting_name, sweep_goals
 from .common import print_sentences
 
 ROWS = 12
@@ -32,7 +32,7 @@ def best_points_table(summary: dict[str, Any]) -> Any:
     made = Table(box=None, pad_edge=False)
     made.add_column("", no_wrap=True)
     for paths in summary["vary"]:
-        made.add_column(shortest_path(paths, summary["vary"]), no_wrap=True)
+        made.add_column(setting_name(paths, summary["vary"]), no_wrap=True)
     for metric in names:
         made.add_column(metric.replace("_", " "), justify="right", no_wrap=True)
     made.add_column("change", justify="right", no_wrap=True)

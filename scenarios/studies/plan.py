@@ -47,6 +47,7 @@ class Plan:
     periods, period : how often the workload repeats, and what each time is called; 0 and ""
         where it does not
     simulations : of all variants, about
+    process_runs : of each variant with processes, how often they run, about: in each simulation
     explaining : those of them that explain the answer, with parts faster or wrong
     points : of a sweep; 0 for none
     processes : that a sweep would use
@@ -67,6 +68,7 @@ class Plan:
     periods: int
     period: str
     simulations: int
+    process_runs: dict[str, int]
     explaining: int
     points: int
     processes: int
@@ -104,6 +106,7 @@ def plan(scenario: Scenario) -> Plan:
         periods=base.periods if (base := sizes[BASE]) else 0,
         period=next(iter(workloads_of(scenario).values())).period,
         simulations=sum(each.values()),
+        process_runs={v.variant: each[v.variant] for v in scenario.variants() if runs_processes(v)},
         explaining=sum(each.values()) - len(each) * drawn_simulations(scenario),
         points=points,
         processes=processes,
@@ -209,6 +212,13 @@ def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
     } | ALWAYS
     explain = 0 if scenario.run.quick else SENSITIVITY * len(kinds) + ERRORS * errors.count
     return drawn_simulations(scenario) + explain
+
+
+def runs_processes(scenario: Scenario) -> bool:
+    """Whether a process steers a variant, or makes its ops while it runs."""
+    if any(job.processes for job in scenario.jobs.values()):
+        return True
+    return known_size(scenario) is None
 
 
 def drawn_simulations(scenario: Scenario) -> int:

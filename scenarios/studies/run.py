@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -29,8 +29,9 @@ from .headline_boxes import boxes_of_headline
 from .late_ranks import waiting_by_rank
 from .limits import TimeLimitExceeded, time_limit
 from .map_function import Counted, MapFunction, SimulationCounter
-from .plan import count_simulations
+from .plan import count_simulations, runs_processes
 from .preflight import chain_shares_of_point
+from .prints import prints_kept
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
 from .summary import FEWEST, MetricValue, Summary, metric_values, values_with_conditions
@@ -59,11 +60,18 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """Results and summary of a scenario."""
+    """Results and summary of a scenario.
+
+    Parameters
+    ----------
+    measured : results of each variant that was finished
+    prints : what processes printed in the first simulation of each variant, where they did
+    """
 
     scenario: Scenario
     measured: tuple[VariantResults, ...]
     summary: Summary
+    prints: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """The answer as text, as a session shows it."""
@@ -109,6 +117,7 @@ def study(
     threads: int | None = None,
     partial: PartialAnswers | None = None,
     counted: Counted = lambda done, of: None,
+    shown: TextIO | None = None,
 ) -> Study:
     """Run every variant of a scenario and summarize them.
 
@@ -119,6 +128,7 @@ def study(
     threads : runs under way at once; as many as there are cores unless said
     partial : keeps what devices answer, also where a run does not end
     counted : told how many simulations are done, and of about how many, after each
+    shown : also gets what processes print, in every simulation
     """
     if not isinstance(scenario, Scenario):
         from ..config.loader import load
@@ -127,7 +137,11 @@ def study(
     where = provenance(scenario) | ({"quick": True} if scenario.run.quick else {})
     under_way = _StudyInProgress()
     try:
-        with point_map_function(threads) as given, time_limit(scenario.run.time_limit):
+        with (
+            point_map_function(threads) as given,
+            time_limit(scenario.run.time_limit),
+            prints_kept(shown) as prints,
+        ):
             with _devices_in_points(scenario) as drive:
                 points = build_variants(scenario)
                 errors = error_sources(scenario.variants(), points)
@@ -158,7 +172,8 @@ def study(
     summary = Summary(
         scenario.name, scenario.question, under_way.points, where, answer, left, judged
     )
-    return Study(scenario, tuple(under_way.results[: len(under_way.points)]), summary)
+    done = tuple(under_way.results[: len(under_way.points)])
+    return Study(scenario, done, summary, prints.texts)
 
 
 @dataclass
@@ -173,7 +188,7 @@ class _StudyInProgress:
         self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
     ) -> None:
         """Run one variant, and say why it takes what it takes."""
-        progress(f"running {one.name}: {_size_text(one)}")
+        progress(f"running {one.name}: {_size_text(one)}{_process_runs_text(one, errors)}")
         self.results.append(run_with_replicas(one, each))
         also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
         progress(f"explaining {one.name}: blame{also}")
@@ -257,6 +272,13 @@ def _size_text(one: Variant) -> str:
         return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
     ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
     return f"{len(one.graph):,} ops on {ranks}"
+
+
+def _process_runs_text(one: Variant, errors: ErrorSources) -> str:
+    """How often the processes of a point run, as text; "" where it has none."""
+    if not runs_processes(one.scenario):
+        return ""
+    return f"; its processes run about {count_simulations(one.scenario, errors)} times"
 
 
 def _sources_of_op_times(of: VariantResults) -> dict[str, float]:

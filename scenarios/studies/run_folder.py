@@ -90,6 +90,8 @@ def _fill_folder(folder: Path, study: Study, name: str, started: float, command:
             folder / "report.html", summary, study.results, files, scenario.report.sections
         )
     _write_journals(folder, study)
+    for variant, text in study.prints.items():
+        (folder / f"prints.{variant}.txt").write_text(text, encoding="utf-8")
     left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
     write_json(folder / "manifest.json", run_manifest(study, name, started, command, left_out))
 

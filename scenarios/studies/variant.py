@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,6 +37,7 @@ from .building.op_rules import SubmissionRules
 from .building.price import price_per_second
 from .building.system import components_down_at_start
 from .error_context import rewording_errors
+from .prints import prints_of_simulation
 from .work import JobDispatcher, PreparedWorkload, WaitingJob
 
 if TYPE_CHECKING:
@@ -186,8 +188,17 @@ class Variant:
         """Run once: as recorded, or one seeded draw around typical durations."""
         if replica is not None:
             return self.draw(replica)
-        with rewording_errors(self.scenario, self.simulation.system.gpus):
+        with self._simulating():
             return self._run_simulation(self.simulation, self.graph)
+
+    @contextmanager
+    def _simulating(self) -> Iterator[None]:
+        """Context of one simulation: errors in words of the scenario, prints apart."""
+        with (
+            rewording_errors(self.scenario, self.simulation.system.gpus),
+            prints_of_simulation(self.name),
+        ):
+            yield
 
     def _run_simulation(
         self, simulation: Simulation, graph: Graph | None, replica: int | None = None
@@ -238,7 +249,7 @@ class Variant:
         )
 
         def drawn(replica: int) -> Result:
-            with rewording_errors(self.scenario, self.simulation.system.gpus):
+            with self._simulating():
                 return draws(replica)
 
         return drawn

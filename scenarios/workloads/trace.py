@@ -66,7 +66,7 @@ class TraceWorkload(Periodic):
         Names of kernels (``my_kernel*``) that exchange data with other GPUs, beside those of the
         known libraries.
     serialise : bool
-        Accept a trace without dependencies: every op after the one before it.
+        Accept ranks without dependencies: every op after the one before it.
     tokens_per_iteration : int or None
         Of the whole job, as recorded; scales with the data-parallel ranks.
     gpu : GpuSettings

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from foretrace.reports.sweep.cost_ladder import cost_ladder, cost_sentences, ladder_rows
+from foretrace.reports.sweep.sweep_answer import answer_sentences
 from foretrace.reports.sweep.sweep_page import sweep_page
 
 RUN = {"resolved": "", "command": "foretrace sweep s.yaml", "run": "0", "title": "",
@@ -44,7 +45,7 @@ POINTS = (
 def test_the_cheapest_that_meets_what_is_expected_is_named_with_what_the_next_dollar_buys():
     cheapest, dollar = cost_sentences(swept(*POINTS))
     assert cheapest == (
-        "The cheapest point that meets what is expected is 2.00 USD/hour, with nodes = 2."
+        "The lowest price that meets what is expected is 2.00 USD/hour, with nodes = 2."
     )
     assert dollar == (
         "2.00 USD/hour more, for nodes = 4, changes iteration time p50 by -50.0 %: "
@@ -79,7 +80,7 @@ def test_a_bar_within_the_interval_of_the_cheapest_cannot_be_told():
     _, doubt, _ = cost_sentences(swept(near, one(4, 4.0, 0.2, 0.01)))
     assert doubt == (
         "Cannot tell whether it does: iteration_time.p50 <= 450 ms lies within its interval; the "
-        "cheapest that surely does is 4.00 USD/hour, with nodes = 4."
+        "lowest that surely does is 4.00 USD/hour, with nodes = 4."
     )
 
 
@@ -109,3 +110,49 @@ def test_the_sections_that_are_asked_for_are_shown_in_their_order():
     assert re.findall(r'<section id="(.*?)"', html) == ["capacity", "answer", "points"]
     every = re.findall(r'<section id="(.*?)"', sweep_page(swept(*POINTS), RUN))
     assert every == ["answer", "capacity", "sensitivity", "points", "reproduce"]
+
+
+TOKENS = "cost_per_million_tokens"
+
+
+def priced(tensor, pipeline, price, tokens):
+    point = one(2, price, 0.4, 0.01)
+    point["set"] = {"parallel.tensor, parallel.pipeline": f"{tensor}, {pipeline}"}
+    point["values"] |= {TOKENS: tokens}
+    point["intervals"] |= {TOKENS: [tokens * 0.99, tokens * 1.01]}
+    return point
+
+
+def swept_by_two():
+    points = priced(4, 2, 2.0, 0.004), priced(2, 4, 3.0, 0.003)
+    summary = swept(*(p | {"set": {"cluster.nodes": 2}} for p in points))
+    for shown, point in zip(points, summary["points"], strict=True):
+        point["set"] = shown["set"]
+        point["front"] = True
+    return summary | {
+        "vary": {"parallel.tensor, parallel.pipeline": [[4, 2], [2, 4]]},
+        "optimize": [{"minimize": TOKENS, "unit": "USD"}, {"minimize": TIME, "unit": "s"}],
+    }
+
+
+def test_settings_that_vary_together_are_each_named():
+    summary = swept_by_two()
+    assert "3.00 USD/hour" not in cost_sentences(summary)[0]
+    assert cost_sentences(summary)[0].endswith("2.00 USD/hour, with tensor = 4, pipeline = 2.")
+    page = sweep_page(summary, RUN)
+    assert "tensor = 4 (2)" not in page
+    assert ">tensor, pipeline</th>" in page
+
+
+def test_one_thing_alone_is_the_lowest_price_and_no_two_are_the_cheapest():
+    summary = swept_by_two()
+    lines = answer_sentences(summary)
+    assert [line for line in lines if "cheapest" in line] == []
+    assert sum("cost per million tokens" in line for line in lines[:1]) == 1
+    assert sum("ost least" in line for line in lines) == 0  # the answer has said it
+
+
+def test_money_has_one_unit_in_tables_and_figures():
+    page = sweep_page(swept_by_two(), RUN)
+    assert "0.004 USD" in page
+    assert "mUSD" not in page

@@ -6,10 +6,11 @@ import json
 import numpy as np
 import pytest
 from foretrace.__main__ import main
-from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
+from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
@@ -384,3 +385,76 @@ def test_what_a_policy_emits_has_the_unit_that_it_says(plugged):
     text = FIRST + f"plugins: [mine.py]\nprocesses: [{{use: {name}, period: 10 ms}}]\n"
     done = run_with_replicas(build_variant(loads(text)))
     assert done.metrics["moved"].unit == "B"
+
+
+TALKS = '''
+from foretrace import process
+from foretrace.sim.units import Seconds
+
+@process("NAME")
+class Talks:
+    """Says how long it looks.
+
+    Parameters
+    ----------
+    look : Seconds
+        How long.
+    """
+
+    touches = ()
+
+    def __init__(self, *, look: Seconds):
+        self.look = look
+
+    def __call__(self, sim):
+        print("I look for", self.look)
+        if self.look > 1:
+            raise ValueError("too long")
+        yield sim.wait(self.look)
+'''
+
+
+@pytest.fixture
+def talking(plugged, tmp_path):
+    def write(look):
+        use = f"processes: [{{use: {plugged(TALKS)}, look: {look}}}]\n"
+        (tmp_path / "talks.yaml").write_text(FIRST + "plugins: [mine.py]\n" + use)
+
+    return write
+
+
+def test_what_a_process_prints_is_apart_from_the_answer_and_kept_once(talking, cli, tmp_path):
+    talking("10 ms")
+    code, out, err = cli("run", "talks.yaml")
+    assert code == 0
+    assert "I look" not in out + err
+    (kept,) = tmp_path.glob("runs/small/*/prints.*.txt")
+    assert kept.name == "prints.base.txt"
+    assert kept.read_text() == "I look for 0.01\n"
+    assert f"first simulation of each variant: {kept.relative_to(tmp_path)}" in err
+
+
+def test_how_often_a_process_runs_is_what_plan_and_run_say(talking, cli):
+    talking("10 ms")
+    _, out, err = cli("run", "talks.yaml", "--prints", "--json")
+    said = err.count("I look for 0.01")
+    assert json.loads(out)["points"]
+    (planned,) = json.loads(cli("plan", "talks.yaml", "--json")[1])["process_runs"].values()
+    assert 10 < said <= planned
+    assert f"run in every simulation, about {planned} times" in cli("plan", "talks.yaml")[1]
+    assert f"its processes run about {planned} times" in cli("run", "talks.yaml", "--no-cache")[2]
+
+
+def test_what_a_process_printed_before_it_failed_is_shown(talking, cli):
+    talking("2 s")
+    code, out, err = cli("run", "talks.yaml")
+    assert code != 0
+    assert "I look for 2" in err
+    assert "I look" not in out
+
+
+def test_points_of_a_sweep_print_nothing_among_its_answer(talking, capsys):
+    talking("10 ms")
+    outcome = evaluate_point(make_task(shared_task_part(load("talks.yaml")), {}))
+    assert outcome["values"]["makespan"] > 0
+    assert capsys.readouterr() == ("", "")

@@ -1,5 +1,7 @@
 """What `trace info` says."""
 
+from glob import glob
+
 import pytest
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.trace_info import memory_peak
@@ -120,3 +122,37 @@ def test_the_median_of_several_ranks_says_whose_it_is(script, tmp_path):
         files.append(s.write(tmp_path))
     text = str(kineto.read(files).info())
     assert "steps      3 to 3, median 1 ms on rank 0, 1 to 3 ms over 2\n" in text
+
+
+def launched_on_two_streams(s):
+    """Kernels whose launches are known, on two streams, with time that nothing explains."""
+    s.step(1, 0, 100)
+    for at in range(0, 50, 10):
+        s.launch(at, at + 3, 5, stream=7)
+    s.launch(55, 58, 90, stream=8)
+    s.launch(60, 160, 40, stream=7)
+    return s
+
+
+def without_launches(s):
+    s.step(1, 0, 100)
+    for start, stream in ((0, 7), (20, 8), (50, 7)):
+        s.add("kernel", "k", start, 10, pid=0, tid=stream, stream=stream, correlation=1 + start)
+    return s
+
+
+@pytest.mark.parametrize("recorded", [launched_on_two_streams, without_launches])
+def test_the_gap_share_that_is_told_is_that_of_a_run(script, tmp_path, recorded):
+    trace = recorded(script()).read(tmp_path)
+    told = trace.info().facts["gap_share"]
+    assert told > 0
+    assert trace.graph(serialise=True).facts["gap_share"] == told
+
+
+@pytest.mark.parametrize("files", ["dlrm-8xV100/kineto/rank*", "dlrm-V100x2-rank1/test"])
+def test_the_gap_share_that_is_told_is_that_of_a_run_of_recorded_ranks(data, files):
+    trace = kineto.read(sorted(glob(str(data / f"{files}.json.gz"))))
+    told = trace.info().facts["gap_share"]
+    for order in (False, True):
+        graph = trace.graph(missing_ranks="recorded_waits", serialise=order)
+        assert graph.facts["gap_share"] == told > 0

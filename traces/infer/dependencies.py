@@ -85,15 +85,25 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
     chosen = find_steps(events).select(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
-    inferred = rank_graph(events, chosen, serialise=serialise)
-    launched = inferred.facts["launched"]
-    if launched and inferred.facts["unlinked"] == launched and not serialise:
+    inferred = rank_graph_for_run(events, chosen)
+    if nothing_linked(inferred) and not serialise:
         raise TraceError(
-            f"{place}: none of {launched} GPU ops can be joined to the call that launched it, so "
-            "nothing says what waits for what; record with CPU activities too, or allow the "
-            "recorded order to be kept (serialise: true)"
+            f"{place}: none of {inferred.facts['launched']} GPU ops can be joined to the call that "
+            "launched it, so nothing says what waits for what; record with CPU activities too, or "
+            "allow the recorded order to be kept (serialise: true)"
         )
     return inferred
+
+
+def rank_graph_for_run(events: RankTrace, steps: Steps) -> RankGraph:
+    """Graph of a rank; in recorded order where no launch of its GPU work is known."""
+    inferred = rank_graph(events, steps, serialise=False)
+    return rank_graph(events, steps, serialise=True) if nothing_linked(inferred) else inferred
+
+
+def nothing_linked(graph: RankGraph) -> bool:
+    """Whether a rank has GPU work, and none of it can be joined to its launch."""
+    return 0 < graph.facts["launched"] == graph.facts["unlinked"]
 
 
 def _refuse_different_steps(graphs: list[RankGraph]) -> None:

@@ -13,9 +13,8 @@ from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents
-from .dependencies import join_ranks
+from .dependencies import join_ranks, nothing_linked, rank_graph_for_run
 from .missing_ranks import missing_members
-from .rank_assembly import rank_graph
 from .rank_graph import RankGraph
 from .rank_trace import RankTrace
 from .steps import find_steps
@@ -131,7 +130,8 @@ def info(trace: RecordedEvents) -> Info:
 
 def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
     """Description of a trace, and its graph in recorded order; None where it has none."""
-    graphs = [_rank_graph_for_run(trace, rank) for rank in trace.ranks]
+    ranks = [RankTrace(trace, rank) for rank in trace.ranks]
+    graphs = [rank_graph_for_run(events, find_steps(events)) for events in ranks]
     steps_of_first = graphs[0].steps
     common = [n for n in steps_of_first.number if all(n in g.steps.number for g in graphs)]
     at = [steps_of_first.number.index(n) for n in common]
@@ -172,20 +172,9 @@ def _rank_step_time_range(
     return min(of_rank), max(of_rank)
 
 
-def _rank_graph_for_run(trace: RecordedEvents, rank: int) -> RankGraph:
-    """Graph of a rank as a run makes it; in recorded order where no launches are known."""
-    events = RankTrace(trace, rank)
-    graph = rank_graph(events, find_steps(events), serialise=False)
-    return (
-        rank_graph(events, find_steps(events), serialise=True)
-        if _unlinked_reason([graph])
-        else graph
-    )
-
-
 def _unlinked_reason(graphs: list[RankGraph]) -> str:
     """Why recorded order must be kept, where no GPU work of a rank has a launch; else ""."""
-    unlinked = any(0 < g.facts["launched"] == g.facts["unlinked"] for g in graphs)
+    unlinked = any(map(nothing_linked, graphs))
     return "GPU work without launches; serialise: true keeps recorded order" * unlinked
 
 

@@ -129,13 +129,15 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 def _outcome_of_point(point: Task) -> Outcome:
     from ...config.loader import with_overrides
+    from ..prints import prints_kept
     from ..summary import metric_values
     from ..variants import build_variant as built
     from ..variants import run_with_replicas
 
     scenario = with_overrides(point["scenario"], point["set"])
     graphs = graphs_and_variation(scenario, point["files"])
-    results = run_with_replicas(built(scenario, graphs))
+    with prints_kept():  # of many points at once they are of no use; a run of one keeps them
+        results = run_with_replicas(built(scenario, graphs))
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
         "ops": results.result.count,

@@ -127,3 +127,11 @@ def test_a_recording_that_is_not_there_is_named(cli):
     code, _, err = cli("trace", "report", "gone*.json")
     assert code == 2
     assert "gone*.json" in err
+
+
+def test_the_gap_share_of_a_run_is_that_of_trace_info(cli, saved):
+    told = json.loads(cli("trace", "info", "rank0.json", "--json")[1])["facts"]["gap_share"]
+    assert told > 0
+    for sets in ((), ("--set", "workload.serialise=true")):
+        run = json.loads((saved("runs", *sets) / "summary.json").read_text())
+        assert run["points"]["base"]["facts"]["gap_share"] == told
