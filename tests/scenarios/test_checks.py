@@ -75,8 +75,8 @@ REFUSED = {
     ),
     "work without a way": (
         "placement={ranks: [node0.gpu0, node0.gpu0]}",
-        "neither usage nor limit bounds its rate; two ranks on one GPU have nothing between them that "
-        "carries what they send: place them apart",
+        "neither usage nor limit bounds its rate; two ranks on one GPU have nothing between them "
+        "that carries what they send: place them apart",
     ),
     "more than fits": ("run.memory=1 kB", "1 kB are allowed"),
 }
