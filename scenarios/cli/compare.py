@@ -33,6 +33,9 @@ def compare(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also a page, to mail.")
     ] = None,
+    beside: Annotated[
+        str, typer.Option("--with", help="Variant that the others stand beside; else the base.")
+    ] = "",
     out: Out = Path("runs"),
     json: Json = False,
 ) -> None:
@@ -44,7 +47,7 @@ def compare(
         conditions = [read_change_condition(text) for text in fail_if]
     except ValueError as error:
         raise ScenarioError(f"--fail-if: {error}") from error
-    found = compared(*runs, out=str(out))
+    found = compared(*runs, out=str(out), beside=beside)
     failed = found.missed(conditions)
     if output is not None:
         _write_comparison_page(output, found, runs)

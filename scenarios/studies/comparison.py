@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,7 +152,9 @@ class Comparison:
         return str(self.frame()[list(self.metrics)].to_html())
 
 
-def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs") -> Comparison:
+def compare(
+    *runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs", beside: str = ""
+) -> Comparison:
     """Compare runs with the first of them; a single one with its own variants.
 
     Parameters
@@ -160,6 +162,7 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
     runs : scenarios (files, bundled names, loaded ones), studies, or saved runs (folders,
         ``summary.json``, the beginning of a name)
     out : where saved runs are looked for by name
+    beside : variant of a single one that the others are compared with; its base unless said
 
     Raises
     ------
@@ -174,8 +177,9 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
                 f"{read[0].name}: is one run without variants (what_if), and nothing stands beside "
                 "it; give a second run or scenario"
             )
-        own = tuple(_comparison_row(n, p, points, p["settings"]) for n, p in points.items())
-        return Comparison(own, read[0].answer)
+        return Comparison(tuple(_variant_rows(points, beside)), read[0].answer)
+    if beside:
+        raise ScenarioError("--with: names a variant of one scenario; name the first run first")
     first = read[0]
     rows = []
     for one, name in zip(read, _run_names(read), strict=True):
@@ -186,6 +190,31 @@ def compare(*runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs")
             )
         )
     return Comparison(tuple(rows), first.answer)
+
+
+def _variant_rows(points: Mapping[str, Any], beside: str) -> Iterator[ComparisonRow]:
+    """Row of each variant, that which the others are compared with first."""
+    if beside and beside not in points:
+        raise ScenarioError(f"--with: no variant '{beside}'; there are {', '.join(points)}")
+    first = beside or next(iter(points))
+    ordered = {first: points[first], **points}
+    for name, point in ordered.items():
+        settings = _settings_between(points[first]["settings"], point["settings"])
+        if first == next(iter(points)):
+            yield _comparison_row(name, point, ordered, settings)
+        else:  # intervals of changes are known against the base alone
+            yield replace(_comparison_row(name, point, ordered, settings), interval=None)
+
+
+def _settings_between(one: Told, other: Told) -> Told:
+    """Settings in which two variants differ, from how each differs from the base.
+
+    >>> _settings_between({"a": ("1", "2")}, {"a": ("1", "3"), "b": ("", "4")})
+    {'a': ('2', '3'), 'b': ('', '4')}
+    """
+    base = {path: was for told in (one, other) for path, (was, _) in told.items()}
+    pairs = {p: (one.get(p, (was, was))[1], other.get(p, (was, was))[1]) for p, was in base.items()}
+    return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ def require_possible_processes(points: Iterable[Variant]) -> None:
 
 
 def _process_problems(point: Variant) -> Iterator[Problem]:
-    keep, graphs = point.scenario.run.keep, point.built.graphs.values()
+    keep = point.scenario.run.keep
     steered = point.graph is None or bool(point.scenario.processes)
-    if keep in ("ranks", "none") and steered and None not in graphs:
+    if keep in ("ranks", "none") and steered:
         message = (
             f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs or a "
             "process steer cannot be repeated; take keep: ops"

@@ -242,3 +242,14 @@ def test_the_schema_has_what_a_plug_in_adds(cli):
     assert code == 0
     assert "drive" in schema["NodeSection"]["properties"]
     assert "planes_topology" in schema
+
+
+@pytest.mark.parametrize("keep", ["ranks", "none"])
+@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+def test_a_process_that_keeps_no_rows_is_refused_before_it_runs(cli, tmp_path, verb, keep):
+    out = ("--out", tmp_path) if verb == "run" else ()
+    file = HERE.parent / "serving.yaml"
+    code, _, err = cli(verb, file, "--set", f"run.keep={keep}", *out)
+    assert code == 2
+    assert f"'{keep}' keeps no rows to explain the answer by" in err
+    assert list(tmp_path.iterdir()) == []

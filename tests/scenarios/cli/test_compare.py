@@ -65,3 +65,12 @@ def test_a_comparison_is_also_a_page(saved, cli, folder):
     code, _, err = cli("compare", run, "-o", "nowhere/c.html")
     assert code == 2
     assert "nowhere/c.html: cannot be written" in err
+
+
+def test_variants_are_compared_with_another_than_the_base(cli):
+    code, out, _ = cli("compare", "tiny.yaml", "--with", "slow", "--json")
+    rows = json.loads(out)["rows"]
+    assert (code, [r["name"] for r in rows]) == (0, ["slow", "base"])
+    assert rows[1]["iteration_time.p50 change"] < -0.2
+    assert [pair[0] for pair in rows[1]["settings"].values()] == ["1.5"]
+    assert "no variant 'x'; there are base, slow" in cli("compare", "tiny.yaml", "--with", "x")[2]
