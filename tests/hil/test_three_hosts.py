@@ -128,7 +128,8 @@ def test_a_scenario_measures_latency_rate_and_incast_between_three_hosts(cli, ho
     assert kept.versions["inside"].startswith("two hosts: both TCPs, both NICs")
     host2, host3 = kept.versions["clock_offsets"].split("; ")
     assert host2.endswith("no other clock within that")
-    assert host3.startswith(f"host3 {DAY}.")
+    assert host3.startswith("host3 ")
+    assert abs(float(host3.split()[1]) - DAY) < 1e-3  # s; a pause of either host makes it wider
     assert host3.endswith("a clock of its own")
 
 
