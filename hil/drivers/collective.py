@@ -49,8 +49,8 @@ class CollectiveDriver(Driver):
     every call when each rank began, and of a step when each bucket was there.
 
     Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``reorder``,
-    ``queue``, ``limit``; ``mtu``; ``library``: ``gloo``, or ``nccl``, of which each rank has the GPU of its
-    number and is timed by that GPU's events, and which crosses what is between the GPUs.
+    ``queue``, ``limit``; ``mtu``; ``library``: ``gloo``, or ``nccl``, of which each rank has the
+    GPU of its number and is timed by that GPU's events, and which crosses what is between the GPUs.
     """
 
     ops = tuple(f"collective:{name}" for name in OP_BUILDERS)
