@@ -11,10 +11,12 @@ from ...sim.metric import Metric
 from ...sim.place import place
 from ...sim.result import Result
 from ...sim.simulation import Simulation
+from ...sim.system import System
 from ...sim.units import Bytes
 from ...sim.workload import Samples
 from ..config.scenario import Scenario
 from .answers import answer_of
+from .building.jobs import graph_inputs
 from .building.price import price_per_second
 from .building.system import build_backends, build_system
 from .limits import estimated_memory, usable_memory
@@ -29,15 +31,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def build_variant(scenario: Scenario, built: BuiltGraphs | None = None) -> Variant:
+def build_variant(
+    scenario: Scenario, built: BuiltGraphs | None = None, on: System | None = None
+) -> Variant:
     """Build one variant.
 
     Parameters
     ----------
     built : its graphs, where they were built before
+    on : its machine, where it was built before
     """
     price_per_second(scenario)  # before anything runs: it may lack a size or a switch
-    made = build_system(scenario)
+    made = build_system(scenario) if on is None else on
     bound = build_backends(scenario, made)
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
@@ -63,15 +68,15 @@ def _memory_left(scenario: Scenario, built: BuiltGraphs) -> Bytes | None:
 
 
 def build_variants(scenario: Scenario) -> list[Variant]:
-    """Every variant, before any of them runs; those with the same workload share its graph."""
+    """Every variant, before any of them runs; those whose graphs would be the same share them."""
     built: dict[str, BuiltGraphs] = {}
     found = []
     for variant in scenario.variants():
-        jobs = [(name, job.workload, job.on, job.ops) for name, job in variant.jobs.items()]
-        key = repr((jobs, variant.cluster.fabric.expand))
+        made = build_system(variant)
+        key = graph_inputs(variant, made)
         if key not in built:
-            built[key] = BuiltGraphs.of(variant)
-        found.append(build_variant(variant, built[key]))
+            built[key] = BuiltGraphs.of(variant, made)
+        found.append(build_variant(variant, built[key], made))
     require_possible_processes(found)
     require_answers(found)
     return found
