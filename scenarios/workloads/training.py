@@ -64,6 +64,8 @@ class TrainingParallelism(Section):
     said."""
     expert: Positive = 1
     """Data-parallel ranks that share the experts of a layer."""
+    layers: Annotated[list[Positive], Field(min_length=1)] | None = None
+    """Layers of each pipeline stage, where they are not as many on each."""
     sequence: bool = False
     """Whether tensor-parallel ranks share norms and dropouts, too, by tokens."""
 
@@ -106,9 +108,12 @@ class TrainingWorkload(Periodic):
         What is computed again in the backward pass: ``none``, attention's core (``selective``), or
         whole layers (``full``).
     precision : str
-        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``.
+        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
     attention : str
         ``fused`` (flash attention), or ``written`` where scores go through memory.
+    detail : str
+        ``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
+        them.
     imbalance : float
         Tokens of the busiest rank's experts, over the mean.
     bucket : int
@@ -138,8 +143,9 @@ class TrainingWorkload(Periodic):
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
         recompute: Recompute = "none",
-        precision: Literal["bf16", "fp8", "fp16"] = "bf16",
+        precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
+        detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
         bucket: Positive = BUCKET,
         overlap: bool = True,
@@ -170,6 +176,8 @@ class TrainingWorkload(Periodic):
             fused_attention=attention == "fused",
             imbalance=imbalance,
             precision=PRECISIONS[precision],
+            stages=tuple(parallel.layers or ()),
+            whole_layers=detail == "layers",
         )
 
     def size(self) -> Size | None:
