@@ -34,6 +34,7 @@ from .preflight import chain_shares_of_point
 from .prints import prints_kept
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
+from .step_calibration import calibration_facts
 from .summary import FEWEST, MetricValue, Summary, metric_values, values_with_conditions
 from .uncertainty import (
     COST,
@@ -167,6 +168,8 @@ def study(
     if under_way.results and not replicas_may_differ(under_way.results):
         where["jitter"] = {"state": "unknown"}
     left = under_way.unfinished_variants(scenario, where)
+    if under_way.results and (found := under_way.results[0].point.calibration) is not None:
+        where["calibration"] = found.text()
     answer = answer_of(scenario)
     judged = judged_ablations(scenario, under_way.points, answer)
     summary = Summary(
@@ -263,7 +266,17 @@ def _summarise_variant(
         },
         "settings": setting_differences(base.of.point.scenario, of.point.scenario),
         "change": change_against_base(base, tried),
+        **({"calibration": told} if (told := _calibration_facts(of.point, each)) else {}),
     }  # fmt: skip
+
+
+def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
+    """What a measured step says, and the answer without it; {} where none was measured."""
+    if point.uncalibrated is None:
+        return {}
+    blind = point.on(point.uncalibrated)
+    (value,) = each(lambda one: headline_value(one, one.run()), (blind,))
+    return calibration_facts(point, value)
 
 
 def _size_text(one: Variant) -> str:

@@ -21,6 +21,7 @@ from .limits import estimated_memory, usable_memory
 from .preflight import require_answers
 from .process_check import require_possible_processes
 from .samples import metric_declarations, samples_of
+from .step_calibration import calibration_of
 from .variant import BuiltGraphs, Variant
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def build_variant(scenario: Scenario, built: BuiltGraphs | None = None) -> Variant:
+def build_variant(
+    scenario: Scenario, built: BuiltGraphs | None = None, base: Scenario | None = None
+) -> Variant:
     """Build one variant.
 
     Parameters
     ----------
     built : its graphs, where they were built before
+    base : of which the measured step is, if it has one; see ``calibration_of``
     """
     price_per_second(scenario)  # before anything runs: it may lack a size or a switch
     made = build_system(scenario)
@@ -52,7 +56,8 @@ def build_variant(scenario: Scenario, built: BuiltGraphs | None = None) -> Varia
         memory=_memory_left(scenario, built) if steered else None,
     )
     placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
-    return Variant(scenario, placed, simulation, built, answer_of(scenario))
+    made_so = Variant(scenario, placed, simulation, built, answer_of(scenario))
+    return made_so.calibrated(calibration_of(scenario, base))
 
 
 def _memory_left(scenario: Scenario, built: BuiltGraphs) -> Bytes | None:
@@ -71,7 +76,7 @@ def build_variants(scenario: Scenario) -> list[Variant]:
         key = repr((jobs, variant.cluster.fabric.expand))
         if key not in built:
             built[key] = BuiltGraphs.of(variant)
-        found.append(build_variant(variant, built[key]))
+        found.append(build_variant(variant, built[key], scenario))
     require_possible_processes(found)
     require_answers(found)
     return found

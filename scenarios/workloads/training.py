@@ -28,6 +28,7 @@ from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import Section
 from .iterations import ONE, Iterations, Positive
+from .measured_step import MeasuredStep
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -126,6 +127,9 @@ class TrainingWorkload(Periodic):
         Whether a plan that does not fit into memory is an error.
     iterations : Iterations
         How many, and which count.
+    measured : MeasuredStep or None
+        One's own measured iteration: times of all ops on GPUs are multiplied by one factor, so that
+        it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
     """
@@ -152,10 +156,11 @@ class TrainingWorkload(Periodic):
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
         iterations: Iterations = ONE,
+        measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
     ):
         self.model, self.parallel, self.gpu = model, parallel, gpu.settings
-        self.reserve, self.must_fit = reserve, must_fit
+        self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         self.plan = ParallelPlan(
