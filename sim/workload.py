@@ -75,6 +75,8 @@ class Workload:
         It is stopped so long after its arrival; None lets it end by itself.
     periodic : bool
         Whether its ops say in which period they are; else they are in none.
+    by_machine : bool
+        Whether the graph that it starts depends on how many components there are.
     edit : function or None
         What becomes of each graph that its processes submit or prepare.
 
@@ -105,6 +107,7 @@ class Workload:
     period: str = ""
     until: Seconds | None = None
     periodic: bool = False
+    by_machine: bool = True
     edit: Callable[[Graph], Graph] | None = None
 
     @property

@@ -11,7 +11,6 @@ import json
 import tempfile
 from pathlib import Path
 
-import numpy as np
 from _sailor_rows import Plan, data_set, plans
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants import build_variants
@@ -79,8 +78,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for plan in chosen:
             time, memory = predicted(plan, Path(folder))
-            print(f"{plan.name:16} {plan.seconds:8.4f} {time:8.4f} {time / plan.seconds - 1:+7.1%}"
-                  f"  {plan.memory / 1e9:6.2f} {memory / 1e9:6.2f} {memory / plan.memory - 1:+7.1%}")
+            print(
+                f"{plan.name:16} {plan.seconds:8.4f} {time:8.4f} {time / plan.seconds - 1:+7.1%}"
+                f"  {plan.memory / 1e9:6.2f} {memory / 1e9:6.2f} {memory / plan.memory - 1:+7.1%}"
+            )
 
 
 if __name__ == "__main__":

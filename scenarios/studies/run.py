@@ -186,6 +186,7 @@ class _StudyInProgress:
     results: list[VariantResults] = field(default_factory=list)
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     base: VariantWithErrors | None = None
+    reference: VariantWithErrors | None = None
 
     def run_and_explain(
         self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
@@ -196,6 +197,11 @@ class _StudyInProgress:
         also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
         progress(f"explaining {one.name}: blame{also}")
         tried = run_with_model_errors(self.results[-1], errors, each)
+        if one.calibration is not None:
+            if self.reference is None:
+                measured = run_with_replicas(one.calibration.reference, each)
+                self.reference = run_with_model_errors(measured, errors, each)
+            tried = tried.beside_measured(self.reference)
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from ..config.loader import with_overrides
 from ..config.scenario import Scenario
 from ..workloads.measured_step import MeasuredStep
 from ..workloads.training import TrainingWorkload
+from .blind_variant import build_blind_variant
 from .building.jobs import workloads_of
 from .samples import samples_of
 from .statistics import statistic_of
@@ -133,14 +134,12 @@ def _require_same_gpus(scenario: Scenario, reference: Scenario) -> None:
 
 @lru_cache(maxsize=16)
 def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str) -> StepCalibration:
-    from .variants import build_variant
-
     try:
-        reference = build_variant(with_overrides(json.loads(plain), json.loads(settings)))
+        reference = build_blind_variant(with_overrides(json.loads(plain), json.loads(settings)))
     except ForetraceError as error:
         raise ScenarioError(f"{PLACE}.on: {error}") from error
     factor, blind = _factor(reference, seconds)
-    done = replace(reference, simulation=_with_gpus_slower(reference.simulation, factor))
+    done = reference.on(_with_gpus_slower(reference.simulation, factor))
     return StepCalibration(seconds, blind, where, factor, done)
 
 

@@ -73,6 +73,7 @@ class TraceWorkload(Periodic):
         On which gradients are copied, where a trace of one process is made data-parallel.
     """
 
+    by_machine = False
     metrics: tuple[Metric, ...] = (*Periodic.metrics, TOKENS_PER_SECOND)
 
     def __init__(

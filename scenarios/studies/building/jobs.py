@@ -55,6 +55,18 @@ def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph |
     return graphs
 
 
+def graphs_key(scenario: Scenario) -> str:
+    """All that the graphs of a scenario depend on, but for what is in files, as text.
+
+    Scenarios with the same key can share their graphs.
+    """
+    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
+    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
+    by_machine = any(workload.by_machine for workload in workloads_of(scenario).values())
+    machines = [(m.pool, m.count, m.node) for m in scenario.cluster.machines()]
+    return repr((jobs, beside, machines if by_machine else ()))
+
+
 def graph_of(scenario: Scenario) -> Graph:
     """The graph of a scenario's only workload.
 

@@ -182,13 +182,11 @@ def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltG
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ..building.jobs import files_of
+    from ..building.jobs import files_of, graphs_key
     from ..variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
-    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
-    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
-    description = repr((jobs, beside, named))
+    description = repr((graphs_key(scenario), named))
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
