@@ -26,6 +26,7 @@ from .layer_profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_pr
 log = logging.getLogger(__name__)
 
 PREFIX = "layer::"
+LEAST = 1e-9  # s; what is interpolated in logarithms is not 0
 STEPS: tuple[float, ...] = ()
 """Quantiles of ln(measured / predicted) of whole steps; empty until somebody has judged them."""
 
@@ -95,7 +96,8 @@ class LayerProfile(Backend):
         for key, found in times.items():
             self._held[key] = {} if key == UPDATE else _held_to_larger(found)
             self._times[key] = {s: found[self._held[key].get(s, s)] for s in found}
-            self._points[key] = MeasuredPoints([(list(s), v) for s, v in self._times[key].items()])
+            rows = [(list(s), max(v, LEAST)) for s, v in self._times[key].items()]
+            self._points[key] = MeasuredPoints(rows)
         count = sum(map(len, self._held.values()))
         if count:
             log.info("%s: %d times are more than those of larger micro-batches", self.source, count)
