@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...sim.analysis.sensitivity import altered
 from ...sim.errors import ForetraceError, ScenarioError
 from ...sim.simulation import Simulation
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-4  # of the measured time, at which the factor is found
 TRIES = 12
+FREE = 1e-6  # the factor with which ops on GPUs take no time that counts
 PLACE = "workload.measured"
 
 
@@ -160,20 +159,20 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
         slower = reference.on(_with_gpus_slower(reference.simulation, factor))
         return _headline(slower)
 
-    alone, blind = step_time(0.0), _headline(reference)
+    alone, blind = step_time(FREE), _headline(reference)
     if measured <= alone or blind <= alone:
         raise ScenarioError(
             f"{PLACE}: no time on the GPUs gives {measured:.4g} s: what is not on them takes "
             f"{alone:.4g} s alone, and {blind:.4g} s with them; correct what describes the network "
             "and the plan, or measure where they matter less (on: {nodes: 1})"
         )
-    (low, fast), (high, slow) = (0.0, alone), (1.0, blind)
+    (low, fast), (high, slow) = (FREE, alone), (1.0, blind)
     for _ in range(TRIES):
         if abs(slow / measured - 1) < CLOSE:
             return high, blind
         if slow == fast:
             break
-        new = max(high + (measured - slow) * (high - low) / (slow - fast), 1e-9)
+        new = max(high + (measured - slow) * (high - low) / (slow - fast), FREE)
         (low, fast), (high, slow) = (high, slow), (new, step_time(new))
     raise ScenarioError(
         f"{PLACE}: no factor on times on GPUs was found that gives {measured:.4g} s; the nearest, "
@@ -191,7 +190,7 @@ def _headline(point: Variant) -> float:
 def _with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:
     system = simulation.system
     gpus = [system.number(name) for name in system.gpus]
-    return altered(simulation, gpus, np.inf if factor == 0 else 1 / factor)
+    return altered(simulation, gpus, 1 / factor)
 
 
 def calibration_facts(point: Variant, blind: float) -> Mapping[str, Any]:
