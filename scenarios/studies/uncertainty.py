@@ -271,7 +271,7 @@ def run_with_model_errors(
 
 
 def _families_name(families: Sequence[str]) -> str:
-    return f"family {', '.join(families)}"
+    return f"family {', '.join(families) or 'of every op that is predicted'}"
 
 
 def _simulations_at_ends(
