@@ -37,6 +37,8 @@ class ParallelPlan:
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
     precision : element types
+    stages : (pipeline,) layers of each stage; () for as many on each
+    whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
 
     Examples
     --------
@@ -62,6 +64,8 @@ class ParallelPlan:
     fused_attention: bool = True
     imbalance: float = 1.0
     precision: Precision = PRECISIONS["bf16"]
+    stages: tuple[int, ...] = ()
+    whole_layers: bool = False
 
     @property
     def ranks(self) -> int:
@@ -112,6 +116,7 @@ class ParallelPlan:
         foretrace.sim.errors.ScenarioError: workload.parallel.pipeline: 4 stages do not share 6 \
 layers evenly; take 3
         """
+        self._check_stages(model)
         for setting, rule, holds, values in _rules(model, self):
             if holds(self):
                 continue
@@ -120,6 +125,26 @@ layers evenly; take 3
             cure = f"take {min(near, key=lambda v: (abs(v - now), v))}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
             raise ScenarioError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
+
+    def _check_stages(self, model: Transformer) -> None:
+        """Refuse layers of stages that do not add up, and layers timed whole that cannot be."""
+        if self.stages and (len(self.stages), sum(self.stages)) != (self.pipeline, model.layers):
+            raise ScenarioError(
+                f"workload.parallel.layers: {list(self.stages)} are {sum(self.stages)} layers of "
+                f"{len(self.stages)} stages; give {self.pipeline} numbers (parallel.pipeline) that "
+                f"add up to {model.layers}"
+            )
+        if self.stages and self.chunks > 1:
+            raise ScenarioError(
+                f"workload.parallel.layers: {self.chunks} chunks a stage are blocks of equal size; "
+                "take schedule.chunks: 1, or leave parallel.layers out"
+            )
+        if self.whole_layers and (self.recompute == "selective" or self.zero):
+            setting = "zero: 0" if self.zero else "recompute: none, or full"
+            raise ScenarioError(
+                "workload.detail: layers timed whole hold neither attention computed again nor "
+                f"updates in shares; take {setting}, or detail: ops"
+            )
 
 
 SETTINGS = {
@@ -149,11 +174,12 @@ def _rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
         ("tensor", f"{t} ranks do not share a sequence of {plan.sequence} tokens evenly",
          lambda a: not a.sequence_parallel or a.sequence % a.tensor == 0, range(1, t + 1)),
         ("pipeline", f"{p} stages do not share {model.layers} layers evenly",
-         lambda a: model.layers % a.pipeline == 0, range(1, model.layers + 1)),
+         lambda a: bool(a.stages) or model.layers % a.pipeline == 0, range(1, model.layers + 1)),
         ("chunks", f"a pipeline of {p} stages has no chunks to interleave",
          lambda a: a.pipeline > 1 or a.chunks == 1, range(1, 2)),
         ("chunks", f"{plan.chunks} chunks on each of {p} stages do not share {model.layers} layers "
-         "evenly", lambda a: model.layers % (a.pipeline * a.chunks) == 0, range(1, model.layers)),
+         "evenly", lambda a: bool(a.stages) or model.layers % (a.pipeline * a.chunks) == 0,
+         range(1, model.layers)),
         ("chunks", "GPipe runs one chunk on each stage",
          lambda a: a.schedule != "gpipe" or a.chunks == 1, range(1, 2)),
         ("expert", f"{e} ranks do not share {experts} experts evenly",

@@ -29,6 +29,7 @@ from .segments import (
     works_segment,
 )
 from .stages import backward_works, chunks_of_stage, holds_copy_of_embedding, stage_weights
+from .whole_layers import whole_layer, whole_update
 
 EMBEDDING = "embedding"  # group of the two stages that hold a tied embedding
 GROUPS = (TENSOR, DATA, EXPERT, EXPERT_DATA, EMBEDDING)
@@ -102,7 +103,11 @@ class StageProgram:
             numbers = -(-self.model.vocabulary // plan.tensor) * self.model.hidden
             yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
                             plan.precision.communication, numbers)  # fmt: skip
-        yield from optimizer_works(plan, own, expert)
+        works = list(optimizer_works(plan, own, expert))
+        if plan.whole_layers:
+            layers = sum(len(chunk) for chunk in self.chunks)
+            works = [whole_update(works, layers, self.model.hidden, plan.split)]
+        yield from works
 
     @property
     def _shares_embedding(self) -> bool:
@@ -184,12 +189,20 @@ class StageProgram:
             if self.plan.zero == 3 and number + 1 < len(layers):
                 gathered = self._gather(build, layers[number + 1])
             build.wait(waited)
-            works = layer.forward if forward else backward_works(layer, self.plan)
+            works = self._layer_works(layer, forward)
             build.append(self._works(works, f"{phase} {layer.name}"))
             for work in closed.get(number, ()):
                 row = build.hang(self._number(work, "gradients", GRADIENTS), GRADIENTS)
                 build.leave_open(row)
         return build.segment()
+
+    def _layer_works(self, layer: Layer, forward: bool) -> Iterable[Work]:
+        """Ops of a layer, one for all of them where layers are timed whole."""
+        works = layer.forward if forward else backward_works(layer, self.plan)
+        if not self.plan.whole_layers:
+            return works
+        phase = "forward" if forward else "backward"
+        return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)
 
     def _gather(self, build: SegmentBuilder, layer: Layer) -> list[int]:
         """Rows that gather the weights of a layer."""

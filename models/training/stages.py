@@ -21,11 +21,14 @@ def chunks_of_stage(model: Transformer, plan: ParallelPlan, stage: int) -> tuple
     ['dense layer', 'dense layer', 'output']
     """
     every = tuple(_layers(model, plan))
-    each = model.layers // (plan.pipeline * plan.chunks)
+    sizes = plan.stages or [model.layers // (plan.pipeline * plan.chunks)] * (
+        plan.pipeline * plan.chunks
+    )
     chunks = []
     for chunk in range(plan.chunks):
-        first = (chunk * plan.pipeline + stage) * each
-        chunks.append(every[first : first + each])
+        number = chunk * plan.pipeline + stage
+        first = sum(sizes[:number])
+        chunks.append(every[first : first + sizes[number]])
     split = plan.split
     if stage == 0:
         chunks[0] = (embedding_layer(model, split), *chunks[0])

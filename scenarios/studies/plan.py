@@ -22,6 +22,7 @@ from .building.jobs import graphs_of, workloads_of
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
 from .limits import estimated_memory, require_memory, usable_memory
+from .step_calibration import measured_step
 from .summary import FEWEST
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
 from .variant import Variant
@@ -211,7 +212,8 @@ def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
         component_kind_of_setting(f"cluster.{path}.") for path in scenario.cluster.parts()
     } | ALWAYS
     explain = 0 if scenario.run.quick else SENSITIVITY * len(kinds) + ERRORS * errors.count
-    return drawn_simulations(scenario) + explain
+    blind = 0 if measured_step(scenario) is None else 1
+    return drawn_simulations(scenario) + explain + blind
 
 
 def runs_processes(scenario: Scenario) -> bool:

@@ -34,6 +34,7 @@ from .preflight import chain_shares_of_point
 from .prints import prints_kept
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
+from .step_calibration import calibration_facts
 from .summary import FEWEST, MetricValue, Summary, metric_values, values_with_conditions
 from .uncertainty import (
     COST,
@@ -167,6 +168,8 @@ def study(
     if under_way.results and not replicas_may_differ(under_way.results):
         where["jitter"] = {"state": "unknown"}
     left = under_way.unfinished_variants(scenario, where)
+    if under_way.results and (found := under_way.results[0].point.calibration) is not None:
+        where["calibration"] = found.text()
     answer = answer_of(scenario)
     judged = judged_ablations(scenario, under_way.points, answer)
     summary = Summary(
@@ -183,6 +186,7 @@ class _StudyInProgress:
     results: list[VariantResults] = field(default_factory=list)
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     base: VariantWithErrors | None = None
+    reference: VariantWithErrors | None = None
 
     def run_and_explain(
         self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
@@ -193,6 +197,11 @@ class _StudyInProgress:
         also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
         progress(f"explaining {one.name}: blame{also}")
         tried = run_with_model_errors(self.results[-1], errors, each)
+        if one.calibration is not None:
+            if self.reference is None:
+                measured = run_with_replicas(one.calibration.reference, each)
+                self.reference = run_with_model_errors(measured, errors, each)
+            tried = tried.beside_measured(self.reference)
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 
@@ -263,7 +272,17 @@ def _summarise_variant(
         },
         "settings": setting_differences(base.of.point.scenario, of.point.scenario),
         "change": change_against_base(base, tried),
+        **({"calibration": told} if (told := _calibration_facts(of.point, each)) else {}),
     }  # fmt: skip
+
+
+def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
+    """What a measured step says, and the answer without it; {} where none was measured."""
+    if point.uncalibrated is None:
+        return {}
+    blind = point.on(point.uncalibrated)
+    (value,) = each(lambda one: headline_value(one, one.run()), (blind,))
+    return calibration_facts(point, value)
 
 
 def _size_text(one: Variant) -> str:

@@ -28,6 +28,7 @@ from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import Section
 from .iterations import ONE, Iterations, Positive
+from .measured_step import MeasuredStep
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class TrainingParallelism(Section):
     said."""
     expert: Positive = 1
     """Data-parallel ranks that share the experts of a layer."""
+    layers: Annotated[list[Positive], Field(min_length=1)] | None = None
+    """Layers of each pipeline stage, where they are not as many on each."""
     sequence: bool = False
     """Whether tensor-parallel ranks share norms and dropouts, too, by tokens."""
 
@@ -106,9 +109,12 @@ class TrainingWorkload(Periodic):
         What is computed again in the backward pass: ``none``, attention's core (``selective``), or
         whole layers (``full``).
     precision : str
-        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``.
+        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
     attention : str
         ``fused`` (flash attention), or ``written`` where scores go through memory.
+    detail : str
+        ``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
+        them.
     imbalance : float
         Tokens of the busiest rank's experts, over the mean.
     bucket : int
@@ -121,6 +127,9 @@ class TrainingWorkload(Periodic):
         Whether a plan that does not fit into memory is an error.
     iterations : Iterations
         How many, and which count.
+    measured : MeasuredStep or None
+        One's own measured iteration: times of all ops on GPUs are multiplied by one factor, so that
+        it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
     """
@@ -138,18 +147,20 @@ class TrainingWorkload(Periodic):
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
         recompute: Recompute = "none",
-        precision: Literal["bf16", "fp8", "fp16"] = "bf16",
+        precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
+        detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
         bucket: Positive = BUCKET,
         overlap: bool = True,
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
         iterations: Iterations = ONE,
+        measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
     ):
         self.model, self.parallel, self.gpu = model, parallel, gpu.settings
-        self.reserve, self.must_fit = reserve, must_fit
+        self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         self.plan = ParallelPlan(
@@ -170,6 +181,8 @@ class TrainingWorkload(Periodic):
             fused_attention=attention == "fused",
             imbalance=imbalance,
             precision=PRECISIONS[precision],
+            stages=tuple(parallel.layers or ()),
+            whole_layers=detail == "layers",
         )
 
     def size(self) -> Size | None:

@@ -77,6 +77,7 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "switch": ("transfers", "leaf*", ""),
     "table": ("predicted", "node*.gpu*", ", file: none.csv"),
     "families": ("predicted", "node*.gpu*", ", file: none.json"),
+    "layer-profile": ("predicted", "node*.gpu*", ", file: none, hidden: 8, sequence: 8"),
     "op-database": ("predicted", "node*.gpu*", ", folder: none"),
     "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
 }
