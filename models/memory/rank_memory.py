@@ -10,7 +10,7 @@ from ..training.description import Transformer
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import PipelineTurn, turns_of_stage
+from ..training.schedules import Pass, PipelineTurn, turns_of_stage
 from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
@@ -51,8 +51,7 @@ class RankMemory:
 
     def when(self) -> str:
         """Moment of the peak, in words."""
-        way = "forward" if self.at.forward else "backward"
-        return f"{way} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
+        return f"{self.at.what.value} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
 
 
 def rank_memory(
@@ -96,17 +95,22 @@ def _peak_of_schedule(
     """PipelineTurn of the peak, with the bytes of activations and of work under way."""
     kept = [sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks]
     working = [_working_bytes(chunk, plan) for chunk in chunks]
-    held, best = 0.0, (PipelineTurn(True, 0), 0.0, 0.0)
+    later = [sum(layer.later for layer in chunk) for chunk in chunks]
+    held, best = 0.0, (PipelineTurn(Pass.FORWARD, 0), 0.0, 0.0)
     for turn in turns_of_stage(
         plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
     ):
         if turn.forward:
             held += kept[turn.chunk]
-        now = 0.0 if turn.forward else working[turn.chunk]
+        now = working[turn.chunk] if turn.makes_input_gradients else 0.0
         if held + now > best[1] + best[2]:
             best = turn, held, now
-        if not turn.forward:
+        if turn.makes_input_gradients:
             held -= kept[turn.chunk]
+        if turn.what is Pass.INPUT:
+            held += later[turn.chunk]
+        if turn.what is Pass.WEIGHT:
+            held -= later[turn.chunk]
     return best
 
 

@@ -79,6 +79,8 @@ class Transformer:
     tied : whether the output layer is the embedding
     causal : whether tokens see only those before them
     dropout : whether activations are dropped
+    predicted : further tokens that are predicted, each by a layer of its own (multi-token
+        prediction; DeepSeek-V3, 2412.19437, section 2.2)
     experts, latent, encoder : what the model has of these; None for nothing
     source : where these facts are published
 
@@ -103,6 +105,7 @@ class Transformer:
     tied: bool = True
     causal: bool = True
     dropout: bool = False
+    predicted: int = 0
     experts: Experts | None = None
     latent: LatentAttention | None = None
     encoder: Encoder | None = None

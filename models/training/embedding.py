@@ -33,7 +33,7 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
     forward = [Work("embedding", text("aten::embedding", table, index), 0.0, 2 * size)]
     backward = [
         Work("embedding backward", text("aten::embedding_dense_backward", whole, index), 0.0,
-             3 * size)
+             3 * size, of_weights=True)
     ]  # fmt: skip
     if split.tensor > 1:
         names = ("reduce-scatter", "all-gather") if split.sequence_parallel else ("all-reduce", "")
@@ -41,8 +41,8 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
         forward.append(exchanged(f"embedding {names[0]}", names[0], TENSOR, dtype, numbers))
         if names[1]:
             gather = exchanged("embedding all-gather", names[1], TENSOR, dtype, numbers)
-            backward.insert(0, gather)
-    parts = [Operation(tuple(forward), tuple(backward), 0.0, rows * model.hidden)]
+            backward.insert(0, gather._replace(of_weights=True))
+    parts = [Operation(tuple(forward), tuple(backward), 0.0, rows * model.hidden, later=size)]
     parts += _positions(model, split)
     return tuple(parts)
 

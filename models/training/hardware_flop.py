@@ -21,10 +21,12 @@ def hardware_flop(model: Transformer, plan: ParallelPlan) -> float:
     layers = [
         layer
         for stage in range(plan.pipeline)
-        for chunk in chunks_of_stage(model, plan, stage)
+        for place in range(plan.places)
+        for chunk in chunks_of_stage(model, plan, stage, place)
         for layer in chunk
     ]
     each = sum(
         work.flop for layer in layers for work in (*layer.forward, *backward_works(layer, plan))
     )
-    return each * plan.micro_batches * plan.tensor * plan.data
+    ways = 2 if plan.schedule == "dualpipe" else 1  # half of the micro-batches go each
+    return each / ways * plan.micro_batches * plan.tensor * plan.copies / plan.places

@@ -9,7 +9,7 @@ from .attention import attention
 from .description import Transformer
 from .embedding import embedding, output
 from .feed_forward import feed_forward, mixture
-from .operations import Operation, Split, Work, norm, residual
+from .operations import Operation, Split, Work, linear, norm, residual
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Layer:
 
     Parameters
     ----------
-    name : ``embedding``, ``dense layer``, ``expert layer`` or ``output``
+    name : ``embedding``, ``dense layer``, ``expert layer``, ``prediction layer`` or ``output``
     operations : in order of the forward pass
     entering : B of what comes in, which is all that full recomputation keeps
     """
@@ -51,6 +51,11 @@ class Layer:
     def kept(self) -> float:
         """Bytes kept from forward to backward."""
         return sum(o.kept for o in self.operations)
+
+    @property
+    def later(self) -> float:
+        """Bytes kept where gradients of weights wait."""
+        return sum(o.later for o in self.operations)
 
     @property
     def forward_flop(self) -> float:
@@ -94,6 +99,37 @@ def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation
 
 
 @lru_cache(maxsize=256)
+def prediction_layer(model: Transformer, split: Split) -> Layer:
+    """Layer that predicts one more token, of what the layers before say and the token between.
+
+    It has norms of both, a product that joins them, a layer like the last, and uses the embedding
+    and the output layer once more (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2).
+
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, biases="none")
+    >>> prediction_layer(tiny, Split(batch=1, sequence=4)).weights  # a layer, 2 h^2, three norms
+    976
+    """
+    own, h = split.own_tokens, model.hidden
+    of = dense_layer if model.experts is None else expert_layer
+    inside = of(model, split)
+    again = (o._replace(weights=0) for o in embedding(model, split))
+    first, *rest = output(model, split)
+    return Layer(
+        "prediction layer",
+        (
+            *again,
+            norm("state norm", model.norm, own, h, split),
+            norm("token norm", model.norm, own, h, split),
+            linear("state and token", own, 2 * h, h, split),
+            *inside.operations,
+            first,
+            *(o._replace(weights=0) for o in rest),
+        ),
+        inside.entering,
+    )
+
+
+@lru_cache(maxsize=256)
 def embedding_layer(model: Transformer, split: Split) -> Layer:
     """Embeddings, before the first layer."""
     return Layer("embedding", embedding(model, split), 0.0)
@@ -118,5 +154,6 @@ def all_layers(model: Transformer, split: Split) -> list[tuple[Layer, int]]:
         (embedding_layer(model, split), 1),
         *([(dense_layer(model, split), dense)] if dense else []),
         *([(expert_layer(model, split), model.layers - dense)] if dense < model.layers else []),
+        *([(prediction_layer(model, split), model.predicted)] if model.predicted else []),
         (output_layer(model, split), 1),
     ]

@@ -5,44 +5,81 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .description import Transformer
-from .layers import Layer, dense_layer, embedding_layer, expert_layer, output_layer
-from .operations import Work
+from .layers import (
+    Layer,
+    dense_layer,
+    embedding_layer,
+    expert_layer,
+    output_layer,
+    prediction_layer,
+)
+from .operations import Split, Work
 from .parallel_plan import ParallelPlan
+from .schedules import Pass
 
 Chunk = tuple[Layer, ...]
 
 
-def chunks_of_stage(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[Chunk, ...]:
+def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
+    """Which part of the model, counted from the embedding, each chunk of a stage is.
+
+    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, chunks=2), 1)
+    (1, 5)
+    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, schedule="dualpipe"), 1)
+    (1, 2)
+    """
+    if plan.schedule == "dualpipe":
+        return stage, plan.pipeline - 1 - stage
+    return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
+
+
+def chunks_of_stage(
+    model: Transformer, plan: ParallelPlan, stage: int, place: int = 0
+) -> tuple[Chunk, ...]:
     """Layers of each chunk of a stage, in order of the forward pass.
 
+    Parameters
+    ----------
+    place : of the rank among those that share a sequence
+
+    Examples
+    --------
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> plan = ParallelPlan(batch=2, sequence=4, pipeline=2)
     >>> [layer.name for layer in chunks_of_stage(tiny, plan, 1)[0]]
     ['dense layer', 'dense layer', 'output']
     """
-    every = tuple(_layers(model, plan))
-    each = model.layers // (plan.pipeline * plan.chunks)
+    split = plan.split_at(place)
+    every = tuple(_layers(model, plan.ends, split))
+    each = len(every) // (plan.pipeline * plan.chunks)
     chunks = []
-    for chunk in range(plan.chunks):
-        first = (chunk * plan.pipeline + stage) * each
-        chunks.append(every[first : first + each])
-    split = plan.split
-    if stage == 0:
-        chunks[0] = (embedding_layer(model, split), *chunks[0])
-    if stage == plan.pipeline - 1:
-        chunks[-1] = (*chunks[-1], output_layer(model, split))
+    for part in parts_of_stage(plan, stage):
+        chunk = [layer for layer in every[part * each : (part + 1) * each] if layer]
+        if part == 0:
+            chunk.insert(0, embedding_layer(model, split))
+        if part == plan.pipeline * plan.chunks - 1:
+            chunk.append(output_layer(model, split))
+        chunks.append(tuple(chunk))
     return tuple(chunks)
 
 
-def _layers(model: Transformer, plan: ParallelPlan) -> Iterator[Layer]:
+def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | None]:
+    """Layers that stages share out; None where an end stands for one."""
+    yield from [None] * ends
     for number in range(model.layers):
-        of = dense_layer if number < model.dense_layers else expert_layer
-        yield of(model, plan.split)
+        yield (dense_layer if number < model.dense_layers else expert_layer)(model, split)
+    yield from [prediction_layer(model, split)] * model.predicted
+    yield from [None] * ends
 
 
-def holds_copy_of_embedding(model: Transformer, plan: ParallelPlan, stage: int) -> bool:
-    """Whether a stage has a tied output layer whose embedding is on another stage."""
-    return model.tied and plan.pipeline > 1 and stage == plan.pipeline - 1
+def shares_embedding(model: Transformer, plan: ParallelPlan, stage: int) -> bool:
+    """Whether a stage holds one of two copies of an embedding that both ends of the model use.
+
+    In a pipeline from both ends the same ranks hold both ends.
+    """
+    both = model.tied or model.predicted > 0
+    ends = stage in (0, plan.pipeline - 1)
+    return both and ends and plan.pipeline > 1 and plan.schedule != "dualpipe"
 
 
 def stage_weights(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[int, int]:
@@ -54,7 +91,7 @@ def stage_weights(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[i
     """
     layers = [layer for chunk in chunks_of_stage(model, plan, stage) for layer in chunk]
     own = sum(layer.weights for layer in layers)
-    if holds_copy_of_embedding(model, plan, stage):
+    if stage > 0 and shares_embedding(model, plan, stage):
         own += -(-model.vocabulary // plan.tensor) * model.hidden
     return own, sum(layer.expert_weights for layer in layers)
 
@@ -64,8 +101,26 @@ def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
     return plan.recompute == "full" and layer.name not in ("embedding", "output")
 
 
-def backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:
-    """Ops backward of a layer, with those that run again for it."""
+def backward_works(
+    layer: Layer, plan: ParallelPlan, what: Pass = Pass.BACKWARD
+) -> tuple[Work, ...]:
+    """Ops backward of a layer, with those that run again for it; of both or one of its passes."""
+    works = _all_backward_works(layer, plan)
+    if what is Pass.BACKWARD:
+        return works
+    return _chosen(works, [work.of_weights == (what is Pass.WEIGHT) for work in works])
+
+
+def _chosen(works: tuple[Work, ...], chosen: list[bool]) -> tuple[Work, ...]:
+    """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
+    return tuple(
+        work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
+        for row, work in enumerate(works)
+        if chosen[row]
+    )
+
+
+def _all_backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:
     if is_recomputed(layer, plan):
         again = tuple(w._replace(label=f"{w.label} again") for w in layer.forward)
         return again + layer.backward

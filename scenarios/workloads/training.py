@@ -16,6 +16,7 @@ from ...models.training.description import Transformer
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
+from ...models.training.operations import ContextBy
 from ...models.training.parallel_plan import BUCKET, ParallelPlan, Recompute, Schedule
 from ...models.training.precision import PRECISIONS
 from ...models.training.step_graph import step_graph
@@ -62,8 +63,18 @@ class TrainingParallelism(Section):
     data: Positive | None = None
     """Copies of the model, each with its own sequences; as many as there are GPUs for, unless
     said."""
+    context: Positive = 1
+    """Ranks that share each sequence."""
+    context_by: ContextBy = "ring"
+    """How the queries of these meet all keys: keys and values go round a ``ring``, or are gathered
+    (``all-gather``), or heads are shared in place of tokens while attention lasts
+    (``ulysses``)."""
+    balanced: bool = True
+    """Whether each of these has a part of the beginning and one of the end of a sequence, so that
+    causal attention is as much work for all (zigzag)."""
     expert: Positive = 1
-    """Data-parallel ranks that share the experts of a layer."""
+    """Data-parallel ranks, those that share sequences among them, that share the experts of a
+    layer."""
     sequence: bool = False
     """Whether tensor-parallel ranks share norms and dropouts, too, by tokens."""
 
@@ -72,10 +83,15 @@ class PipelineSchedule(Section):
     """Order of micro-batches in the pipeline."""
 
     use: Schedule = "1f1b"
-    """``1f1b`` (as many forward ahead as there are stages behind), or ``gpipe`` (all forward
-    first)."""
+    """``1f1b`` (as many forward ahead as there are stages behind), ``gpipe`` (all forward first),
+    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``dualpipe`` (from both ends at
+    once: each stage holds two parts of the model, and computes one way while it exchanges the
+    other)."""
     chunks: Positive = 1
     """Blocks of layers on each stage; more than one interleaves them."""
+    ends: Annotated[int, Field(ge=0)] = 0
+    """Layers that the embedding, and the output layer, stand for where stages share layers out, so
+    that the first and the last stage have fewer."""
 
 
 ALONE = TrainingParallelism()
@@ -96,6 +112,9 @@ class TrainingWorkload(Periodic):
         Tokens of each.
     micro_batch : int
         Sequences that a rank takes at a time.
+    document : int
+        Tokens of each document, of which a sequence is packed: they see only their own; 0 for one
+        document a sequence.
     parallel : TrainingParallelism
         How ranks share the model.
     schedule : PipelineSchedule
@@ -134,6 +153,7 @@ class TrainingWorkload(Periodic):
         batch: Positive,
         sequence: Positive,
         micro_batch: Positive = 1,
+        document: Annotated[int, Field(ge=0)] = 0,
         parallel: TrainingParallelism = ALONE,
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
@@ -159,10 +179,15 @@ class TrainingWorkload(Periodic):
             tensor=parallel.tensor,
             pipeline=parallel.pipeline,
             data=parallel.data or 1,
+            context=parallel.context,
+            context_by=parallel.context_by,
+            balanced=parallel.balanced,
+            document=document,
             expert=parallel.expert,
             sequence_parallel=parallel.sequence,
             chunks=schedule.chunks,
             schedule=schedule.use,
+            ends=schedule.ends,
             zero=zero,
             recompute=recompute,
             bucket=bucket,
@@ -186,14 +211,21 @@ class TrainingWorkload(Periodic):
         """
         if self.parallel.data is not None:
             return self.plan
-        one = self.plan.tensor * self.plan.pipeline
+        one = self.plan.ranks_of_a_copy
         if gpus < one or gpus % one:
             near = max(round(gpus / one), 1) * one
             raise ScenarioError(
-                f"workload.parallel: {gpus} GPUs are no multiple of tensor {self.plan.tensor} x "
-                f"pipeline {self.plan.pipeline}; take {near} GPUs, or say parallel.data"
+                f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take {near} "
+                "GPUs, or say parallel.data"
             )
         return replace(self.plan, data=gpus // one)
+
+    @property
+    def _degrees(self) -> str:
+        """Degrees of which one copy of the model is made, in words."""
+        plan = self.plan
+        context = f" x context {plan.context}" if plan.context > 1 else ""
+        return f"tensor {plan.tensor} x pipeline {plan.pipeline}{context}"
 
     def start(self, job: Job) -> Graph:
         """The graph of its iterations.
@@ -225,7 +257,9 @@ class TrainingWorkload(Periodic):
         most = peak_memory(model, plan, self.reserve)
         return {
             "model": self.model,
-            "tensor x pipeline x data": f"{plan.tensor} x {plan.pipeline} x {plan.data}",
+            "tensor x pipeline x context x data": " x ".join(
+                str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
+            ),
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 2**30:.3g} GiB on stage {most.stage}, {most.when()}",
         }
@@ -233,7 +267,7 @@ class TrainingWorkload(Periodic):
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and what follows from it."""
         samples = dict(super().measure(result))
-        plan = replace(self.plan, data=result.ranks // (self.plan.tensor * self.plan.pipeline))
+        plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
         time = samples["iteration_time"]
         samples["tokens_per_second"] = plan.batch * plan.sequence / time
         useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
@@ -253,5 +287,5 @@ class TrainingWorkload(Periodic):
 def _constants(name: str, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
     """Flop of the model and of all ops of an iteration, and the peak of memory."""
     model = named_model(name)
-    useful = plan.batch * model_flop(model, plan.sequence)
+    useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak
