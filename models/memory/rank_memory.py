@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
-from ..training.description import Transformer
+from ..training.description import Model
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
@@ -55,7 +55,7 @@ class RankMemory:
 
 
 def rank_memory(
-    model: Transformer, plan: ParallelPlan, stage: int, reserve: Bytes = RESERVE
+    model: Model, plan: ParallelPlan, stage: int, reserve: Bytes = RESERVE
 ) -> RankMemory:
     """Memory of the ranks of a stage.
 
@@ -64,6 +64,7 @@ def rank_memory(
 
     Examples
     --------
+    >>> from ..training.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> one = rank_memory(tiny, ParallelPlan(batch=2, sequence=4), 0)
     >>> int(one.weights), int(one.gradients), int(one.optimizer)  # 1,840 parameters
@@ -75,11 +76,12 @@ def rank_memory(
     )
     whole, share = float(sum(counts)), float(sum(shared))
     chunks = chunks_of_stage(model, plan, stage)
+    tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
     width = WIDTH[types.weights] + (WIDTH["fp8"] if types.products == "fp8" else 0)
     return RankMemory(
         stage,
-        width * (share if plan.zero == 3 else whole),
+        width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
         types.optimizer_bytes * (share if plan.zero else whole),
         activations,
@@ -136,10 +138,11 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
 
 
 def memory_of_stages(
-    model: Transformer, plan: ParallelPlan, reserve: Bytes = RESERVE
+    model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE
 ) -> list[RankMemory]:
     """Memory of the ranks of each stage, in order.
 
+    >>> from ..training.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> len(memory_of_stages(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2)))
     2

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .description import Transformer
+from .description import Model
 from .layers import all_layers
 from .operations import Split
 
 BACKWARD = 2  # products backward for each forward
 
 
-def parameters(model: Transformer) -> int:
+def parameters(model: Model) -> int:
     """Parameters of a model, all experts included.
 
     >>> from .model_zoo import model as named
@@ -17,10 +17,13 @@ def parameters(model: Transformer) -> int:
     '8,030,261,248'
     """
     one = Split(batch=1, sequence=1)
-    return sum(n * (layer.weights + layer.expert_weights) for layer, n in all_layers(model, one))
+    return sum(
+        n * (layer.weights + layer.expert_weights + layer.tables)
+        for layer, n in all_layers(model, one)
+    )
 
 
-def model_flop(model: Transformer, sequence: int, document: int = 0) -> float:
+def model_flop(model: Model, sequence: int, document: int = 0) -> float:
     """Flop of one sequence, forward and backward, nothing run twice: what MFU counts.
 
     As Megatron-LM and PaLM count it: products, and all ``s x s`` scores, causal or not (Narayanan
@@ -32,6 +35,7 @@ def model_flop(model: Transformer, sequence: int, document: int = 0) -> float:
 
     Examples
     --------
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
     >>> model_flop(tiny, 4) == 72 * 4 * 8**2 * (1 + 4 / (6 * 8) + 10 / (12 * 8))
     True

@@ -51,6 +51,7 @@ class Operation(NamedTuple):
     weights : parameters that the rank holds of it
     expert : whether they are of experts, which other ranks hold than other weights
     core : B of what is kept that selective recomputation makes again, by running it again
+    tables : parameters that the backward pass itself updates, row by row
     later : B kept where gradients of weights wait: inputs, and gradients of results
     """
 
@@ -61,6 +62,7 @@ class Operation(NamedTuple):
     expert: bool = False
     core: float = 0.0
     later: float = 0.0
+    tables: int = 0
 
 
 @dataclass(frozen=True)

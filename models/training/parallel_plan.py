@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...sim.errors import ScenarioError
-from .description import Transformer
+from .description import ImageNetwork, Model, Transformer
 from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
 
@@ -129,7 +129,7 @@ class ParallelPlan:
         changed: dict[str, Any] = {setting: value}
         return replace(self, **changed)
 
-    def check(self, model: Transformer) -> None:
+    def check(self, model: Model) -> None:
         """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
 
         Raises
@@ -149,13 +149,13 @@ layers evenly; take 3
             if holds(self):
                 continue
             keeping = [v for v in values if holds(self.with_value(setting, v))]
-            near = [v for v in keeping if self.with_value(setting, v)._keeps(model)] or keeping
+            near = [v for v in keeping if self.with_value(setting, v).is_allowed(model)] or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
             raise ScenarioError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
-    def _keeps(self, model: Transformer) -> bool:
+    def is_allowed(self, model: Model) -> bool:
         """Whether it breaks no rule."""
         return all(holds(self) for _, _, holds, _ in _rules(model, self))
 
@@ -182,8 +182,10 @@ ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "dualpipe": "DualPipe"}
 Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 
 
-def _rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
     """Setting that is to change, the rule in words, whether a plan keeps it, and its values."""
+    if not isinstance(model, Transformer):
+        return [*_copies_rules(model, plan), *_batch_rules(plan)]
     return [
         *_tensor_rules(model, plan),
         *_context_rules(model, plan),
@@ -191,6 +193,22 @@ def _rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
         *_expert_rules(model, plan),
         *_batch_rules(plan),
     ]
+
+
+def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
+    """Models that are no transformer are copied whole, but for the tables of a recommender."""
+    of = "a network of images" if isinstance(model, ImageNetwork) else "a recommender"
+    e, images = plan.expert, isinstance(model, ImageNetwork)
+    return [
+        ("tensor", f"{of} is not shared by {plan.tensor} ranks", lambda a: a.tensor == 1, (1,)),
+        ("pipeline", f"{of} has no {plan.pipeline} stages", lambda a: a.pipeline == 1, (1,)),
+        ("context", f"{of} has no sequence that {plan.context} ranks share",
+         lambda a: a.context == 1, (1,)),
+        ("expert", f"{of} has no experts that {e} ranks share",
+         lambda a: a.expert == 1 or not images, (1,)),
+        ("expert", f"its tables lie once on {plan.data} data-parallel ranks, not on {e}",
+         lambda a: images or a.expert == a.data, (plan.data,)),
+    ]  # fmt: skip
 
 
 def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...sim.ops import Kind
 from ...sim.spmd.spmd_graph import RankProgram
-from .description import Transformer
+from .description import Model
 from .gradients import DATA, EXPERT_DATA, buckets, gathering, reduction, replicas
 from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
@@ -33,6 +33,8 @@ from .stages import (
     backward_works,
     chunks_of_stage,
     parts_of_stage,
+    sent_numbers,
+    shared_embedding,
     shares_embedding,
     stage_weights,
 )
@@ -57,7 +59,7 @@ class StageProgram:
     place : of the ranks among those that share a sequence, where these have unequal work
     """
 
-    model: Transformer
+    model: Model
     plan: ParallelPlan
     stage: int
     table: OpTable = field(default_factory=OpTable)
@@ -125,7 +127,7 @@ class StageProgram:
                 if numbers and replicas(plan, group) > 1:
                     yield reduction(plan, group, numbers, "gradients")
         if shares_embedding(self.model, plan, self.stage):
-            numbers = -(-self.model.vocabulary // plan.tensor) * self.model.hidden
+            numbers = shared_embedding(self.model, plan)
             yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
                             plan.precision.communication, numbers)  # fmt: skip
         yield from optimizer_works(plan, own, expert)
@@ -157,7 +159,7 @@ class StageProgram:
     def _message(self, kind: Kind, way: int) -> int:
         """Activations to the next stage, or gradients to the one before."""
         plan = self.plan
-        numbers = plan.split.own_tokens * self.model.hidden
+        numbers = sent_numbers(self.model, plan)
         forward = way % 2 == 0
         what = "activations" if forward else "gradients"
         word = kind.name.lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .description import Transformer
+from .description import Model, Transformer
 from .layers import (
     Layer,
     dense_layer,
@@ -12,6 +12,7 @@ from .layers import (
     expert_layer,
     output_layer,
     prediction_layer,
+    whole_network,
 )
 from .operations import Split, Work
 from .parallel_plan import ParallelPlan
@@ -34,7 +35,7 @@ def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
 
 
 def chunks_of_stage(
-    model: Transformer, plan: ParallelPlan, stage: int, place: int = 0
+    model: Model, plan: ParallelPlan, stage: int, place: int = 0
 ) -> tuple[Chunk, ...]:
     """Layers of each chunk of a stage, in order of the forward pass.
 
@@ -50,6 +51,8 @@ def chunks_of_stage(
     ['dense layer', 'dense layer', 'output']
     """
     split = plan.split_at(place)
+    if not isinstance(model, Transformer):
+        return (whole_network(model, split),)
     every = tuple(_layers(model, plan.ends, split))
     each = len(every) // (plan.pipeline * plan.chunks)
     chunks = []
@@ -72,17 +75,31 @@ def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | Non
     yield from [None] * ends
 
 
-def shares_embedding(model: Transformer, plan: ParallelPlan, stage: int) -> bool:
+def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
     """Whether a stage holds one of two copies of an embedding that both ends of the model use.
 
     In a pipeline from both ends the same ranks hold both ends.
     """
+    if not isinstance(model, Transformer):
+        return False
     both = model.tied or model.predicted > 0
     ends = stage in (0, plan.pipeline - 1)
     return both and ends and plan.pipeline > 1 and plan.schedule != "dualpipe"
 
 
-def stage_weights(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[int, int]:
+def shared_embedding(model: Model, plan: ParallelPlan) -> int:
+    """Parameters on a rank of an embedding that two stages hold."""
+    assert isinstance(model, Transformer)  # noqa: S101  asked for where an embedding is shared
+    return -(-model.vocabulary // plan.tensor) * model.hidden
+
+
+def sent_numbers(model: Model, plan: ParallelPlan) -> int:
+    """Numbers of a message between stages: the residual stream of a rank's tokens."""
+    assert isinstance(model, Transformer)  # noqa: S101  nothing else has several stages
+    return plan.split.own_tokens * model.hidden
+
+
+def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
     """Parameters on a rank of a stage: of all but experts, and of experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
@@ -92,7 +109,7 @@ def stage_weights(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[i
     layers = [layer for chunk in chunks_of_stage(model, plan, stage) for layer in chunk]
     own = sum(layer.weights for layer in layers)
     if stage > 0 and shares_embedding(model, plan, stage):
-        own += -(-model.vocabulary // plan.tensor) * model.hidden
+        own += shared_embedding(model, plan)
     return own, sum(layer.expert_weights for layer in layers)
 
 

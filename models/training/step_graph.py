@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...sim.graph import Graph
 from ...sim.spmd.spmd_graph import SpmdGraph
-from .description import Transformer
+from .description import Model
 from .parallel_plan import ParallelPlan
 from .segments import OpTable
 from .stage_program import StageProgram
@@ -15,7 +15,7 @@ from .stage_program import StageProgram
 Numbers = NDArray[np.int32]
 
 
-def step_graph(model: Transformer, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
+def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
     """Training steps of a model by a plan.
 
     Ranks are numbered as in Megatron-LM: tensor-parallel neighbours first, then data-parallel ones
@@ -28,6 +28,7 @@ def step_graph(model: Transformer, plan: ParallelPlan, steps: int = 1, name: str
 
     Examples
     --------
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> step_graph(tiny, ParallelPlan(batch=4, sequence=16, tensor=2, pipeline=2)).ranks
     4

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ...models.memory.fit import peak_memory, require_fit
 from ...models.memory.rank_memory import RESERVE
-from ...models.training.description import Transformer
+from ...models.training.description import Model, Transformer
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
@@ -50,6 +50,14 @@ HFU = Metric(
 )
 PEAK_MEMORY = Metric(
     "peak_memory", "B", "Memory of the rank that needs most, when it needs most.", (), "lower"
+)
+
+
+SAMPLES_PER_SECOND = Metric(
+    "samples_per_second",
+    "1/s",
+    "Sequences, or images or other samples, of one iteration over iteration_time, whole job.",
+    better="higher",
 )
 
 
@@ -104,12 +112,13 @@ class TrainingWorkload(Periodic):
 
     Parameters
     ----------
-    model : str
-        A name of the zoo (``llama3-8b``), or the path of a Hugging Face ``config.json``.
+    model : str or mapping
+        A name of the zoo (``llama3-8b``), the path of a Hugging Face ``config.json``, or the
+        description itself, key by key.
     batch : int
-        Sequences of an iteration, of the whole job.
-    sequence : int
-        Tokens of each.
+        Sequences (images, samples) of an iteration, of the whole job.
+    sequence : int or None
+        Tokens of each; None where the model has no sequences, or itself says how long they are.
     micro_batch : int
         Sequences that a rank takes at a time.
     document : int
@@ -144,14 +153,16 @@ class TrainingWorkload(Periodic):
         That it runs on.
     """
 
-    metrics: tuple[Metric, ...] = (*Periodic.metrics, TOKENS_PER_SECOND, MFU, HFU, PEAK_MEMORY)
+    metrics: tuple[Metric, ...] = (
+        *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, PEAK_MEMORY),
+    )
 
     def __init__(
         self,
         *,
-        model: str,
+        model: str | dict[str, Any],
         batch: Positive,
-        sequence: Positive,
+        sequence: Positive | None = None,
         micro_batch: Positive = 1,
         document: Annotated[int, Field(ge=0)] = 0,
         parallel: TrainingParallelism = ALONE,
@@ -168,13 +179,15 @@ class TrainingWorkload(Periodic):
         iterations: Iterations = ONE,
         gpu: GpuSettings = NO_GPU,
     ):
-        self.model, self.parallel, self.gpu = model, parallel, gpu.settings
+        self.name = model if isinstance(model, str) else "described here"
+        self.model = named_model(model)
+        self.parallel, self.gpu = parallel, gpu.settings
         self.reserve, self.must_fit = reserve, must_fit
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         self.plan = ParallelPlan(
             batch=batch,
-            sequence=sequence,
+            sequence=_sequence(self.model, sequence),
             micro_batch=micro_batch,
             tensor=parallel.tensor,
             pipeline=parallel.pipeline,
@@ -235,10 +248,9 @@ class TrainingWorkload(Periodic):
         ScenarioError
             A plan that breaks a rule or does not fit into memory; a precision that the GPU lacks.
         """
-        model = named_model(self.model)
-        plan = self.plan_on(len(job.on["gpu"]))
+        model, plan = self.model, self.plan_on(len(job.on["gpu"]))
         self._require_precision(plan)
-        graph = step_graph(model, plan, self.times, f"training {self.model}")
+        graph = step_graph(model, plan, self.times, f"training {self.name}")
         if self.must_fit and "memory" in self.gpu:
             require_fit(model, plan, self.gpu["memory"], self.reserve)
         return replace(graph, facts=self._facts(model, plan))
@@ -252,11 +264,11 @@ class TrainingWorkload(Periodic):
                 f"{', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
             )
 
-    def _facts(self, model: Transformer, plan: ParallelPlan) -> Mapping[str, object]:
+    def _facts(self, model: Model, plan: ParallelPlan) -> Mapping[str, object]:
         """What is known of the iterations without running them."""
         most = peak_memory(model, plan, self.reserve)
         return {
-            "model": self.model,
+            "model": self.name,
             "tensor x pipeline x context x data": " x ".join(
                 str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
             ),
@@ -269,7 +281,9 @@ class TrainingWorkload(Periodic):
         samples = dict(super().measure(result))
         plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
         time = samples["iteration_time"]
-        samples["tokens_per_second"] = plan.batch * plan.sequence / time
+        samples["samples_per_second"] = plan.batch / time
+        if isinstance(self.model, Transformer) and self.model.patches is None:
+            samples["tokens_per_second"] = plan.batch * plan.sequence / time
         useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
         samples["peak_memory"] = np.array([peak_bytes])
         peak = self._peak(plan)
@@ -283,9 +297,26 @@ class TrainingWorkload(Periodic):
         return peak
 
 
+def _sequence(model: Model, said: int | None) -> int:
+    """Tokens of a sequence: as said, or as the model has them.
+
+    Raises
+    ------
+    ScenarioError
+        Both or neither.
+    """
+    own = model.own_sequence
+    if said is None and own is None:
+        raise ScenarioError("workload.sequence: is missing; say how many tokens a sequence has")
+    if said is not None and own is not None:
+        raise ScenarioError(
+            "workload.sequence: the model itself says how long its sequences are; leave it out"
+        )
+    return said or own or 1
+
+
 @lru_cache(maxsize=64)
-def _constants(name: str, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
+def _constants(model: Model, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
     """Flop of the model and of all ops of an iteration, and the peak of memory."""
-    model = named_model(name)
     useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

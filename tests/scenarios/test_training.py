@@ -74,6 +74,45 @@ def test_a_schedule_without_bubbles_is_quicker(schedule):
     assert told["hfu"] > plain["hfu"]
 
 
+SIZES = "hidden: 768, layers: 12, heads: 12, vocabulary: 50257, inner: 3072"
+DESCRIBED = f"{{{SIZES}, positions: 1024, dropout: true}}"
+
+
+def test_a_model_described_in_the_scenario_answers_as_its_name_does():
+    text = TINY.replace("model: gpt2", f"model: {DESCRIBED}")
+    assert run(text=text)[1] == run()[1]
+
+
+@pytest.mark.parametrize("name", ["resnet-50", "vit-b-16"])
+def test_a_network_of_images_answers_in_images(name):
+    text = TINY.replace("gpt2, batch: 16, sequence: 1024", f"{name}, batch: 256, micro_batch: 64")
+    _, told = run(text=text)
+    assert told["samples_per_second"] == pytest.approx(256 / told["iteration_time"])
+    assert "tokens_per_second" not in told
+    assert 0.01 < told["mfu"] < 1
+
+
+def test_a_recommender_shares_its_tables():
+    text = TINY.replace("gpt2, batch: 16, sequence: 1024", "dlrm, batch: 65536, micro_batch: 16384")
+    _, told = run("workload.parallel={expert: 4}", text=text)
+    assert told["peak_memory"] > 2 * 128 * 187_767_399 / 4
+    with pytest.raises(ForetraceError, match="tables lie once on 4 data-parallel ranks, not on 1"):
+        run(text=text)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("gpt2", "workload.sequence: is missing; say how many tokens a sequence has"),
+        ("resnet-50, sequence: 9", "workload.sequence: the model itself says how long"),
+        ("{hidden: 8, layrs: 2}, sequence: 9", "workload.model.layrs: is not known; did you mean"),
+    ],
+)
+def test_a_model_and_its_sequence_that_do_not_go_together_are_refused(model, told):
+    with pytest.raises(ForetraceError, match=told):
+        run(text=TINY.replace("gpt2, batch: 16, sequence: 1024", f"{model}, batch: 16"))
+
+
 def test_recomputation_costs_time_and_saves_memory():
     _, plain = run()
     _, again = run("workload.recompute=full")
