@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...sim.errors import ScenarioError
 from ...sim.units import Bytes
-from ..training.description import Transformer
+from ..training.description import Model
 from ..training.parallel_plan import ParallelPlan, Recompute
 from .rank_memory import RESERVE, RankMemory, memory_of_stages
 
@@ -15,9 +15,10 @@ GIB = 2**30
 SHOWN = 3  # settings that a message names
 
 
-def peak_memory(model: Transformer, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
+def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
     """Memory of the stage that needs most.
 
+    >>> from ..training.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> peak_memory(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), reserve=0).stage
     0
@@ -26,7 +27,7 @@ def peak_memory(model: Transformer, plan: ParallelPlan, reserve: Bytes = RESERVE
 
 
 def require_fit(
-    model: Transformer, plan: ParallelPlan, capacity: Bytes, reserve: Bytes = RESERVE
+    model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes = RESERVE
 ) -> None:
     """Refuse a plan that does not fit, with what would make it fit.
 
@@ -37,6 +38,7 @@ def require_fit(
 
     Examples
     --------
+    >>> from ..training.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> require_fit(tiny, ParallelPlan(batch=2, sequence=4), 32e3, reserve=0)
     Traceback (most recent call last):
@@ -62,7 +64,7 @@ def require_fit(
 
 
 def _fitting_changes(
-    model: Transformer, plan: ParallelPlan, capacity: Bytes, reserve: Bytes
+    model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes
 ) -> Iterator[str]:
     """Changes of one setting, on as many GPUs, with which it fits: the cheapest first."""
     for words, changed in _changes(plan):

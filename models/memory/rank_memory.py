@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
-from ..training.description import Transformer
+from ..training.description import Model
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import PipelineTurn, turns_of_stage
+from ..training.schedules import Pass, PipelineTurn, turns_of_stage
 from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
@@ -51,12 +51,11 @@ class RankMemory:
 
     def when(self) -> str:
         """Moment of the peak, in words."""
-        way = "forward" if self.at.forward else "backward"
-        return f"{way} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
+        return f"{self.at.what.value} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
 
 
 def rank_memory(
-    model: Transformer, plan: ParallelPlan, stage: int, reserve: Bytes = RESERVE
+    model: Model, plan: ParallelPlan, stage: int, reserve: Bytes = RESERVE
 ) -> RankMemory:
     """Memory of the ranks of a stage.
 
@@ -65,6 +64,7 @@ def rank_memory(
 
     Examples
     --------
+    >>> from ..training.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> one = rank_memory(tiny, ParallelPlan(batch=2, sequence=4), 0)
     >>> int(one.weights), int(one.gradients), int(one.optimizer)  # 1,840 parameters
@@ -76,11 +76,12 @@ def rank_memory(
     )
     whole, share = float(sum(counts)), float(sum(shared))
     chunks = chunks_of_stage(model, plan, stage)
+    tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
     width = WIDTH[types.weights] + (WIDTH["fp8"] if types.products == "fp8" else 0)
     return RankMemory(
         stage,
-        width * (share if plan.zero == 3 else whole),
+        width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
         types.optimizer_bytes * (share if plan.zero else whole),
         activations,
@@ -96,17 +97,22 @@ def _peak_of_schedule(
     """PipelineTurn of the peak, with the bytes of activations and of work under way."""
     kept = [sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks]
     working = [_working_bytes(chunk, plan) for chunk in chunks]
-    held, best = 0.0, (PipelineTurn(True, 0), 0.0, 0.0)
+    later = [sum(layer.later for layer in chunk) for chunk in chunks]
+    held, best = 0.0, (PipelineTurn(Pass.FORWARD, 0), 0.0, 0.0)
     for turn in turns_of_stage(
         plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
     ):
         if turn.forward:
             held += kept[turn.chunk]
-        now = 0.0 if turn.forward else working[turn.chunk]
+        now = working[turn.chunk] if turn.makes_input_gradients else 0.0
         if held + now > best[1] + best[2]:
             best = turn, held, now
-        if not turn.forward:
+        if turn.makes_input_gradients:
             held -= kept[turn.chunk]
+        if turn.what is Pass.INPUT:
+            held += later[turn.chunk]
+        if turn.what is Pass.WEIGHT:
+            held -= later[turn.chunk]
     return best
 
 
@@ -132,10 +138,11 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
 
 
 def memory_of_stages(
-    model: Transformer, plan: ParallelPlan, reserve: Bytes = RESERVE
+    model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE
 ) -> list[RankMemory]:
     """Memory of the ranks of each stage, in order.
 
+    >>> from ..training.description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> len(memory_of_stages(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2)))
     2

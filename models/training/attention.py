@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from ...sim.signature import WIDTH, Operand, Signature
+from .context import (
+    Block,
+    BlockWorks,
+    around_gathered,
+    attention_blocks,
+    gathered_blocks,
+    heads_for_tokens,
+    round_the_ring,
+)
 from .description import LatentAttention, Transformer
 from .operations import (
     Operation,
@@ -35,12 +44,17 @@ def attention(model: Transformer, split: Split) -> tuple[Operation, ...]:
         if model.latent is None
         else _latent_projections(model, model.latent, split)
     )
-    core = _fused_core if split.fused_attention else _written_core
+    core = (_fused_core if split.fused_attention else _written_core)(model, split)
     output = row_parallel(
         "attention output", split.tokens, model.heads * model.value_width, model.hidden, split,
         bias=model.biases == "all",
     )  # fmt: skip
-    return (*projected, *_rotation(model, split), core(model, split), output)
+    return (
+        *projected,
+        *_rotation(model, split),
+        *_with_whole_sequences(model, split, core),
+        output,
+    )
 
 
 def _projections(model: Transformer, split: Split) -> tuple[Operation, ...]:
@@ -100,31 +114,72 @@ def _rotation(model: Transformer, split: Split) -> tuple[Operation, ...]:
     )  # fmt: skip
 
 
+def _with_whole_sequences(
+    model: Transformer, split: Split, core: Operation
+) -> tuple[Operation, ...]:
+    """The core, between exchanges where ranks share heads in place of tokens."""
+    if split.context == 1 or split.context_by != "ulysses":
+        return (core,)
+    entering = split.tokens * model.heads // split.tensor * model.head_width
+    entering += _keys_and_values(model, split)
+    leaving = split.tokens * model.heads // split.tensor * model.value_width
+    return (
+        heads_for_tokens("query, key, value", entering, split),
+        core,
+        heads_for_tokens("attention", leaving, split),
+    )
+
+
+def _keys_and_values(model: Transformer, split: Split) -> int:
+    """Numbers of keys and values of a rank's tokens."""
+    shared = max(model.key_value_heads // split.tensor, 1)
+    return split.tokens * shared * (model.head_width + model.value_width)
+
+
 def _fused_core(model: Transformer, split: Split) -> Operation:
     """Flash attention (Dao 2023, arXiv:2307.08691): keeps queries, keys, values and a sum a row."""
-    dtype, b, s = split.precision.activations, split.batch, split.sequence
+    found = attention_blocks(model.causal, split)
+    ring = len(found) > 1 and split.context_by == "ring"
+    if len(found) > 1 and not ring:
+        found = gathered_blocks(found)
+    works = [block and _fused_block(model, split, block) for block in found]
+    moved = _keys_and_values(model, split)
+    if ring:
+        forward, backward = round_the_ring(works, moved, split)
+    elif split.context > 1 and split.context_by == "all-gather":
+        forward, backward = around_gathered(works, moved, split)
+    else:
+        forward = tuple(one.forward for one in works if one)
+        backward = tuple(one.backward for one in works if one)
+    queries = split.tokens * model.heads // split.tensor
+    kept = float(split.width * (queries * model.head_width + moved))
+    return Operation(forward, backward, kept + 4.0 * queries)
+
+
+def _fused_block(model: Transformer, split: Split, block: Block) -> BlockWorks:
+    """Fused attention of some queries to some keys."""
+    dtype, (b, _) = split.precision.activations, split.documents
     heads, shared = _heads(model, split)
     shapes = (
-        (b, heads, s, model.head_width),
-        (b, shared, s, model.head_width),
-        (b, shared, s, model.value_width),
+        (b, heads, block.queries, model.head_width),
+        (b, shared, block.keys, model.head_width),
+        (b, shared, block.keys, model.value_width),
     )
     operands = [Operand(dtype, shape) for shape in shapes]
-    seen = 0.5 if model.causal else 1.0
-    flop = 2.0 * seen * b * heads * s * s * (model.head_width + model.value_width)
-    result = float(WIDTH[dtype] * b * heads * s * model.value_width)
+    seen = 0.5 if block.causal else 1.0
+    scores = seen * b * heads * block.queries * block.keys
+    flop = 2.0 * scores * (model.head_width + model.value_width)
+    gradient = Operand(dtype, (b, heads, block.queries, model.value_width))
+    result = float(gradient.bytes)
     read = float(sum(o.bytes for o in operands))
-    causal = f"causal={int(model.causal)}"
+    causal = f"causal={int(block.causal)}"
     forward = str(Signature("compute", f"fused::flash_attention {causal}", tuple(operands)))
-    gradient = Operand(dtype, (b, heads, s, model.value_width))
     backward = str(
         Signature("compute", f"fused::attention_backward {causal}", (gradient, *operands))
     )
-    sums = 4.0 * b * heads * s
-    return Operation(
-        (Work("attention", forward, flop, read + result),),
-        (Work("attention backward", backward, BACKWARD * flop, 2 * read + 2 * result),),
-        read + sums,
+    return BlockWorks(
+        Work("attention", forward, flop, read + result),
+        Work("attention backward", backward, BACKWARD * flop, 2 * read + 2 * result),
     )
 
 
@@ -136,7 +191,7 @@ def _written_core(model: Transformer, split: Split) -> Operation:
     """
     dtype, width = split.precision.activations, split.width
     heads, shared = _heads(model, split)
-    b, s, w, v = split.batch, split.sequence, model.head_width, model.value_width
+    (b, s), w, v = split.documents, model.head_width, model.value_width
     batch = b * heads
     scores, square = (batch, s, s), float(width * batch * s * s)
     mask = float(MASK * batch * s * s) if model.dropout else 0.0
@@ -164,5 +219,6 @@ def _written_core(model: Transformer, split: Split) -> Operation:
 
 
 def _heads(model: Transformer, split: Split) -> tuple[int, int]:
-    """Heads of queries, and of keys, on one rank."""
-    return model.heads // split.tensor, max(model.key_value_heads // split.tensor, 1)
+    """Heads of queries, and of keys, of whose scores one rank computes some."""
+    ranks = split.tensor * (split.context if split.context_by == "ulysses" else 1)
+    return model.heads // ranks, max(model.key_value_heads // ranks, 1)

@@ -1,9 +1,9 @@
-"""Description of a transformer: the sizes from which every op, parameter and byte of it follows."""
+"""Descriptions of models: the sizes from which every op, parameter and byte of them follows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Biases = Literal["none", "query-key-value", "all"]
 
@@ -62,6 +62,31 @@ class Encoder:
 
 
 @dataclass(frozen=True)
+class Patches:
+    """Square images that a transformer reads as patches (ViT, Dosovitskiy et al. 2020, 2010.11929).
+
+    Parameters
+    ----------
+    image, patch : side in pixels
+    channels : of a pixel
+
+    Examples
+    --------
+    >>> Patches(image=224, patch=16).tokens
+    197
+    """
+
+    image: int
+    patch: int
+    channels: int = 3
+
+    @property
+    def tokens(self) -> int:
+        """Patches of an image, and the token that stands for its class."""
+        return (self.image // self.patch) ** 2 + 1
+
+
+@dataclass(frozen=True)
 class Transformer:
     """A dense or mixture-of-experts transformer.
 
@@ -79,7 +104,10 @@ class Transformer:
     tied : whether the output layer is the embedding
     causal : whether tokens see only those before them
     dropout : whether activations are dropped
-    experts, latent, encoder : what the model has of these; None for nothing
+    predicted : further tokens that are predicted, each by a layer of its own (multi-token
+        prediction; DeepSeek-V3, 2412.19437, section 2.2)
+    experts, latent, encoder, patches : what the model has of these; None for nothing.  Of patches,
+        ``vocabulary`` counts the classes of images
     source : where these facts are published
 
     Examples
@@ -103,10 +131,17 @@ class Transformer:
     tied: bool = True
     causal: bool = True
     dropout: bool = False
+    predicted: int = 0
     experts: Experts | None = None
     latent: LatentAttention | None = None
     encoder: Encoder | None = None
+    patches: Patches | None = None
     source: str = ""
+
+    @property
+    def own_sequence(self) -> int | None:
+        """Tokens of a sequence, where the model itself says it."""
+        return None if self.patches is None else self.patches.tokens
 
     @property
     def head_width(self) -> int:
@@ -139,3 +174,78 @@ class Transformer:
     def dense_layers(self) -> int:
         """Layers without experts."""
         return self.layers if self.experts is None else self.experts.dense_layers
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Parts of a network, several times one after another."""
+
+    times: int
+    of: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Parts that take the same input, beside each other; none for the input itself.
+
+    Parameters
+    ----------
+    ways : of each, its parts
+    summed : whether their results are summed, and what is less than 0 made 0; else they are joined
+        channel by channel
+    """
+
+    ways: tuple[tuple[Part, ...], ...]
+    summed: bool
+
+
+Part = str | Repeated | Branches
+
+
+@dataclass(frozen=True)
+class ImageNetwork:
+    """A convolutional network for square images.
+
+    Parameters
+    ----------
+    image : side in pixels
+    parts : in order.  ``conv 64 7 stride=2 norm relu`` is a convolution of 64 channels by 7 x 7,
+        and what follows it; ``docs/training.md`` has the words
+    channels : of a pixel
+    source : where these facts are published
+    """
+
+    image: int
+    parts: tuple[Part, ...]
+    channels: int = 3
+    source: str = ""
+    own_sequence: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class Recommender:
+    """A recommendation model: tables of embeddings, their products, and two networks.
+
+    DLRM (Naumov et al. 2019, 1906.00091).
+
+    Parameters
+    ----------
+    dense : numbers of a sample that are no category
+    tables : rows of each table
+    width : of an embedding
+    bottom, top : widths of the layers before and after the products
+    lookups : rows of each table that a sample names
+    source : where these facts are published
+    """
+
+    dense: int
+    tables: tuple[int, ...]
+    width: int
+    bottom: tuple[int, ...]
+    top: tuple[int, ...]
+    lookups: int = 1
+    source: str = ""
+    own_sequence: ClassVar[int] = 1
+
+
+Model = Transformer | ImageNetwork | Recommender

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from ...sim.signature import WIDTH
-from .description import Transformer
+from .description import Patches, Transformer
 from .operations import (
     TENSOR,
     Operation,
@@ -25,6 +27,8 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
     >>> sum(o.weights for o in embedding(tiny, Split(batch=1, sequence=4)))
     112
     """
+    if model.patches is not None:
+        return _patches(model, model.patches, split)
     dtype, tokens = split.precision.activations, split.tokens
     rows = -(-model.vocabulary // split.tensor)
     size = float(WIDTH[dtype] * tokens * model.hidden)
@@ -33,7 +37,7 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
     forward = [Work("embedding", text("aten::embedding", table, index), 0.0, 2 * size)]
     backward = [
         Work("embedding backward", text("aten::embedding_dense_backward", whole, index), 0.0,
-             3 * size)
+             3 * size, of_weights=True)
     ]  # fmt: skip
     if split.tensor > 1:
         names = ("reduce-scatter", "all-gather") if split.sequence_parallel else ("all-reduce", "")
@@ -41,10 +45,32 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
         forward.append(exchanged(f"embedding {names[0]}", names[0], TENSOR, dtype, numbers))
         if names[1]:
             gather = exchanged("embedding all-gather", names[1], TENSOR, dtype, numbers)
-            backward.insert(0, gather)
-    parts = [Operation(tuple(forward), tuple(backward), 0.0, rows * model.hidden)]
+            backward.insert(0, gather._replace(of_weights=True))
+    parts = [Operation(tuple(forward), tuple(backward), 0.0, rows * model.hidden, later=size)]
     parts += _positions(model, split)
     return tuple(parts)
+
+
+def _patches(model: Transformer, patches: Patches, split: Split) -> tuple[Operation, ...]:
+    """Patches as vectors by a convolution whose windows touch, a class token, learned positions."""
+    dtype, h, side = split.precision.activations, model.hidden, patches.image // patches.patch
+    images = (split.batch, patches.channels, patches.image, patches.image)
+    weight = (h, patches.channels, patches.patch, patches.patch)
+    out = (split.batch, h, side, side)
+    numbers = math.prod(weight)
+    flop = 2.0 * split.batch * side**2 * numbers
+    moved = float(split.width * (math.prod(images) + math.prod(out) + numbers))
+    operands = (dtype, images), (dtype, weight)
+    stride = f"stride={patches.patch}"
+    back = text(f"aten::convolution_backward {stride}", (dtype, out), *operands)
+    vectors = Operation(
+        (Work("patches", text(f"aten::convolution {stride}", *operands), flop, moved),),
+        (Work("patches backward", back, 2 * flop, 2 * moved, of_weights=True),),
+        float(split.width * math.prod(images)),
+        numbers + 2 * h,  # a bias, and the class token
+        later=float(split.width * math.prod(out)),
+    )
+    return (vectors, *_positions(model, split))
 
 
 def _positions(model: Transformer, split: Split) -> list[Operation]:
@@ -71,11 +97,17 @@ def output(model: Transformer, split: Split) -> tuple[Operation, ...]:
     """
     own, plain = split.own_tokens, split.precision.activations
     wide = -(-model.vocabulary // split.tensor) * split.tensor  # padded, as Megatron-LM does
-    layer = column_parallel("output", split.tokens, model.hidden, wide, split, dtype=plain)
+    rows, of_images = _predictions(model, split), model.patches is not None
+    layer = column_parallel("output", rows, model.hidden, wide, split, dtype=plain, bias=of_images)
     parts = [] if model.encoder else [norm("last norm", model.norm, own, model.hidden, split)]
     parts += _pooler(model, split)
     parts += [layer._replace(weights=0) if model.tied else layer, _loss(model, split)]
     return tuple(parts)
+
+
+def _predictions(model: Transformer, split: Split) -> int:
+    """Rows of which something is predicted: tokens, or images."""
+    return split.batch if model.patches is not None else split.tokens
 
 
 def _pooler(model: Transformer, split: Split) -> list[Operation]:
@@ -90,7 +122,7 @@ def _loss(model: Transformer, split: Split) -> Operation:
 
     Three numbers a token are exchanged: the largest logit, its own, and the sum.
     """
-    tokens, here = split.tokens, -(-model.vocabulary // split.tensor)
+    tokens, here = _predictions(model, split), -(-model.vocabulary // split.tensor)
     shape = ("fp32", (tokens, here))
     size = 4.0 * tokens * here
     forward = [Work("loss", text("aten::_log_softmax", shape), 0.0, 2.5 * size)]

@@ -26,12 +26,13 @@ def gathering(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
 
 
 def replicas(plan: ParallelPlan, group: str) -> int:
-    """Ranks that hold the same weights.
+    """Ranks that hold the same weights; in a pipeline from both ends those of two stages.
 
     >>> replicas(ParallelPlan(batch=8, sequence=8, data=8, expert=2), EXPERT_DATA)
     4
     """
-    return plan.data if group == DATA else plan.data // plan.expert
+    twins = 2 if plan.schedule == "dualpipe" else 1
+    return twins * (plan.copies if group == DATA else plan.copies // plan.expert)
 
 
 def buckets(sizes: Iterable[int], most: int) -> list[list[int]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from .description import Transformer
+from .description import Model
 from .parallel_plan import ParallelPlan
 from .stages import backward_works, chunks_of_stage
 
 
-def hardware_flop(model: Transformer, plan: ParallelPlan) -> float:
+def hardware_flop(model: Model, plan: ParallelPlan) -> float:
     """Flop of all ops of a step, of all ranks: what HFU counts.
 
     Causal scores that a fused kernel leaves out are not counted here.
 
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32, causal=False)
     >>> from .model_size import model_flop
     >>> plan = ParallelPlan(batch=1, sequence=4, fused_attention=False)
@@ -21,10 +22,12 @@ def hardware_flop(model: Transformer, plan: ParallelPlan) -> float:
     layers = [
         layer
         for stage in range(plan.pipeline)
-        for chunk in chunks_of_stage(model, plan, stage)
+        for place in range(plan.places)
+        for chunk in chunks_of_stage(model, plan, stage, place)
         for layer in chunk
     ]
     each = sum(
         work.flop for layer in layers for work in (*layer.forward, *backward_works(layer, plan))
     )
-    return each * plan.micro_batches * plan.tensor * plan.data
+    ways = 2 if plan.schedule == "dualpipe" else 1  # half of the micro-batches go each
+    return each / ways * plan.micro_batches * plan.tensor * plan.copies / plan.places

@@ -68,6 +68,7 @@ def _llama(config: Config, family: str) -> Transformer:
         norm="rms",
         biases=bias,
         tied=bool(config.get("tie_word_embeddings", False)),
+        predicted=config.get("num_nextn_predict_layers") or 0,
         experts=_experts(config),
         latent=_latent(config) if "kv_lora_rank" in config else None,
     )

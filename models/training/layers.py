@@ -1,4 +1,4 @@
-"""Layers of a transformer: sequences of operations, each with how many there are."""
+"""Layers of a model: sequences of operations, each with how many there are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from .attention import attention
-from .description import Transformer
+from .description import ImageNetwork, Model, Recommender, Transformer
 from .embedding import embedding, output
 from .feed_forward import feed_forward, mixture
-from .operations import Operation, Split, Work, norm, residual
+from .image_network import image_layers
+from .operations import Operation, Split, Work, linear, norm, residual
+from .recommender import recommender_operations
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Layer:
 
     Parameters
     ----------
-    name : ``embedding``, ``dense layer``, ``expert layer`` or ``output``
+    name : of a transformer ``embedding``, ``dense layer``, ``expert layer``, ``prediction layer``
+        or ``output``; else what the part is
     operations : in order of the forward pass
     entering : B of what comes in, which is all that full recomputation keeps
     """
@@ -48,9 +51,19 @@ class Layer:
         return sum(o.weights for o in self.operations if o.expert)
 
     @property
+    def tables(self) -> int:
+        """Parameters on this rank that the backward pass itself updates."""
+        return sum(o.tables for o in self.operations)
+
+    @property
     def kept(self) -> float:
         """Bytes kept from forward to backward."""
         return sum(o.kept for o in self.operations)
+
+    @property
+    def later(self) -> float:
+        """Bytes kept where gradients of weights wait."""
+        return sum(o.later for o in self.operations)
 
     @property
     def forward_flop(self) -> float:
@@ -94,6 +107,37 @@ def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation
 
 
 @lru_cache(maxsize=256)
+def prediction_layer(model: Transformer, split: Split) -> Layer:
+    """Layer that predicts one more token, of what the layers before say and the token between.
+
+    It has norms of both, a product that joins them, a layer like the last, and uses the embedding
+    and the output layer once more (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2).
+
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, biases="none")
+    >>> prediction_layer(tiny, Split(batch=1, sequence=4)).weights  # a layer, 2 h^2, three norms
+    976
+    """
+    own, h = split.own_tokens, model.hidden
+    of = dense_layer if model.experts is None else expert_layer
+    inside = of(model, split)
+    again = (o._replace(weights=0) for o in embedding(model, split))
+    first, *rest = output(model, split)
+    return Layer(
+        "prediction layer",
+        (
+            *again,
+            norm("state norm", model.norm, own, h, split),
+            norm("token norm", model.norm, own, h, split),
+            linear("state and token", own, 2 * h, h, split),
+            *inside.operations,
+            first,
+            *(o._replace(weights=0) for o in rest),
+        ),
+        inside.entering,
+    )
+
+
+@lru_cache(maxsize=256)
 def embedding_layer(model: Transformer, split: Split) -> Layer:
     """Embeddings, before the first layer."""
     return Layer("embedding", embedding(model, split), 0.0)
@@ -106,17 +150,34 @@ def output_layer(model: Transformer, split: Split) -> Layer:
     return Layer("output", output(model, split), entering)
 
 
-def all_layers(model: Transformer, split: Split) -> list[tuple[Layer, int]]:
+@lru_cache(maxsize=64)
+def whole_network(model: ImageNetwork | Recommender, split: Split) -> tuple[Layer, ...]:
+    """Layers of a model that is no transformer, in order.
+
+    >>> [layer.name for layer in whole_network(ImageNetwork(8, ("conv 4 3", "linear 10")),
+    ...     Split(batch=1, sequence=1))]
+    ['conv', 'linear', 'output']
+    """
+    if isinstance(model, ImageNetwork):
+        return tuple(Layer(*part) for part in image_layers(model, split))
+    parts = recommender_operations(model, split)
+    return tuple(Layer(name, operations, 0.0) for name, operations in parts.items())
+
+
+def all_layers(model: Model, split: Split) -> list[tuple[Layer, int]]:
     """Layers of the whole model, and how many of each, in order.
 
     >>> tiny = Transformer(hidden=8, layers=3, heads=2, vocabulary=10, inner=32)
     >>> [(layer.name, n) for layer, n in all_layers(tiny, Split(batch=1, sequence=4))]
     [('embedding', 1), ('dense layer', 3), ('output', 1)]
     """
+    if not isinstance(model, Transformer):
+        return [(layer, 1) for layer in whole_network(model, split)]
     dense = model.dense_layers
     return [
         (embedding_layer(model, split), 1),
         *([(dense_layer(model, split), dense)] if dense else []),
         *([(expert_layer(model, split), model.layers - dense)] if dense < model.layers else []),
+        *([(prediction_layer(model, split), model.predicted)] if model.predicted else []),
         (output_layer(model, split), 1),
     ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from .description import Transformer
+from .description import Model
 from .layers import all_layers
 from .operations import Split
 
 BACKWARD = 2  # products backward for each forward
 
 
-def parameters(model: Transformer) -> int:
+def parameters(model: Model) -> int:
     """Parameters of a model, all experts included.
 
     >>> from .model_zoo import model as named
@@ -17,19 +17,29 @@ def parameters(model: Transformer) -> int:
     '8,030,261,248'
     """
     one = Split(batch=1, sequence=1)
-    return sum(n * (layer.weights + layer.expert_weights) for layer, n in all_layers(model, one))
+    return sum(
+        n * (layer.weights + layer.expert_weights + layer.tables)
+        for layer, n in all_layers(model, one)
+    )
 
 
-def model_flop(model: Transformer, sequence: int) -> float:
+def model_flop(model: Model, sequence: int, document: int = 0) -> float:
     """Flop of one sequence, forward and backward, nothing run twice: what MFU counts.
 
     As Megatron-LM and PaLM count it: products, and all ``s x s`` scores, causal or not (Narayanan
     et al. 2021, arXiv:2104.04473, eq. 3; Chowdhery et al. 2022, arXiv:2204.02311, appendix B).
 
+    Parameters
+    ----------
+    document : tokens of each document that a sequence is packed of; 0 for one
+
+    Examples
+    --------
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
     >>> model_flop(tiny, 4) == 72 * 4 * 8**2 * (1 + 4 / (6 * 8) + 10 / (12 * 8))
     True
     """
-    split = Split(batch=1, sequence=sequence, fused_attention=False)
+    split = Split(batch=1, sequence=sequence, document=document, fused_attention=False)
     forward = sum(n * layer.forward_flop for layer, n in all_layers(model, split))
     return (1 + BACKWARD) * forward

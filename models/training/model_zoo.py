@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from ...sim.errors import ScenarioError
-from .description import Transformer
-from .hugging_face import read_config
+from .description import Model
+from .description_reader import read_description
 
 ZOO = Path(__file__).parent / "zoo"
 
@@ -24,8 +25,8 @@ def known_models() -> tuple[str, ...]:
     return tuple(sorted(f.stem for f in ZOO.glob("*.json")))
 
 
-def model(name: str) -> Transformer:
-    """Description of a model: a name of the zoo, or the path of a Hugging Face ``config.json``.
+def model(name: str | Mapping[str, Any]) -> Model:
+    """Description of a model: a name of the zoo, a Hugging Face ``config.json``, or its own keys.
 
     Raises
     ------
@@ -37,6 +38,8 @@ def model(name: str) -> Transformer:
     >>> model("llama3-8b").hidden
     4096
     """
+    if not isinstance(name, str):
+        return read_description(name)
     if not name.endswith(".json") and name not in known_models():
         near = get_close_matches(name, known_models(), 1)
         hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known_models())}"
@@ -53,5 +56,5 @@ def model(name: str) -> Transformer:
         raise ScenarioError(
             f"workload.model: {file} is no config ({error}); take a Hugging Face config.json"
         ) from error
-    config = data.get("config", data)
-    return replace(read_config(config, str(file)), source=str(data.get("source", file)))
+    described = data.get("model", data)
+    return replace(read_description(described, str(file)), source=str(data.get("source", file)))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ...sim.signature import WIDTH, Operand, Signature
 from .precision import PRECISIONS, Precision
 
-TENSOR, EXPERT = "tensor", "expert"  # groups whose members share a layer
+TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer
+RING = "ring"  # in place of a group: the next rank of those that share each sequence
+ContextBy = Literal["ring", "all-gather", "ulysses"]
 
 
 class Work(NamedTuple):
@@ -24,8 +26,10 @@ class Work(NamedTuple):
     label : what it is for
     signature : see ``docs/signatures.md``
     flop, bytes : arithmetic of products; B moved, of a collective its size
-    group : of a collective, who takes part
+    group : of a collective, who takes part; ``RING`` of a message to the next rank or from the one
+        before
     beside : how many of the ops that follow do not wait for it
+    of_weights : whether only the gradients of weights need it, which may wait
     """
 
     label: str
@@ -34,6 +38,7 @@ class Work(NamedTuple):
     bytes: float = 0.0
     group: str = ""
     beside: int = 0
+    of_weights: bool = False
 
 
 class Operation(NamedTuple):
@@ -46,6 +51,8 @@ class Operation(NamedTuple):
     weights : parameters that the rank holds of it
     expert : whether they are of experts, which other ranks hold than other weights
     core : B of what is kept that selective recomputation makes again, by running it again
+    tables : parameters that the backward pass itself updates, row by row
+    later : B kept where gradients of weights wait: inputs, and gradients of results
     """
 
     forward: tuple[Work, ...] = ()
@@ -54,6 +61,8 @@ class Operation(NamedTuple):
     weights: int = 0
     expert: bool = False
     core: float = 0.0
+    later: float = 0.0
+    tables: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,12 @@ class Split:
     batch, sequence : sequences of a micro-batch, and tokens of each
     tensor : ranks that share each layer
     sequence_parallel : whether they share norms and dropouts, too, by tokens
+    context : ranks that share each sequence
+    context_by : how their queries meet all keys
+    balanced : whether each has a part of the beginning and one of the end, so that causal
+        attention is as much work for all (zigzag)
+    place : which of them it is, where that makes a difference
+    document : tokens of each document of a sequence, which see only their own; 0 for one document
     expert : ranks that share the experts of a layer
     imbalance : tokens of the busiest rank's experts, over the mean
     fused_attention : whether scores are never written to memory (flash attention)
@@ -80,6 +95,11 @@ class Split:
     sequence: int
     tensor: int = 1
     sequence_parallel: bool = False
+    context: int = 1
+    context_by: ContextBy = "ring"
+    balanced: bool = True
+    place: int = 0
+    document: int = 0
     expert: int = 1
     imbalance: float = 1.0
     fused_attention: bool = True
@@ -87,8 +107,18 @@ class Split:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a micro-batch."""
-        return self.batch * self.sequence
+        """Tokens of a micro-batch, of the part of its sequences that the rank has."""
+        return self.batch * self.sequence // self.context
+
+    @property
+    def documents(self) -> tuple[int, int]:
+        """Documents of a micro-batch, and tokens of each.
+
+        >>> Split(batch=2, sequence=1024, document=256).documents
+        (8, 256)
+        """
+        length = self.document or self.sequence
+        return self.batch * self.sequence // length, length
 
     @property
     def own_tokens(self) -> int:
@@ -168,14 +198,17 @@ def linear(
     forward = product(label, rows, inputs, outputs, kind, width, batch)
     backward = [product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch)]
     backward += [between] if between else []
-    backward.append(product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch))
+    of_weights = [product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch)]
     if bias:
         shape = (batch * rows, outputs)
-        backward.append(streamed(f"{label} bias", "aten::sum", split.precision.activations, [shape],
-                                 WIDTH[split.precision.gradients] * outputs))  # fmt: skip
+        size = WIDTH[split.precision.gradients] * outputs
+        dtype = split.precision.activations
+        of_weights.append(streamed(f"{label} bias", "aten::sum", dtype, [shape], size))
+    backward += [work._replace(of_weights=True) for work in of_weights]
     kept = float(batch * rows * inputs * WIDTH[kind]) if keeps else 0.0
     weights = batch * outputs * (inputs + bias)
-    return Operation((forward,), tuple(backward), kept, weights, expert)
+    later = kept + width * batch * rows * outputs
+    return Operation((forward,), tuple(backward), kept, weights, expert, later=later)
 
 
 def column_parallel(
@@ -205,9 +238,12 @@ def column_parallel(
     if not split.sequence_parallel:
         return of
     gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
-    again = gather._replace(label=f"{label} all-gather again", beside=1)
+    again = gather._replace(label=f"{label} all-gather again", beside=1, of_weights=True)
     return of._replace(
-        forward=(gather, *of.forward), backward=(again, *of.backward), kept=of.kept / t
+        forward=(gather, *of.forward),
+        backward=(again, *of.backward),
+        kept=of.kept / t,
+        later=of.later - of.kept * (t - 1) / t,
     )
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...sim.errors import ScenarioError
-from .description import Transformer
-from .operations import Split
+from .description import ImageNetwork, Model, Transformer
+from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
 
 Recompute = Literal["none", "selective", "full"]
-Schedule = Literal["1f1b", "gpipe"]
+Schedule = Literal["1f1b", "gpipe", "zb-h1", "dualpipe"]
 BUCKET = 40_000_000  # parameters; Megatron-LM's ddp_bucket_size of up to 40 data-parallel ranks
 
 
@@ -24,11 +24,15 @@ class ParallelPlan:
     ----------
     batch, micro_batch : sequences of a step of the whole job; that a rank takes at a time
     sequence : tokens of each
-    tensor, pipeline, data : degrees; ranks in all are their product
-    expert : data-parallel ranks that share the experts of a layer
+    tensor, pipeline, data, context : degrees; ranks in all are their product
+    context_by : how the queries of ranks that share sequences meet all keys
+    balanced : whether each of these has a part of the beginning and one of the end (zigzag)
+    document : tokens of each document of a sequence, which see only their own; 0 for one document
+    expert : ranks with equal weights that share the experts of a layer
     sequence_parallel : whether tensor-parallel ranks share norms and dropouts by tokens
     chunks : parts of the model on each pipeline stage (interleaved where more than one)
     schedule : of micro-batches in the pipeline
+    ends : layers that the embedding, and the output layer, stand for where stages share them out
     zero : stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients too, 3
         weights too
     recompute : what is computed again backward: nothing, attention's core, or whole layers
@@ -53,10 +57,15 @@ class ParallelPlan:
     tensor: int = 1
     pipeline: int = 1
     data: int = 1
+    context: int = 1
+    context_by: ContextBy = "ring"
+    balanced: bool = True
+    document: int = 0
     expert: int = 1
     sequence_parallel: bool = False
     chunks: int = 1
     schedule: Schedule = "1f1b"
+    ends: int = 0
     zero: int = 0
     recompute: Recompute = "none"
     bucket: int = BUCKET
@@ -70,7 +79,22 @@ class ParallelPlan:
     @property
     def ranks(self) -> int:
         """Ranks in all."""
-        return self.tensor * self.pipeline * self.data
+        return self.tensor * self.pipeline * self.copies
+
+    @property
+    def ranks_of_a_copy(self) -> int:
+        """Ranks that work on the same sequences."""
+        return self.tensor * self.pipeline * self.context
+
+    @property
+    def copies(self) -> int:
+        """Ranks of a stage that hold the same weights: those of all sequences and their parts."""
+        return self.data * self.context
+
+    @property
+    def places(self) -> int:
+        """Ranks of those that share a sequence that have unequal work; 1 where all are equal."""
+        return 1 if self.balanced or self.context_by == "ulysses" else self.context
 
     @property
     def micro_batches(self) -> int:
@@ -80,19 +104,28 @@ class ParallelPlan:
     @property
     def split(self) -> Split:
         """Share of a micro-batch that one rank has."""
+        return self.split_at(0)
+
+    def split_at(self, place: int) -> Split:
+        """Share that one rank has, by its place among those that share a sequence."""
         return Split(
             self.micro_batch,
             self.sequence,
-            self.tensor,
-            self.sequence_parallel and self.tensor > 1,
-            self.expert,
-            self.imbalance,
-            self.fused_attention,
-            self.precision,
+            tensor=self.tensor,
+            sequence_parallel=self.sequence_parallel and self.tensor > 1,
+            context=self.context,
+            context_by=self.context_by,
+            balanced=self.balanced,
+            place=place,
+            document=self.document,
+            expert=self.expert,
+            imbalance=self.imbalance,
+            fused_attention=self.fused_attention,
+            precision=self.precision,
         )
 
-    def with_value(self, setting: str, value: int) -> ParallelPlan:
-        """Plan with another number in one setting.
+    def with_value(self, setting: str, value: Any) -> ParallelPlan:
+        """Plan with another value in one setting.
 
         >>> ParallelPlan(batch=64, sequence=2048).with_value("tensor", 2).tensor
         2
@@ -100,7 +133,7 @@ class ParallelPlan:
         changed: dict[str, Any] = {setting: value}
         return replace(self, **changed)
 
-    def check(self, model: Transformer) -> None:
+    def check(self, model: Model) -> None:
         """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
 
         Raises
@@ -120,24 +153,42 @@ layers evenly; take 3
         for setting, rule, holds, values in _rules(model, self):
             if holds(self):
                 continue
-            near = [v for v in values if holds(self.with_value(setting, v))]
+            keeping = [v for v in values if holds(self.with_value(setting, v))]
+            near = [v for v in keeping if self.with_value(setting, v).is_allowed(model)] or keeping
             now = getattr(self, setting)
-            cure = f"take {min(near, key=lambda v: (abs(v - now), v))}" if near else (
+            cure = f"take {_nearest(now, near)}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
             raise ScenarioError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
-    def _check_stages(self, model: Transformer) -> None:
+    def is_allowed(self, model: Model) -> bool:
+        """Whether it breaks no rule."""
+        return all(holds(self) for _, _, holds, _ in _rules(model, self))
+
+    def _check_stages(self, model: Model) -> None:
         """Refuse layers of stages that do not add up, and layers timed whole that cannot be."""
-        if self.stages and (len(self.stages), sum(self.stages)) != (self.pipeline, model.layers):
+        if not (self.stages or self.whole_layers):
+            return
+        if not isinstance(model, Transformer):
+            setting = "parallel.layers" if self.stages else "detail: layers"
+            raise ScenarioError(f"workload: {setting} is for a transformer; leave it out")
+        layers = shared_layers(model, self)
+        if self.stages and (len(self.stages), sum(self.stages)) != (self.pipeline, layers):
             raise ScenarioError(
                 f"workload.parallel.layers: {list(self.stages)} are {sum(self.stages)} layers of "
                 f"{len(self.stages)} stages; give {self.pipeline} numbers (parallel.pipeline) that "
-                f"add up to {model.layers}"
+                f"add up to {layers}"
             )
-        if self.stages and self.chunks > 1:
+        if self.stages and (self.chunks > 1 or self.schedule == "dualpipe"):
+            several = "DualPipe's two parts of" if self.chunks == 1 else f"{self.chunks} chunks"
             raise ScenarioError(
-                f"workload.parallel.layers: {self.chunks} chunks a stage are blocks of equal size; "
-                "take schedule.chunks: 1, or leave parallel.layers out"
+                f"workload.parallel.layers: {several} a stage are blocks of equal size; "
+                "take schedule.chunks: 1 of 1f1b, or leave parallel.layers out"
+            )
+        if self.whole_layers and (self.schedule in ("zb-h1", "dualpipe") or self.context > 1):
+            setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
+            raise ScenarioError(
+                "workload.detail: layers timed whole are neither in parts of a sequence nor in "
+                f"halves of a backward pass; take {setting}, or detail: ops"
             )
         if self.whole_layers and (self.recompute == "selective" or self.zero):
             setting = "zero: 0" if self.zero else "recompute: none, or full"
@@ -147,47 +198,126 @@ layers evenly; take 3
             )
 
 
+def _nearest(now: Any, values: Sequence[Any]) -> Any:
+    """Value nearest to the one there is; of words the first."""
+    return values[0] if isinstance(now, str) else min(values, key=lambda v: (abs(v - now), v))
+
+
 SETTINGS = {
     "tensor": "parallel.tensor",
     "pipeline": "parallel.pipeline",
     "data": "parallel.data",
     "expert": "parallel.expert",
+    "context": "parallel.context",
+    "context_by": "parallel.context_by",
+    "document": "document",
     "chunks": "schedule.chunks",
     "zero": "zero",
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""
-Rule = tuple[str, str, Callable[[ParallelPlan], bool], range]
+ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "dualpipe": "DualPipe"}
+Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 
 
-def _rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
     """Setting that is to change, the rule in words, whether a plan keeps it, and its values."""
-    t, p, d, e = plan.tensor, plan.pipeline, plan.data, plan.expert
-    experts = model.experts.count if model.experts else 1
-    once = plan.micro_batch * d
-    heads = model.key_value_heads
+    if not isinstance(model, Transformer):
+        return [*_copies_rules(model, plan), *_batch_rules(plan)]
+    return [
+        *_tensor_rules(model, plan),
+        *_context_rules(model, plan),
+        *_pipeline_rules(model, plan),
+        *_expert_rules(model, plan),
+        *_batch_rules(plan),
+    ]
+
+
+def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
+    """Models that are no transformer are copied whole, but for the tables of a recommender."""
+    of = "a network of images" if isinstance(model, ImageNetwork) else "a recommender"
+    e, images = plan.expert, isinstance(model, ImageNetwork)
+    return [
+        ("tensor", f"{of} is not shared by {plan.tensor} ranks", lambda a: a.tensor == 1, (1,)),
+        ("pipeline", f"{of} has no {plan.pipeline} stages", lambda a: a.pipeline == 1, (1,)),
+        ("context", f"{of} has no sequence that {plan.context} ranks share",
+         lambda a: a.context == 1, (1,)),
+        ("expert", f"{of} has no experts that {e} ranks share",
+         lambda a: a.expert == 1 or not images, (1,)),
+        ("expert", f"its tables lie once on {plan.data} data-parallel ranks, not on {e}",
+         lambda a: images or a.expert == a.data, (plan.data,)),
+    ]  # fmt: skip
+
+
+def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    t, heads, part = plan.tensor, model.key_value_heads, plan.sequence // plan.context
     return [
         ("tensor", f"{t} ranks do not share {model.heads} heads of attention evenly",
          lambda a: model.heads % a.tensor == 0, range(1, model.heads + 1)),
         ("tensor", f"{t} ranks do not share {heads} heads of keys evenly, nor have one each evenly",
          lambda a: heads % a.tensor == 0 or a.tensor % heads == 0, range(1, model.heads + 1)),
-        ("tensor", f"{t} ranks do not share a sequence of {plan.sequence} tokens evenly",
-         lambda a: not a.sequence_parallel or a.sequence % a.tensor == 0, range(1, t + 1)),
-        ("pipeline", f"{p} stages do not share {model.layers} layers evenly",
-         lambda a: bool(a.stages) or model.layers % a.pipeline == 0, range(1, model.layers + 1)),
+        ("tensor", f"{t} ranks do not share a sequence of {part} tokens evenly",
+         lambda a: not a.sequence_parallel or a.sequence // a.context % a.tensor == 0,
+         range(1, t + 1)),
+    ]  # fmt: skip
+
+
+def _context_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    c, t = plan.context, plan.tensor
+    length = plan.document or plan.sequence
+    parts = 2 if plan.balanced and model.causal and c > 1 else 1
+    each = ", a part of its beginning and one of its end each" if parts == 2 else ""
+    heads, keys = model.heads // t, max(model.key_value_heads // t, 1)
+    return [
+        ("document", f"a sequence of {plan.sequence} tokens has no whole number of documents of "
+         f"{plan.document}", lambda a: not a.document or a.sequence % a.document == 0,
+         range(1, min(plan.sequence, 2 * plan.document) + 1)),
+        ("context", f"{c} ranks do not share {length} tokens evenly{each}",
+         lambda a: a.context == 1 or length % (parts * a.context) == 0, range(1, c + 1)),
+        ("context", f"{c} ranks do not share {heads} heads and {keys} of keys evenly, as Ulysses "
+         "does", lambda a: a.context_by != "ulysses" or not (heads % a.context or keys % a.context),
+         range(1, c + 1)),
+        ("context_by", "scores that are written to memory are not computed in parts",
+         lambda a: a.context == 1 or a.fused_attention or a.context_by == "ulysses", ("ulysses",)),
+    ]  # fmt: skip
+
+
+def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    p, layers = plan.pipeline, shared_layers(model, plan)
+    told = f"{layers} layers" + (", the ends counted as such," if layers > model.layers else "")
+    return [
+        ("pipeline", f"{p} stages do not share {told} evenly",
+         lambda a: bool(a.stages) or layers % a.pipeline == 0, range(1, layers + 1)),
+        ("pipeline", f"DualPipe runs the model from both ends, over an even number of stages: {p} "
+         "are not", lambda a: a.schedule != "dualpipe" or not (a.pipeline % 2 or
+                                                               layers % a.pipeline),
+         range(1, layers + 1)),
         ("chunks", f"a pipeline of {p} stages has no chunks to interleave",
          lambda a: a.pipeline > 1 or a.chunks == 1, range(1, 2)),
-        ("chunks", f"{plan.chunks} chunks on each of {p} stages do not share {model.layers} layers "
-         "evenly", lambda a: bool(a.stages) or model.layers % (a.pipeline * a.chunks) == 0,
-         range(1, model.layers)),
-        ("chunks", "GPipe runs one chunk on each stage",
-         lambda a: a.schedule != "gpipe" or a.chunks == 1, range(1, 2)),
-        ("expert", f"{e} ranks do not share {experts} experts evenly",
-         lambda a: experts % a.expert == 0, range(1, experts + 1)),
-        ("expert", f"{e} ranks that share experts are not a part of {d} data-parallel ranks",
-         lambda a: a.data % a.expert == 0 and experts % a.expert == 0, range(1, d + 1)),
+        ("chunks", f"{plan.chunks} chunks on each of {p} stages do not share {told} evenly",
+         lambda a: bool(a.stages) or layers % (a.pipeline * a.chunks) == 0, range(1, layers)),
+        ("chunks", f"{ONE_CHUNK.get(plan.schedule)} runs one chunk on each stage",
+         lambda a: a.schedule not in ONE_CHUNK or a.chunks == 1, range(1, 2)),
         ("zero", f"ZeRO-{plan.zero} shares gradients, which a pipeline adds up over micro-batches "
          "(as in DeepSpeed)", lambda a: a.zero < 2 or a.pipeline == 1, range(2)),
+    ]  # fmt: skip
+
+
+def _expert_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    e, experts = plan.expert, model.experts.count if model.experts else 1
+    return [
+        ("expert", f"{e} ranks do not share {experts} experts evenly",
+         lambda a: experts % a.expert == 0, range(1, experts + 1)),
+        ("expert", f"{e} ranks that share experts are not a part of {plan.copies} data-parallel "
+         "ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
+         range(1, plan.copies + 1)),
+    ]  # fmt: skip
+
+
+def _batch_rules(plan: ParallelPlan) -> list[Rule]:
+    p, d = plan.pipeline, plan.data
+    once = plan.micro_batch * d
+    return [
         ("batch", f"{plan.batch} sequences are no multiple of {d} data-parallel ranks x "
          f"{plan.micro_batch} of a micro-batch", lambda a: a.batch % once == 0,
          range(once, plan.batch + once + 1)),
@@ -198,4 +328,19 @@ def _rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
          "an interleaved pipeline needs",
          lambda a: a.chunks == 1 or a.batch % (once * p) == 0,
          range(once * p, plan.batch + once * p + 1)),
+        ("batch", f"{plan.micro_batches} micro-batches of a rank are no even number of two or more "
+         f"for each of {p} stages, as DualPipe needs",
+         lambda a: a.schedule != "dualpipe" or (a.micro_batches % 2 == 0 and
+                                                a.micro_batches >= 2 * p),
+         range(2 * once * p, plan.batch + 2 * once * p + 1, 2 * once)),
     ]  # fmt: skip
+
+
+def shared_layers(model: Transformer, plan: ParallelPlan) -> int:
+    """Layers that stages share out: those that predict further tokens are some, and ends may be.
+
+    >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
+    >>> shared_layers(tiny, ParallelPlan(batch=8, sequence=16, ends=1))
+    8
+    """
+    return model.layers + model.predicted + 2 * plan.ends

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+from collections import deque
+from enum import Enum
 from typing import NamedTuple
 
 
-class PipelineTurn(NamedTuple):
-    """One pass of a micro-batch through a chunk of layers of a stage."""
+class Pass(Enum):
+    """What a turn computes: activations, gradients of inputs and weights, or one of these two."""
 
-    forward: bool
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    INPUT = "backward of inputs"
+    WEIGHT = "backward of weights"
+
+
+class PipelineTurn(NamedTuple):
+    """One pass of a micro-batch through a chunk of layers of a stage.
+
+    Parameters
+    ----------
+    beside : whether it runs beside the turn before it, each computing while the other exchanges
+    """
+
+    what: Pass
     micro_batch: int
     chunk: int = 0
+    beside: bool = False
+
+    @property
+    def forward(self) -> bool:
+        """Whether it goes forward."""
+        return self.what is Pass.FORWARD
+
+    @property
+    def makes_input_gradients(self) -> bool:
+        """Whether the stage before waits for it."""
+        return self.what in (Pass.BACKWARD, Pass.INPUT)
+
+    @property
+    def makes_weight_gradients(self) -> bool:
+        """Whether the gradients of its weights are then added up."""
+        return self.what in (Pass.BACKWARD, Pass.WEIGHT)
 
 
 def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -20,9 +52,15 @@ def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     [(True, 0), (True, 1), (False, 1), (False, 0)]
     """
     every = range(micro_batches)
-    return [PipelineTurn(True, m) for m in every] + [
-        PipelineTurn(False, m) for m in reversed(every)
-    ]
+    return [_forward(m) for m in every] + [_backward(m) for m in reversed(every)]
+
+
+def _forward(micro_batch: int, chunk: int = 0) -> PipelineTurn:
+    return PipelineTurn(Pass.FORWARD, micro_batch, chunk)
+
+
+def _backward(micro_batch: int, chunk: int = 0) -> PipelineTurn:
+    return PipelineTurn(Pass.BACKWARD, micro_batch, chunk)
 
 
 def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -34,10 +72,10 @@ def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> lis
     'FFFBFBBB'
     """
     ahead = min(stages - stage - 1, micro_batches)
-    turns = [PipelineTurn(True, m) for m in range(ahead)]
+    turns = [_forward(m) for m in range(ahead)]
     for m in range(ahead, micro_batches):
-        turns += [PipelineTurn(True, m), PipelineTurn(False, m - ahead)]
-    return turns + [PipelineTurn(False, m) for m in range(micro_batches - ahead, micro_batches)]
+        turns += [_forward(m), _backward(m - ahead)]
+    return turns + [_backward(m) for m in range(micro_batches - ahead, micro_batches)]
 
 
 def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> list[PipelineTurn]:
@@ -62,7 +100,97 @@ def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> lis
 def _interleaved_turn(k: int, stages: int, chunks: int, forward: bool) -> PipelineTurn:
     group, within = divmod(k, stages * chunks)
     chunk, place = divmod(within, stages)
-    return PipelineTurn(forward, group * stages + place, chunk if forward else chunks - 1 - chunk)
+    micro_batch = group * stages + place
+    return _forward(micro_batch, chunk) if forward else _backward(micro_batch, chunks - 1 - chunk)
+
+
+def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+    """1F1B whose gradients of weights wait, one micro-batch for each stage before, for the bubble.
+
+    ZB-H1: a third of 1F1B's bubble at its peak of memory (Qi et al. 2023, arXiv:2401.10241,
+    section 2.2).
+
+    >>> "".join(t.what.name[0] for t in zero_bubble(1, 2, 3))  # forward, inputs, weights
+    'FIFIWFIWW'
+    """
+    turns: list[PipelineTurn] = []
+    waiting: deque[int] = deque()
+    for turn in one_forward_one_backward(stage, stages, micro_batches):
+        if turn.forward:
+            turns.append(turn)
+            continue
+        turns.append(turn._replace(what=Pass.INPUT))
+        waiting.append(turn.micro_batch)
+        if len(waiting) > stage:
+            turns.append(PipelineTurn(Pass.WEIGHT, waiting.popleft()))
+    return turns + [PipelineTurn(Pass.WEIGHT, m) for m in waiting]
+
+
+def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+    """Micro-batches from both ends, a pass forward beside one backward of the other direction.
+
+    A stage has two chunks, its own part of the model and that of the stage as far from the other
+    end; half of the micro-batches go each way.  DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1
+    and figure 5, whose eight steps these are.
+
+    >>> "".join(t.what.name[0] for t in dualpipe(0, 2, 4))
+    'FFFBFBBIW'
+    """
+    half = stages // 2
+    depth = min(stage, stages - 1 - stage)
+    outside = half - 1 - depth
+    near = 0 if stage < half else 1
+    write = _DualPipeWriter()
+    for _ in range(2 * outside):
+        write.forward(near)
+    for _ in range(depth + 1):
+        write.forward(near)
+        write.forward(1 - near)
+    for _ in range(outside):
+        write.backward(1 - near, weights=False)
+        write.weights()
+        write.forward(1 - near)
+    for turn in range(micro_batches // 2 - stages + depth + 1):
+        write.forward(near)
+        write.backward(1 - near, beside=outside > 0 or turn > 0)
+        write.forward(1 - near)
+        write.backward(near, beside=True)
+    for _ in range(outside):
+        write.backward(1 - near)
+        write.forward(1 - near)
+        write.backward(near, beside=True)
+    for turn in range(2 * (depth + 1)):  # the later half leaves the weights for the end
+        write.backward(near if turn % 2 else 1 - near, weights=turn < depth + 1)
+    for _ in range(outside):
+        write.weights()
+        write.backward(near, weights=False)
+    for _ in range(depth + 1):
+        write.weights()
+    return write.turns
+
+
+class _DualPipeWriter:
+    """Turns as they are written, each chunk's micro-batches in order."""
+
+    def __init__(self) -> None:
+        self.turns: list[PipelineTurn] = []
+        self._forward, self._backward = [0, 0], [0, 0]
+        self._waiting: deque[PipelineTurn] = deque()
+
+    def forward(self, chunk: int) -> None:
+        self.turns.append(_forward(self._forward[chunk], chunk))
+        self._forward[chunk] += 1
+
+    def backward(self, chunk: int, weights: bool = True, beside: bool = False) -> None:
+        what = Pass.BACKWARD if weights else Pass.INPUT
+        turn = PipelineTurn(what, self._backward[chunk], chunk, beside)
+        self._backward[chunk] += 1
+        self.turns.append(turn)
+        if not weights:
+            self._waiting.append(turn._replace(what=Pass.WEIGHT))
+
+    def weights(self) -> None:
+        self.turns.append(self._waiting.popleft())
 
 
 def turns_of_stage(
@@ -71,6 +199,10 @@ def turns_of_stage(
     """Turns of one stage by the name of a schedule."""
     if schedule == "gpipe":
         return gpipe(stage, stages, micro_batches)
+    if schedule == "zb-h1":
+        return zero_bubble(stage, stages, micro_batches)
+    if schedule == "dualpipe":
+        return dualpipe(stage, stages, micro_batches)
     if chunks > 1:
         return interleaved(stage, stages, micro_batches, chunks)
     return one_forward_one_backward(stage, stages, micro_batches)

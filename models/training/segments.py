@@ -56,6 +56,11 @@ class OpTable:
         """Number of a row, a new one where it is new."""
         return self._rows.setdefault(row, len(self._rows))
 
+    def computes(self, numbers: Rows) -> NDArray[np.bool_]:
+        """(n,) whether ops compute, by their numbers."""
+        every = np.array([row.kind == Kind.COMPUTE for row in self._rows], bool)
+        return np.asarray(every[numbers])
+
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """Columns of the rows, by name, with ``family``."""
         rows = list(self._rows)
@@ -117,7 +122,9 @@ class SegmentBuilder:
         self.append(_one(number))
 
     def append(self, part: Segment) -> None:
-        """Add a segment to the chain."""
+        """Add a segment to the chain; one without ops changes nothing."""
+        if not len(part.ops):
+            return
         base = self.count
         self._add(part, self.ends, base)
         self.ends, self._begun = part.ends + base, True
@@ -235,4 +242,43 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
         place[np.array(entries, np.int64)],
         place[np.array(ends + [r for r, _ in pending], np.int64)],
         NONE,
+    )
+
+
+def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
+    """Two segments of one rank, each computing while the other exchanges.
+
+    A segment computes up to its next exchange, then the other does: one computes at a time, in this
+    order.
+
+    Examples
+    --------
+    >>> table = OpTable()
+    >>> a, b = (table.number(StepOp(Kind.COMPUTE, 0, -1, Work(w, ""), "")) for w in "ab")
+    >>> x = table.number(StepOp(Kind.COLLECTIVE, 1, 0, Work("x", ""), ""))
+    >>> both = side_by_side(works_segment([(a, 0), (x, 0), (a, 0)]), works_segment([(b, 0)]), table)
+    >>> both.ops.tolist() == [a, x, b, a], both.edges.tolist()
+    (True, [[0, 1], [1, 3], [0, 2], [2, 3]])
+    """
+    computes = [table.computes(part.ops) for part in (first, second)]
+    run = np.concatenate([np.cumsum(~own) - ~own for own in computes])
+    which = np.repeat([0, 1], [len(first.ops), len(second.ops)])
+    order = np.lexsort((np.arange(len(run)), which, run))
+    place = np.argsort(order)
+    base = len(first.ops)
+    at = np.flatnonzero(np.concatenate(computes)[order])
+    turns = np.flatnonzero(np.diff(which[order][at]) != 0)
+    handed = np.stack([at[turns], at[turns + 1]], axis=1)
+    edges = np.concatenate([first.edges, second.edges + base])
+    return Segment(
+        np.concatenate([first.ops, second.ops])[order],
+        np.concatenate([place[edges], handed]),
+        *(
+            place[np.concatenate([mine, other + base])]
+            for mine, other in (
+                (first.entries, second.entries),
+                (first.ends, second.ends),
+                (first.open, second.open),
+            )
+        ),
     )

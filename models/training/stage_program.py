@@ -10,13 +10,13 @@ import numpy as np
 
 from ...sim.ops import Kind
 from ...sim.spmd.spmd_graph import RankProgram
-from .description import Transformer
+from .description import Model, Transformer
 from .gradients import DATA, EXPERT_DATA, buckets, gathering, reduction, replicas
 from .layers import Layer
-from .operations import EXPERT, TENSOR, Work, exchanged
+from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
 from .optimizer import MODULE, optimizer_works
 from .parallel_plan import ParallelPlan
-from .schedules import PipelineTurn, turns_of_stage
+from .schedules import Pass, PipelineTurn, turns_of_stage
 from .segments import (
     COMPUTE,
     EXCHANGE,
@@ -26,14 +26,27 @@ from .segments import (
     Segment,
     SegmentBuilder,
     StepOp,
+    side_by_side,
     works_segment,
 )
-from .stages import backward_works, chunks_of_stage, holds_copy_of_embedding, stage_weights
+from .stages import (
+    backward_works,
+    chunks_of_stage,
+    parts_of_stage,
+    sent_numbers,
+    shared_embedding,
+    shares_embedding,
+    stage_weights,
+)
 from .whole_layers import whole_layer, whole_update
 
 EMBEDDING = "embedding"  # group of the two stages that hold a tied embedding
-GROUPS = (TENSOR, DATA, EXPERT, EXPERT_DATA, EMBEDDING)
-FORWARD, BACKWARD = 0, 1  # families of peers: the next stage, and the one before
+GROUPS = (TENSOR, DATA, EXPERT, EXPERT_DATA, EMBEDDING, CONTEXT)
+PEERS = ("forward", "backward", "forward from the other end", "backward from there", RING)
+ROUND = PEERS.index(RING)
+
+
+PassKey = tuple[Pass, int, bool]  # what, through which chunk, whether gradients are reduced
 
 
 @dataclass(frozen=True)
@@ -44,18 +57,20 @@ class StageProgram:
     ----------
     table : of all distinct ops
     steps : training steps, one after another
+    place : of the ranks among those that share a sequence, where these have unequal work
     """
 
-    model: Transformer
+    model: Model
     plan: ParallelPlan
     stage: int
     table: OpTable = field(default_factory=OpTable)
     steps: int = 1
+    place: int = 0
 
     @cached_property
     def chunks(self) -> tuple[tuple[Layer, ...], ...]:
         """Layers of each chunk."""
-        return chunks_of_stage(self.model, self.plan, self.stage)
+        return chunks_of_stage(self.model, self.plan, self.stage, self.place)
 
     @cached_property
     def turns(self) -> list[PipelineTurn]:
@@ -75,22 +90,35 @@ class StageProgram:
         return build.program(self.table, np.concatenate(periods))
 
     def _write_step(self, build: SegmentBuilder) -> None:
-        last = {t.chunk: i for i, t in enumerate(self.turns) if not t.forward}
-        for i, turn in enumerate(self.turns):
-            where = FORWARD if turn.forward else BACKWARD
-            if self._hears(turn):
-                build.op(self._messages[Kind.RECV, where])
-            if turn.forward:
-                build.append(self._forward[turn.chunk])
-            elif i == last[turn.chunk]:
-                build.append(self._last_backward[turn.chunk])
-            else:
-                build.append(self._backward[turn.chunk])
-            if self._sends(turn):
-                build.hang(self._messages[Kind.SEND, where], MESSAGES + where)
+        last = {t.chunk: i for i, t in enumerate(self.turns) if t.makes_weight_gradients}
+        at = 0
+        while at < len(self.turns):
+            pair = self.turns[at : at + 1 + self._is_beside(at + 1)]
+            keys = [(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]))
+                    for i, t in enumerate(pair)]  # fmt: skip
+            for turn in pair:
+                if self._hears(turn):
+                    build.op(self._message(Kind.RECV, self._way(turn)))
+            build.append(self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys))
+            for turn in pair:
+                if self._sends(turn):
+                    way = self._way(turn)
+                    build.hang(self._message(Kind.SEND, way), MESSAGES + way)
+            at += len(pair)
         build.join()
         for work in self._end_works():
             build.op(self._number(work, MODULE))
+
+    def _is_beside(self, at: int) -> bool:
+        """Whether a turn runs beside the one before it."""
+        return at < len(self.turns) and self.turns[at].beside
+
+    def _reduces(self, turn: PipelineTurn, last: bool) -> bool:
+        """Whether gradients are reduced in a turn: in the last, or in all that make them."""
+        if not turn.makes_weight_gradients:
+            return False
+        plan = self.plan
+        return plan.overlap or plan.zero == 3 if last else plan.zero >= 2
 
     def _end_works(self) -> Iterator[Work]:
         """Ops of the step after its last gradient."""
@@ -99,54 +127,63 @@ class StageProgram:
             for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
                 if numbers and replicas(plan, group) > 1:
                     yield reduction(plan, group, numbers, "gradients")
-        if self._shares_embedding:
-            numbers = -(-self.model.vocabulary // plan.tensor) * self.model.hidden
+        if shares_embedding(self.model, plan, self.stage):
+            numbers = shared_embedding(self.model, plan)
             yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
                             plan.precision.communication, numbers)  # fmt: skip
         works = list(optimizer_works(plan, own, expert))
-        if plan.whole_layers:
+        if plan.whole_layers and isinstance(self.model, Transformer):
             layers = sum(len(chunk) for chunk in self.chunks)
             works = [whole_update(works, layers, self.model.hidden, plan.split)]
         yield from works
 
-    @property
-    def _shares_embedding(self) -> bool:
-        """Whether the stage holds one of two copies of a tied embedding."""
-        first = self.stage == 0 and self.model.tied and self.plan.pipeline > 1
-        return first or holds_copy_of_embedding(self.model, self.plan, self.stage)
-
     def _hears(self, turn: PipelineTurn) -> bool:
         """Whether what a turn works on comes from another stage."""
         if turn.forward:
-            return (self.stage, turn.chunk) != (0, 0)
-        return (self.stage, turn.chunk) != (self.plan.pipeline - 1, self.plan.chunks - 1)
+            return self._parts[turn.chunk] != 0
+        last = self.plan.pipeline * self.plan.chunks - 1
+        return turn.makes_input_gradients and self._parts[turn.chunk] != last
 
     def _sends(self, turn: PipelineTurn) -> bool:
         """Whether what a turn makes goes to another stage."""
-        return self._hears(turn._replace(forward=not turn.forward))
+        if turn.what is Pass.WEIGHT:
+            return False
+        back = Pass.BACKWARD if turn.forward else Pass.FORWARD
+        return self._hears(turn._replace(what=back))
 
     @cached_property
-    def _messages(self) -> dict[tuple[Kind, int], int]:
-        """Number of each kind of message."""
-        kinds, ways = (Kind.SEND, Kind.RECV), (FORWARD, BACKWARD)
-        return {(kind, way): self._message(kind, way) for kind in kinds for way in ways}
+    def _parts(self) -> tuple[int, ...]:
+        """Part of the model that each chunk is."""
+        return parts_of_stage(self.plan, self.stage)
 
-    def _message(self, kind: Kind, family: int) -> int:
+    def _way(self, turn: PipelineTurn) -> int:
+        """Family of peers over which a turn's messages go."""
+        other = 2 if self.plan.schedule == "dualpipe" and turn.chunk == 1 else 0
+        return other + (0 if turn.forward else 1)
+
+    def _message(self, kind: Kind, way: int) -> int:
         """Activations to the next stage, or gradients to the one before."""
         plan = self.plan
-        numbers = plan.split.own_tokens * self.model.hidden
-        what = "gradients" if family == BACKWARD else "activations"
+        numbers = sent_numbers(self.model, plan)
+        forward = way % 2 == 0
+        what = "activations" if forward else "gradients"
         word = kind.name.lower()
         work = exchanged(f"{word} {what}", "write", "", plan.precision.activations, numbers)
         work = work._replace(signature=work.signature.replace("collective:", f"{word}:"))
-        module = "backward" if family == BACKWARD else "forward"
-        stream = COMPUTE if kind == Kind.RECV else MESSAGES + family  # who hears goes on with it
-        return self.table.number(StepOp(kind, stream, family, work, module))
+        return self._post(kind, way, work, "forward" if forward else "backward")
+
+    def _post(self, kind: Kind, way: int, work: Work, module: str) -> int:
+        """Number of a message; who hears goes on with it."""
+        stream = COMPUTE if kind == Kind.RECV else MESSAGES + way
+        return self.table.number(StepOp(kind, stream, way, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
         """Number of an op in the table."""
         if not work.group:
             return self.table.number(StepOp(Kind.COMPUTE, COMPUTE, -1, work, module))
+        if work.group == RING:
+            kind = Kind.SEND if work.signature.startswith("send:") else Kind.RECV
+            return self._post(kind, ROUND, work, module)
         family = GROUPS.index(work.group)
         return self.table.number(StepOp(Kind.COLLECTIVE, stream, family, work, module))
 
@@ -154,23 +191,25 @@ class StageProgram:
         return works_segment((self._number(w, module), w.beside) for w in works)
 
     @cached_property
-    def _forward(self) -> list[Segment]:
-        """Segment of each chunk, forward."""
-        return [self._written(chunk, True, reduced=False) for chunk in self.chunks]
+    def _known(self) -> dict[tuple[PassKey, ...], Segment]:
+        """Segments that were written."""
+        return {}
 
-    @cached_property
-    def _backward(self) -> list[Segment]:
-        """Segment of each chunk, backward, of all micro-batches but the last."""
-        every = self.plan.zero >= 2
-        return [self._written(chunk, False, reduced=every) for chunk in self.chunks]
+    def _segment(self, key: PassKey) -> Segment:
+        """Segment of a pass, written once."""
+        if (key,) not in self._known:
+            what, chunk, reduced = key
+            self._known[key,] = self._written(self.chunks[chunk], what, reduced)
+        return self._known[key,]
 
-    @cached_property
-    def _last_backward(self) -> list[Segment]:
-        """Segment of each chunk, backward, of the last micro-batch, with its reductions."""
-        reduced = self.plan.overlap or self.plan.zero == 3
-        return [self._written(chunk, False, reduced=reduced) for chunk in self.chunks]
+    def _pair(self, first: PassKey, second: PassKey) -> Segment:
+        """Segment of two passes side by side, written once."""
+        if (first, second) not in self._known:
+            parts = self._segment(first), self._segment(second)
+            self._known[first, second] = side_by_side(*parts, self.table)
+        return self._known[first, second]
 
-    def _written(self, chunk: tuple[Layer, ...], forward: bool, reduced: bool) -> Segment:
+    def _written(self, chunk: tuple[Layer, ...], what: Pass, reduced: bool) -> Segment:
         """One pass through a chunk.
 
         With ZeRO-3 the weights of a layer are gathered while the layer before it is computed.
@@ -180,26 +219,29 @@ class StageProgram:
         reduced : whether gradients are reduced as they come
         """
         build = SegmentBuilder()
+        forward = what is Pass.FORWARD
         layers = chunk if forward else chunk[::-1]
         phase = "forward" if forward else "backward"
         closed = self._buckets(layers) if reduced else {}
-        gathered = self._gather(build, layers[0]) if self.plan.zero == 3 else []
+        gathers = self.plan.zero == 3 and what is not Pass.WEIGHT
+        gathered = self._gather(build, layers[0]) if gathers else []
         for number, layer in enumerate(layers):
             waited = gathered
-            if self.plan.zero == 3 and number + 1 < len(layers):
+            if gathers and number + 1 < len(layers):
                 gathered = self._gather(build, layers[number + 1])
             build.wait(waited)
-            works = self._layer_works(layer, forward)
+            works = self._layer_works(layer, what)
             build.append(self._works(works, f"{phase} {layer.name}"))
             for work in closed.get(number, ()):
                 row = build.hang(self._number(work, "gradients", GRADIENTS), GRADIENTS)
                 build.leave_open(row)
         return build.segment()
 
-    def _layer_works(self, layer: Layer, forward: bool) -> Iterable[Work]:
+    def _layer_works(self, layer: Layer, what: Pass) -> Iterable[Work]:
         """Ops of a layer, one for all of them where layers are timed whole."""
-        works = layer.forward if forward else backward_works(layer, self.plan)
-        if not self.plan.whole_layers:
+        forward = what is Pass.FORWARD
+        works = layer.forward if forward else backward_works(layer, self.plan, what)
+        if not (self.plan.whole_layers and isinstance(self.model, Transformer)):
             return works
         phase = "forward" if forward else "backward"
         return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)

@@ -3,52 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
-from .description import Transformer
-from .layers import Layer, dense_layer, embedding_layer, expert_layer, output_layer
-from .operations import Work
+from .description import Model, Transformer
+from .layers import (
+    Layer,
+    dense_layer,
+    embedding_layer,
+    expert_layer,
+    output_layer,
+    prediction_layer,
+    whole_network,
+)
+from .operations import Split, Work
 from .parallel_plan import ParallelPlan
+from .schedules import Pass
 
 Chunk = tuple[Layer, ...]
 
 
-def chunks_of_stage(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[Chunk, ...]:
+def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
+    """Which part of the model, counted from the embedding, each chunk of a stage is.
+
+    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, chunks=2), 1)
+    (1, 5)
+    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, schedule="dualpipe"), 1)
+    (1, 2)
+    """
+    if plan.schedule == "dualpipe":
+        return stage, plan.pipeline - 1 - stage
+    return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
+
+
+def chunks_of_stage(
+    model: Model, plan: ParallelPlan, stage: int, place: int = 0
+) -> tuple[Chunk, ...]:
     """Layers of each chunk of a stage, in order of the forward pass.
 
+    Parameters
+    ----------
+    place : of the rank among those that share a sequence
+
+    Examples
+    --------
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> plan = ParallelPlan(batch=2, sequence=4, pipeline=2)
     >>> [layer.name for layer in chunks_of_stage(tiny, plan, 1)[0]]
     ['dense layer', 'dense layer', 'output']
     """
-    every = tuple(_layers(model, plan))
-    sizes = plan.stages or [model.layers // (plan.pipeline * plan.chunks)] * (
-        plan.pipeline * plan.chunks
-    )
+    split = plan.split_at(place)
+    if not isinstance(model, Transformer):
+        return (whole_network(model, split),)
+    every = tuple(_layers(model, plan.ends, split))
+    parts = plan.pipeline * plan.chunks
+    ends = tuple(accumulate(plan.stages or [len(every) // parts] * parts, initial=0))
     chunks = []
-    for chunk in range(plan.chunks):
-        number = chunk * plan.pipeline + stage
-        first = sum(sizes[:number])
-        chunks.append(every[first : first + sizes[number]])
-    split = plan.split
-    if stage == 0:
-        chunks[0] = (embedding_layer(model, split), *chunks[0])
-    if stage == plan.pipeline - 1:
-        chunks[-1] = (*chunks[-1], output_layer(model, split))
+    for part in parts_of_stage(plan, stage):
+        chunk = [layer for layer in every[ends[part] : ends[part + 1]] if layer]
+        if part == 0:
+            chunk.insert(0, embedding_layer(model, split))
+        if part == parts - 1:
+            chunk.append(output_layer(model, split))
+        chunks.append(tuple(chunk))
     return tuple(chunks)
 
 
-def _layers(model: Transformer, plan: ParallelPlan) -> Iterator[Layer]:
+def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | None]:
+    """Layers that stages share out; None where an end stands for one."""
+    yield from [None] * ends
     for number in range(model.layers):
-        of = dense_layer if number < model.dense_layers else expert_layer
-        yield of(model, plan.split)
+        yield (dense_layer if number < model.dense_layers else expert_layer)(model, split)
+    yield from [prediction_layer(model, split)] * model.predicted
+    yield from [None] * ends
 
 
-def holds_copy_of_embedding(model: Transformer, plan: ParallelPlan, stage: int) -> bool:
-    """Whether a stage has a tied output layer whose embedding is on another stage."""
-    return model.tied and plan.pipeline > 1 and stage == plan.pipeline - 1
+def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
+    """Whether a stage holds one of two copies of an embedding that both ends of the model use.
+
+    In a pipeline from both ends the same ranks hold both ends.
+    """
+    if not isinstance(model, Transformer):
+        return False
+    both = model.tied or model.predicted > 0
+    ends = stage in (0, plan.pipeline - 1)
+    return both and ends and plan.pipeline > 1 and plan.schedule != "dualpipe"
 
 
-def stage_weights(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[int, int]:
+def shared_embedding(model: Model, plan: ParallelPlan) -> int:
+    """Parameters on a rank of an embedding that two stages hold."""
+    assert isinstance(model, Transformer)  # noqa: S101  asked for where an embedding is shared
+    return -(-model.vocabulary // plan.tensor) * model.hidden
+
+
+def sent_numbers(model: Model, plan: ParallelPlan) -> int:
+    """Numbers of a message between stages: the residual stream of a rank's tokens."""
+    assert isinstance(model, Transformer)  # noqa: S101  nothing else has several stages
+    return plan.split.own_tokens * model.hidden
+
+
+def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
     """Parameters on a rank of a stage: of all but experts, and of experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
@@ -57,8 +110,8 @@ def stage_weights(model: Transformer, plan: ParallelPlan, stage: int) -> tuple[i
     """
     layers = [layer for chunk in chunks_of_stage(model, plan, stage) for layer in chunk]
     own = sum(layer.weights for layer in layers)
-    if holds_copy_of_embedding(model, plan, stage):
-        own += -(-model.vocabulary // plan.tensor) * model.hidden
+    if stage > 0 and shares_embedding(model, plan, stage):
+        own += shared_embedding(model, plan)
     return own, sum(layer.expert_weights for layer in layers)
 
 
@@ -67,8 +120,26 @@ def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
     return plan.recompute == "full" and layer.name not in ("embedding", "output")
 
 
-def backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:
-    """Ops backward of a layer, with those that run again for it."""
+def backward_works(
+    layer: Layer, plan: ParallelPlan, what: Pass = Pass.BACKWARD
+) -> tuple[Work, ...]:
+    """Ops backward of a layer, with those that run again for it; of both or one of its passes."""
+    works = _all_backward_works(layer, plan)
+    if what is Pass.BACKWARD:
+        return works
+    return _chosen(works, [work.of_weights == (what is Pass.WEIGHT) for work in works])
+
+
+def _chosen(works: tuple[Work, ...], chosen: list[bool]) -> tuple[Work, ...]:
+    """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
+    return tuple(
+        work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
+        for row, work in enumerate(works)
+        if chosen[row]
+    )
+
+
+def _all_backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:
     if is_recomputed(layer, plan):
         again = tuple(w._replace(label=f"{w.label} again") for w in layer.forward)
         return again + layer.backward

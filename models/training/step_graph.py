@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ...sim.graph import Graph
 from ...sim.spmd.spmd_graph import SpmdGraph
-from .description import Transformer
+from .description import Model
 from .parallel_plan import ParallelPlan
 from .segments import OpTable
 from .stage_program import StageProgram
@@ -15,7 +15,7 @@ from .stage_program import StageProgram
 Numbers = NDArray[np.int32]
 
 
-def step_graph(model: Transformer, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
+def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
     """Training steps of a model by a plan.
 
     Ranks are numbered as in Megatron-LM: tensor-parallel neighbours first, then data-parallel ones
@@ -28,25 +28,29 @@ def step_graph(model: Transformer, plan: ParallelPlan, steps: int = 1, name: str
 
     Examples
     --------
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> step_graph(tiny, ParallelPlan(batch=4, sequence=16, tensor=2, pipeline=2)).ranks
     4
     """
     plan.check(model)
-    table = OpTable()
+    table, places = OpTable(), plan.places
     programs = tuple(
-        StageProgram(model, plan, stage, table, steps).program() for stage in range(plan.pipeline)
+        StageProgram(model, plan, stage, table, steps, place).program()
+        for stage in range(plan.pipeline)
+        for place in range(places)
     )
-    stage = _places(plan)[0]
-    template = SpmdGraph(programs, stage, groups=groups(plan), peers=peers(plan))
+    stage, _, context, _ = _numbers(plan)
+    program = stage * places + context % places
+    template = SpmdGraph(programs, program, groups=groups(plan), peers=peers(plan))
     return Graph(name, (template,), table.texts.labels)
 
 
-def _places(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers]:
-    """(ranks,) stage, data-parallel and tensor-parallel number of each rank."""
-    shape = plan.pipeline, plan.data, plan.tensor
-    stage, data, tensor = (a.ravel().astype(np.int32) for a in np.indices(shape))
-    return stage, data, tensor
+def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """(ranks,) stage, data-parallel, context-parallel and tensor-parallel number of each rank."""
+    shape = plan.pipeline, plan.data, plan.context, plan.tensor
+    stage, data, context, tensor = (a.ravel().astype(np.int32) for a in np.indices(shape))
+    return stage, data, context, tensor
 
 
 def groups(plan: ParallelPlan) -> Numbers:
@@ -55,22 +59,35 @@ def groups(plan: ParallelPlan) -> Numbers:
     >>> groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
     [[0, 0, 1, 1], [0, 1, 0, 1]]
     """
-    stage, data, tensor = _places(plan)
-    d, t, e = plan.data, plan.tensor, plan.expert
-    expert = (stage * (d // e) + data // e) * t + tensor
-    copies = (stage * e + data % e) * t + tensor
-    ends = (stage == 0) | (stage == plan.pipeline - 1)
+    stage, data, context, tensor = _numbers(plan)
+    d, t, e, last = plan.copies, plan.tensor, plan.expert, plan.pipeline - 1
+    copy = data * plan.context + context
+    held = np.minimum(stage, last - stage) if plan.schedule == "dualpipe" else stage
+    expert = (stage * (d // e) + copy // e) * t + tensor
+    copies = (held * e + copy % e) * t + tensor
+    ends = (stage == 0) | (stage == last)
     between = d * t + np.cumsum(~ends) - 1  # a group of their own for stages in the middle
-    embedding = np.where(ends, data * t + tensor, between)
-    return np.array([stage * d + data, stage * t + tensor, expert, copies, embedding], np.int32)
+    embedding = np.where(ends, copy * t + tensor, between)
+    sequence = (stage * plan.data + data) * t + tensor
+    return np.array(
+        [stage * d + copy, held * t + tensor, expert, copies, embedding, sequence], np.int32
+    )
 
 
 def peers(plan: ParallelPlan) -> Numbers:
-    """(2, ranks) rank of the next stage and of the one before; round where chunks interleave."""
-    stage, _, _ = _places(plan)
-    rank, each, p = np.arange(plan.ranks), plan.data * plan.tensor, plan.pipeline
+    """(families, ranks) rank that each rank sends to, in the order of ``stage_program.PEERS``.
+
+    Forward to the next stage, backward to the one before, round where chunks interleave; the same
+    of micro-batches from the other end; round the ranks that share a sequence.
+    """
+    stage, _, context, _ = _numbers(plan)
+    rank, each, p = np.arange(plan.ranks), plan.copies * plan.tensor, plan.pipeline
     forward, backward = rank + each, rank - each
     round_trip = plan.chunks > 1
     forward = np.where(stage < p - 1, forward, forward - p * each if round_trip else -1)
     backward = np.where(stage > 0, backward, backward + p * each if round_trip else -1)
-    return np.array([forward, backward], np.int32)
+    nobody = np.full(plan.ranks, -1)
+    other = (backward, forward) if plan.schedule == "dualpipe" else (nobody, nobody)
+    last = context == plan.context - 1
+    ring = rank + np.where(last, (1 - plan.context) * plan.tensor, plan.tensor)
+    return np.array([forward, backward, *other, ring if plan.context > 1 else nobody], np.int32)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from ...models.memory.fit import peak_memory, require_fit
 from ...models.memory.rank_memory import RESERVE
-from ...models.training.description import Transformer
+from ...models.training.description import Model, Transformer
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
+from ...models.training.operations import ContextBy
 from ...models.training.parallel_plan import BUCKET, ParallelPlan, Recompute, Schedule
 from ...models.training.precision import PRECISIONS
 from ...models.training.step_graph import step_graph
@@ -53,6 +54,14 @@ PEAK_MEMORY = Metric(
 )
 
 
+SAMPLES_PER_SECOND = Metric(
+    "samples_per_second",
+    "1/s",
+    "Sequences, or images or other samples, of one iteration over iteration_time, whole job.",
+    better="higher",
+)
+
+
 class TrainingParallelism(Section):
     """Degrees of parallelism of a training job."""
 
@@ -63,8 +72,18 @@ class TrainingParallelism(Section):
     data: Positive | None = None
     """Copies of the model, each with its own sequences; as many as there are GPUs for, unless
     said."""
+    context: Positive = 1
+    """Ranks that share each sequence."""
+    context_by: ContextBy = "ring"
+    """How the queries of these meet all keys: keys and values go round a ``ring``, or are gathered
+    (``all-gather``), or heads are shared in place of tokens while attention lasts
+    (``ulysses``)."""
+    balanced: bool = True
+    """Whether each of these has a part of the beginning and one of the end of a sequence, so that
+    causal attention is as much work for all (zigzag)."""
     expert: Positive = 1
-    """Data-parallel ranks that share the experts of a layer."""
+    """Data-parallel ranks, those that share sequences among them, that share the experts of a
+    layer."""
     layers: Annotated[list[Positive], Field(min_length=1)] | None = None
     """Layers of each pipeline stage, where they are not as many on each."""
     sequence: bool = False
@@ -75,10 +94,15 @@ class PipelineSchedule(Section):
     """Order of micro-batches in the pipeline."""
 
     use: Schedule = "1f1b"
-    """``1f1b`` (as many forward ahead as there are stages behind), or ``gpipe`` (all forward
-    first)."""
+    """``1f1b`` (as many forward ahead as there are stages behind), ``gpipe`` (all forward first),
+    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``dualpipe`` (from both ends at
+    once: each stage holds two parts of the model, and computes one way while it exchanges the
+    other)."""
     chunks: Positive = 1
     """Blocks of layers on each stage; more than one interleaves them."""
+    ends: Annotated[int, Field(ge=0)] = 0
+    """Layers that the embedding, and the output layer, stand for where stages share layers out, so
+    that the first and the last stage have fewer."""
 
 
 ALONE = TrainingParallelism()
@@ -91,14 +115,18 @@ class TrainingWorkload(Periodic):
 
     Parameters
     ----------
-    model : str
-        A name of the zoo (``llama3-8b``), or the path of a Hugging Face ``config.json``.
+    model : str or mapping
+        A name of the zoo (``llama3-8b``), the path of a Hugging Face ``config.json``, or the
+        description itself, key by key.
     batch : int
-        Sequences of an iteration, of the whole job.
-    sequence : int
-        Tokens of each.
+        Sequences (images, samples) of an iteration, of the whole job.
+    sequence : int or None
+        Tokens of each; None where the model has no sequences, or itself says how long they are.
     micro_batch : int
         Sequences that a rank takes at a time.
+    document : int
+        Tokens of each document, of which a sequence is packed: they see only their own; 0 for one
+        document a sequence.
     parallel : TrainingParallelism
         How ranks share the model.
     schedule : PipelineSchedule
@@ -134,15 +162,18 @@ class TrainingWorkload(Periodic):
         That it runs on.
     """
 
-    metrics: tuple[Metric, ...] = (*Periodic.metrics, TOKENS_PER_SECOND, MFU, HFU, PEAK_MEMORY)
+    metrics: tuple[Metric, ...] = (
+        *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, PEAK_MEMORY),
+    )
 
     def __init__(
         self,
         *,
-        model: str,
+        model: str | dict[str, Any],
         batch: Positive,
-        sequence: Positive,
+        sequence: Positive | None = None,
         micro_batch: Positive = 1,
+        document: Annotated[int, Field(ge=0)] = 0,
         parallel: TrainingParallelism = ALONE,
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
@@ -159,21 +190,28 @@ class TrainingWorkload(Periodic):
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
     ):
-        self.model, self.parallel, self.gpu = model, parallel, gpu.settings
+        self.name = model if isinstance(model, str) else "described here"
+        self.model = named_model(model)
+        self.parallel, self.gpu = parallel, gpu.settings
         self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         self.plan = ParallelPlan(
             batch=batch,
-            sequence=sequence,
+            sequence=_sequence(self.model, sequence),
             micro_batch=micro_batch,
             tensor=parallel.tensor,
             pipeline=parallel.pipeline,
             data=parallel.data or 1,
+            context=parallel.context,
+            context_by=parallel.context_by,
+            balanced=parallel.balanced,
+            document=document,
             expert=parallel.expert,
             sequence_parallel=parallel.sequence,
             chunks=schedule.chunks,
             schedule=schedule.use,
+            ends=schedule.ends,
             zero=zero,
             recompute=recompute,
             bucket=bucket,
@@ -199,14 +237,21 @@ class TrainingWorkload(Periodic):
         """
         if self.parallel.data is not None:
             return self.plan
-        one = self.plan.tensor * self.plan.pipeline
+        one = self.plan.ranks_of_a_copy
         if gpus < one or gpus % one:
             near = max(round(gpus / one), 1) * one
             raise ScenarioError(
-                f"workload.parallel: {gpus} GPUs are no multiple of tensor {self.plan.tensor} x "
-                f"pipeline {self.plan.pipeline}; take {near} GPUs, or say parallel.data"
+                f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take {near} "
+                "GPUs, or say parallel.data"
             )
         return replace(self.plan, data=gpus // one)
+
+    @property
+    def _degrees(self) -> str:
+        """Degrees of which one copy of the model is made, in words."""
+        plan = self.plan
+        context = f" x context {plan.context}" if plan.context > 1 else ""
+        return f"tensor {plan.tensor} x pipeline {plan.pipeline}{context}"
 
     def start(self, job: Job) -> Graph:
         """The graph of its iterations.
@@ -216,10 +261,9 @@ class TrainingWorkload(Periodic):
         ScenarioError
             A plan that breaks a rule or does not fit into memory; a precision that the GPU lacks.
         """
-        model = named_model(self.model)
-        plan = self.plan_on(len(job.on["gpu"]))
+        model, plan = self.model, self.plan_on(len(job.on["gpu"]))
         self._require_precision(plan)
-        graph = step_graph(model, plan, self.times, f"training {self.model}")
+        graph = step_graph(model, plan, self.times, f"training {self.name}")
         if self.must_fit and "memory" in self.gpu:
             require_fit(model, plan, self.gpu["memory"], self.reserve)
         return replace(graph, facts=self._facts(model, plan))
@@ -233,12 +277,14 @@ class TrainingWorkload(Periodic):
                 f"{', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
             )
 
-    def _facts(self, model: Transformer, plan: ParallelPlan) -> Mapping[str, object]:
+    def _facts(self, model: Model, plan: ParallelPlan) -> Mapping[str, object]:
         """What is known of the iterations without running them."""
         most = peak_memory(model, plan, self.reserve)
         return {
-            "model": self.model,
-            "tensor x pipeline x data": f"{plan.tensor} x {plan.pipeline} x {plan.data}",
+            "model": self.name,
+            "tensor x pipeline x context x data": " x ".join(
+                str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
+            ),
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 2**30:.3g} GiB on stage {most.stage}, {most.when()}",
         }
@@ -246,9 +292,11 @@ class TrainingWorkload(Periodic):
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and what follows from it."""
         samples = dict(super().measure(result))
-        plan = replace(self.plan, data=result.ranks // (self.plan.tensor * self.plan.pipeline))
+        plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
         time = samples["iteration_time"]
-        samples["tokens_per_second"] = plan.batch * plan.sequence / time
+        samples["samples_per_second"] = plan.batch / time
+        if isinstance(self.model, Transformer) and self.model.patches is None:
+            samples["tokens_per_second"] = plan.batch * plan.sequence / time
         useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
         samples["peak_memory"] = np.array([peak_bytes])
         peak = self._peak(plan)
@@ -262,9 +310,26 @@ class TrainingWorkload(Periodic):
         return peak
 
 
+def _sequence(model: Model, said: int | None) -> int:
+    """Tokens of a sequence: as said, or as the model has them.
+
+    Raises
+    ------
+    ScenarioError
+        Both or neither.
+    """
+    own = model.own_sequence
+    if said is None and own is None:
+        raise ScenarioError("workload.sequence: is missing; say how many tokens a sequence has")
+    if said is not None and own is not None:
+        raise ScenarioError(
+            "workload.sequence: the model itself says how long its sequences are; leave it out"
+        )
+    return said or own or 1
+
+
 @lru_cache(maxsize=64)
-def _constants(name: str, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
+def _constants(model: Model, plan: ParallelPlan, reserve: Bytes) -> tuple[float, float, Bytes]:
     """Flop of the model and of all ops of an iteration, and the peak of memory."""
-    model = named_model(name)
-    useful = plan.batch * model_flop(model, plan.sequence)
+    useful = plan.batch * model_flop(model, plan.sequence, plan.document)
     return useful, hardware_flop(model, plan), peak_memory(model, plan, reserve).peak

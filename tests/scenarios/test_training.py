@@ -53,6 +53,67 @@ def test_there_are_as_many_copies_as_gpus_unless_said():
     assert two == told
 
 
+@pytest.mark.parametrize("by", ["ring", "all-gather", "ulysses"])
+def test_ranks_that_share_sequences_need_less_memory_for_the_same_tokens(by):
+    four = "workload.batch=4"
+    _, alone = run("workload.sequence=8192", four)
+    _, shared = run(
+        "workload.sequence=8192", four, f"workload.parallel={{context: 4, context_by: {by}}}"
+    )
+    assert shared["peak_memory"] < alone["peak_memory"]
+    assert shared["mfu"] < alone["mfu"] < 3 * shared["mfu"]
+    told = shared["tokens_per_second"] * shared["iteration_time"]
+    assert told == pytest.approx(4 * 8192)
+
+
+@pytest.mark.parametrize("schedule", ["zb-h1", "dualpipe"])
+def test_a_schedule_without_bubbles_is_quicker(schedule):
+    parallel = "workload.parallel={pipeline: 4}"
+    _, plain = run(parallel)
+    _, told = run(parallel, f"workload.schedule={{use: {schedule}}}")
+    assert told["iteration_time"] < plain["iteration_time"]
+    assert told["hfu"] > plain["hfu"]
+
+
+SIZES = "hidden: 768, layers: 12, heads: 12, vocabulary: 50257, inner: 3072"
+DESCRIBED = f"{{{SIZES}, positions: 1024, dropout: true}}"
+
+
+def test_a_model_described_in_the_scenario_answers_as_its_name_does():
+    text = TINY.replace("model: gpt2", f"model: {DESCRIBED}")
+    assert run(text=text)[1] == run()[1]
+
+
+@pytest.mark.parametrize("name", ["resnet-50", "vit-b-16"])
+def test_a_network_of_images_answers_in_images(name):
+    text = TINY.replace("gpt2, batch: 16, sequence: 1024", f"{name}, batch: 256, micro_batch: 64")
+    _, told = run(text=text)
+    assert told["samples_per_second"] == pytest.approx(256 / told["iteration_time"])
+    assert "tokens_per_second" not in told
+    assert 0.01 < told["mfu"] < 1
+
+
+def test_a_recommender_shares_its_tables():
+    text = TINY.replace("gpt2, batch: 16, sequence: 1024", "dlrm, batch: 65536, micro_batch: 16384")
+    _, told = run("workload.parallel={expert: 4}", text=text)
+    assert told["peak_memory"] > 2 * 128 * 187_767_399 / 4
+    with pytest.raises(ForetraceError, match="tables lie once on 4 data-parallel ranks, not on 1"):
+        run(text=text)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("gpt2", "workload.sequence: is missing; say how many tokens a sequence has"),
+        ("resnet-50, sequence: 9", "workload.sequence: the model itself says how long"),
+        ("{hidden: 8, layrs: 2}, sequence: 9", "workload.model.layrs: is not known; did you mean"),
+    ],
+)
+def test_a_model_and_its_sequence_that_do_not_go_together_are_refused(model, told):
+    with pytest.raises(ForetraceError, match=told):
+        run(text=TINY.replace("gpt2, batch: 16, sequence: 1024", f"{model}, batch: 16"))
+
+
 def test_recomputation_costs_time_and_saves_memory():
     _, plain = run()
     _, again = run("workload.recompute=full")

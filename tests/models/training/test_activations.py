@@ -9,7 +9,8 @@ from foretrace.models.training.description import Transformer
 from foretrace.models.training.layers import dense_layer
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.stages import kept_bytes, stage_weights
+from foretrace.models.training.schedules import Pass
+from foretrace.models.training.stages import backward_works, kept_bytes, stage_weights
 from foretrace.sim.errors import ScenarioError
 
 GPT = Transformer(
@@ -53,6 +54,42 @@ def test_full_recomputation_keeps_what_comes_in():
 def test_fused_attention_keeps_a_number_a_row_in_place_of_scores():
     """34 s b h and fp32 sums (Dao 2023, arXiv:2307.08691, section 2.3)."""
     assert kept(fused_attention=True) == 34 * S * B * H + 4 * B * A * S
+
+
+def test_gradients_of_weights_that_wait_keep_what_the_zero_bubble_paper_counts():
+    """32 s b h: Qi et al. 2023, arXiv:2401.10241, table 1."""
+    assert dense_layer(GPT, PLAN.split).later == 32 * S * B * H
+
+
+def test_arithmetic_of_the_passes_is_what_the_zero_bubble_paper_counts():
+    """F 24 h + 4 s, B 24 h + 8 s, W 24 h, times s b h: table 1."""
+    layer = dense_layer(GPT, PLAN.split)
+    backward = [
+        sum(w.flop for w in backward_works(layer, PLAN, p)) for p in (Pass.INPUT, Pass.WEIGHT)
+    ]
+    each = S * B * H
+    assert layer.forward_flop == each * (24 * H + 4 * S)
+    assert backward == [each * (24 * H + 8 * S), each * 24 * H]
+
+
+def test_a_pipeline_without_bubbles_needs_no_more_than_the_first_stage_of_1f1b():
+    """ZB-H1's peak is p M_B: Qi et al. 2023, section 2.2."""
+    plain, waiting = (
+        memory_of_stages(GPT, replace(PLAN, pipeline=4, schedule=schedule), reserve=0)
+        for schedule in ("1f1b", "zb-h1")
+    )
+    assert waiting[-1].activations > plain[-1].activations
+    most = max(one.activations for one in plain)
+    assert max(one.activations for one in waiting) <= 1.05 * most  # the output layer waits, too
+
+
+def test_a_pipeline_from_both_ends_holds_two_parts_and_one_micro_batch_more():
+    """2 x the parameters, PP + 1 micro-batches: DeepSeek-AI 2024, arXiv:2412.19437, table 2."""
+    plan = replace(PLAN, pipeline=4, batch=64)
+    both = memory_of_stages(GPT, replace(plan, schedule="dualpipe"), reserve=0)[1]
+    one = memory_of_stages(GPT, plan, reserve=0)[1]
+    assert both.weights == 2 * one.weights
+    assert both.activations == 5 * 2 * kept()
 
 
 def test_the_first_stage_holds_as_many_micro_batches_as_there_are_stages():

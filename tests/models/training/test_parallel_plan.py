@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
 from foretrace.sim.errors import ScenarioError
 
 MODEL = Transformer(hidden=64, layers=12, heads=8, key_heads=4, vocabulary=100, inner=256)
@@ -15,6 +15,27 @@ BROKEN = [
     ({"tensor": 16}, "parallel.tensor: 16 ranks do not share 8 heads of attention evenly; take 8"),
     ({"tensor": 8, "sequence_parallel": True, "sequence": 124},
      "parallel.tensor: 8 ranks do not share a sequence of 124 tokens evenly; take 4"),
+    ({"context": 3}, "parallel.context: 3 ranks do not share 128 tokens evenly, a part of its "
+     "beginning and one of its end each; take 2"),
+    ({"context": 3, "balanced": False, "document": 64},
+     "parallel.context: 3 ranks do not share 64 tokens evenly; take 2"),
+    ({"document": 48}, "document: a sequence of 128 tokens has no whole number of documents of 48; "
+     "take 32"),
+    ({"context": 4, "context_by": "ulysses", "tensor": 2},
+     "parallel.context: 4 ranks do not share 4 heads and 2 of keys evenly, as Ulysses .* take 2"),
+    ({"context": 2, "fused_attention": False}, "parallel.context_by: scores that are written to "
+     "memory are not computed in parts; take ulysses"),
+    ({"context": 16, "tensor": 8, "sequence_parallel": True, "sequence": 96},
+     "parallel.tensor: 8 ranks do not share a sequence of 6 tokens evenly; take 2"),
+    ({"pipeline": 5, "ends": 1}, "5 stages do not share 14 layers, the ends counted as such, evenly"
+     "; take 7"),
+    ({"pipeline": 3, "schedule": "dualpipe"}, "parallel.pipeline: DualPipe runs the model from both"
+     " ends, over an even number of stages: 3 are not; take 2"),
+    ({"pipeline": 2, "chunks": 2, "schedule": "zb-h1"},
+     "schedule.chunks: ZB-H1 runs one chunk on each stage; take 1"),
+    ({"pipeline": 4, "batch": 7, "schedule": "dualpipe"},
+     "batch: 7 micro-batches of a rank are no even number of two or more for each of 4 stages, as "
+     "DualPipe needs; take 8"),
     ({"pipeline": 5}, "parallel.pipeline: 5 stages do not share 12 layers evenly; take 4"),
     ({"chunks": 2}, "schedule.chunks: a pipeline of 1 stages has no chunks to interleave; take 1"),
     ({"pipeline": 4, "chunks": 2},
@@ -50,6 +71,18 @@ def test_a_broken_rule_is_told_with_the_nearest_setting_that_keeps_it(changes, t
 def test_experts_and_ranks_that_do_not_match_are_refused(changes, told):
     with pytest.raises(ScenarioError, match=told):
         replace(PLAN, **changes).check(MIXED)
+
+
+@pytest.mark.parametrize(("changes", "told"), BROKEN)
+def test_what_a_message_says_to_take_breaks_no_other_rule(changes, told):
+    settings = {path: name for name, path in SETTINGS.items()}
+    plan = replace(PLAN, **changes)
+    with pytest.raises(ScenarioError) as caught:
+        plan.check(MODEL)
+    path, _, cure = str(caught.value).removeprefix("workload.").partition(": ")
+    value = cure.rpartition("; take ")[2]
+    now = getattr(plan, settings[path])
+    plan.with_value(settings[path], value if isinstance(now, str) else int(value)).check(MODEL)
 
 
 def test_what_is_told_to_take_works():

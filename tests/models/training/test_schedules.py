@@ -2,30 +2,41 @@
 
 import numpy as np
 import pytest
-from foretrace.models.training.schedules import turns_of_stage
+from foretrace.models.training.schedules import Pass, turns_of_stage
 
 FORWARD, BACKWARD = 1.0, 2.0  # s of one micro-batch through one stage
+INPUT = WEIGHT = BACKWARD / 2
+SECONDS = dict(zip(Pass, (FORWARD, BACKWARD, INPUT, WEIGHT), strict=True))
 
 
 def makespan(schedule, stages, micro_batches, chunks=1):
     """Seconds of a step: each turn waits for the stage before it, and for its stage's last turn."""
     turns = [turns_of_stage(schedule, s, stages, micro_batches, chunks) for s in range(stages)]
+    both_ends = schedule == "dualpipe"
+    last = stages * (1 if both_ends else chunks) - 1
     ended, free, at = {}, [0.0] * stages, [0] * stages
+
+    def ends(s, turn):
+        """What a turn waits for, None for nothing, and what it is."""
+        part = (s, last - s)[turn.chunk] if both_ends else turn.chunk * stages + s
+        way = (turn.forward, turn.micro_batch, turn.chunk if both_ends else 0)
+        first = part == (0 if turn.forward else last) or turn.what is Pass.WEIGHT
+        return None if first else (*way, part - 1 if turn.forward else part + 1), (*way, part)
+
     while any(at[s] < len(turns[s]) for s in range(stages)):
         moved = False
         for s in range(stages):
-            if at[s] == len(turns[s]):
+            group = turns[s][at[s] : at[s] + 1]
+            group += [t for t in turns[s][at[s] + 1 : at[s] + 2] if t.beside]
+            waits = [ends(s, turn)[0] for turn in group]
+            if not group or any(w and w not in ended for w in waits):
                 continue
-            turn = turns[s][at[s]]
-            place = turn.chunk * stages + s
-            before = (turn.forward, turn.micro_batch, place - 1 if turn.forward else place + 1)
-            first = place == 0 if turn.forward else place == stages * chunks - 1
-            if not first and before not in ended:
-                continue
-            begin = max(free[s], 0.0 if first else ended[before])
-            free[s] = begin + (FORWARD if turn.forward else BACKWARD) / chunks
-            ended[turn.forward, turn.micro_batch, place] = free[s]
-            at[s], moved = at[s] + 1, True
+            begin = max([free[s], *(ended[w] for w in waits if w)])
+            free[s] = begin + sum(SECONDS[turn.what] for turn in group) / chunks
+            for turn in group:
+                if turn.what is not Pass.WEIGHT:
+                    ended[ends(s, turn)[1]] = free[s]
+            at[s], moved = at[s] + len(group), True
         assert moved, "stages wait for each other"
     return max(free)
 
@@ -42,6 +53,47 @@ def test_interleaving_divides_the_bubble_by_the_number_of_chunks(p, m, v):
     """(p - 1) (t_f + t_b) / v: section 2.2.2."""
     whole = (m + (p - 1) / v) * (FORWARD + BACKWARD)
     assert makespan("1f1b", p, m, v) == pytest.approx(whole)
+
+
+@pytest.mark.parametrize(("p", "m"), [(1, 3), (2, 2), (4, 4), (4, 9), (8, 16)])
+def test_gradients_of_weights_that_wait_fill_all_but_a_third_of_the_bubble(p, m):
+    """ZB-H1's (p - 1) (t_f + t_b - t_w): Qi et al. 2023, arXiv:2401.10241, section 2.3."""
+    whole = m * (FORWARD + INPUT + WEIGHT)
+    assert makespan("zb-h1", p, m) == whole + (p - 1) * (FORWARD + INPUT - WEIGHT)
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8), (4, 10), (8, 16), (8, 20), (16, 40)])
+def test_dualpipe_has_the_bubble_of_its_paper(p, m):
+    """(p / 2 - 1) (F&B + B - 3 W): DeepSeek-AI 2024, arXiv:2412.19437, table 2."""
+    bubble = (p / 2 - 1) * ((FORWARD + BACKWARD) + BACKWARD - 3 * WEIGHT)
+    assert makespan("dualpipe", p, m) == m * (FORWARD + BACKWARD) + bubble
+
+
+@pytest.mark.parametrize(("p", "m"), [(4, 8), (8, 20)])
+def test_dualpipe_keeps_one_micro_batch_more_than_there_are_stages(p, m):
+    """PP + 1: table 2."""
+    for stage in range(p):
+        turns = turns_of_stage("dualpipe", stage, p, m, 1)
+        held = np.cumsum([t.forward - t.makes_input_gradients for t in turns])
+        assert held.max() == p + 1
+
+
+@pytest.mark.parametrize(("p", "m"), [(4, 8), (8, 8)])
+def test_waiting_gradients_of_weights_are_as_many_as_stages_before(p, m):
+    """So that no stage keeps more than p micro-batches: Qi et al. 2023, section 2.2."""
+    for stage in range(p):
+        turns = turns_of_stage("zb-h1", stage, p, m, 1)
+        held = np.cumsum([t.forward - t.makes_weight_gradients for t in turns])
+        assert held.max() <= p
+
+
+@pytest.mark.parametrize(("schedule", "chunks"), [("zb-h1", 1), ("dualpipe", 2)])
+def test_every_pass_runs_once(schedule, chunks):
+    turns = [t._replace(beside=False) for t in turns_of_stage(schedule, 1, 4, 8, 1)]
+    assert len(turns) == len(set(turns))
+    for kind in ("forward", "makes_input_gradients", "makes_weight_gradients"):
+        found = sorted((t.chunk, t.micro_batch) for t in turns if getattr(t, kind))
+        assert found == [(c, m) for c in range(chunks) for m in range(8 // chunks)]
 
 
 @pytest.mark.parametrize(("p", "m"), [(4, 8), (8, 8)])

@@ -7,6 +7,7 @@ import pytest
 from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.stage_program import GROUPS, StageProgram
+from foretrace.models.training.stages import stage_weights
 from foretrace.models.training.step_graph import step_graph
 from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.graph import Graph
@@ -53,6 +54,65 @@ def test_interleaved_chunks_divide_the_bubble(p, v):
     assert run(step_graph(TINY, plan)).makespan == (8 + (p - 1) / v) * 3 * 8 / p
 
 
+class OnePass(Backend):
+    """Attention takes a second forward and one backward, its last product's weights another."""
+
+    source, uniform = "test", True
+    words = ("flash_attention", "attention_backward", "mm bf16[64x32] bf16[32x64]")
+
+    def timing(self, ops, now=0.0):
+        table = [float(any(w in text for w in self.words)) for text in ops.signatures]
+        return Timing.of(np.array([*table, 0.0])[ops.signature])
+
+
+@pytest.mark.parametrize(("p", "batch"), [(1, 3), (2, 4), (4, 8), (8, 8)])
+def test_gradients_of_weights_wait_for_the_bubble(p, batch):
+    """m (F + B + W) + (p - 1) (F + B - W): Qi et al. 2023, arXiv:2401.10241, section 2.3."""
+    plan = replace(PLAN, pipeline=p, batch=batch, schedule="zb-h1")
+    assert run(step_graph(TINY, plan), backend=OnePass()).makespan == (3 * batch + p - 1) * 8 / p
+
+
+@pytest.mark.parametrize(("p", "batch"), [(2, 4), (4, 8), (4, 12), (8, 16)])
+def test_a_pipeline_from_both_ends_has_half_the_stages_less_one_of_bubble(p, batch):
+    """(p / 2 - 1) (F&B + B - 3 W): DeepSeek-AI 2024, arXiv:2412.19437, table 2."""
+    plan = replace(PLAN, pipeline=p, batch=batch, schedule="dualpipe")
+    whole = 3 * batch + (p / 2 - 1) * (3 + 2 - 3)
+    assert run(step_graph(TINY, plan), backend=OnePass()).makespan == whole * 8 / p
+
+
+def test_a_pipeline_from_both_ends_computes_one_way_while_it_exchanges_the_other():
+    class Exchanging(OnePass):
+        words = (*OnePass.words, "all-to-all")
+
+    plan = replace(PLAN, pipeline=2, data=2, expert=2, schedule="dualpipe")
+    graphs = [step_graph(MIXED, replace(plan, batch=2 * m)) for m in (8, 24)]
+    few, many = (run(g, backend=Exchanging()).makespan for g in graphs)
+    plain = replace(plan, schedule="1f1b")
+    graphs = [step_graph(MIXED, replace(plain, batch=2 * m)) for m in (8, 24)]
+    one_way_few, one_way_many = (run(g, backend=Exchanging()).makespan for g in graphs)
+    each = 3 * 4  # s of computing of a micro-batch, in four layers
+    exchanging = 4 * 4
+    assert one_way_many - one_way_few == 16 * (each + exchanging)
+    assert 16 * exchanging <= many - few < 0.7 * 16 * (each + exchanging)
+
+
+def test_stages_may_count_the_ends_as_layers():
+    plan = replace(PLAN, pipeline=5, ends=1, batch=5)
+    names = [[layer.name for layer in StageProgram(TINY, plan, s).chunks[0]] for s in range(5)]
+    assert names == [
+        ["embedding", "dense layer"],
+        *[["dense layer"] * 2] * 3,
+        ["dense layer", "output"],
+    ]
+
+
+def test_a_part_of_the_model_is_the_same_on_both_its_stages():
+    plan = replace(PLAN, pipeline=4, batch=8, schedule="dualpipe")
+    near, far = (StageProgram(TINY, plan, stage).chunks for stage in (1, 2))
+    assert near == far[::-1]
+    assert stage_weights(TINY, plan, 1) == stage_weights(TINY, plan, 2)
+
+
 def test_full_recomputation_runs_every_layer_forward_once_more():
     plan = replace(PLAN, batch=2, recompute="full")
     assert run(step_graph(TINY, plan)).makespan == 2 * 8 * 4
@@ -68,6 +128,12 @@ PLANS = [
     replace(PLAN, tensor=2, data=2, zero=1, bucket=10_000),
     replace(PLAN, data=4, zero=3),
     replace(PLAN, data=2, zero=2, overlap=False),
+    replace(PLAN, pipeline=2, data=2, schedule="zb-h1", tensor=2, sequence_parallel=True),
+    replace(PLAN, pipeline=2, data=2, schedule="dualpipe", zero=1),
+    replace(PLAN, context=4, data=2),
+    replace(PLAN, context=4, balanced=False, zero=1),
+    replace(PLAN, context=2, context_by="all-gather", tensor=2, sequence_parallel=True),
+    replace(PLAN, context=2, context_by="ulysses", pipeline=2),
 ]
 
 

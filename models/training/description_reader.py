@@ -1,0 +1,115 @@
+"""Reader of descriptions: plain data, as a scenario or the zoo has it, checked key by key."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from ...sim.errors import ScenarioError
+from .description import Branches, ImageNetwork, Model, Part, Recommender, Repeated, Transformer
+from .hugging_face import read_config
+
+T = TypeVar("T")
+BRANCHES = {"sum": True, "join": False}
+
+
+def read_description(data: Mapping[str, Any], where: str = "workload.model") -> Model:
+    """Description from its keys: a transformer; with ``parts``, ``tables``, ``model_type`` another.
+
+    Parameters
+    ----------
+    where : names it in messages
+
+    Raises
+    ------
+    ScenarioError
+        A key that is not known, missing, or has a value that cannot be.
+
+    Examples
+    --------
+    >>> sizes = {"hidden": 8, "layers": 2, "heads": 2, "vocabulary": 10, "inner": 32}
+    >>> read_description(sizes).layers
+    2
+    >>> read_description({"image": 32, "parts": ["conv 8 3", "linear 10"]}).image
+    32
+    >>> read_description({"hiden": 8})
+    Traceback (most recent call last):
+    foretrace.sim.errors.ScenarioError: workload.model.hiden: is not known; did you mean 'hidden'?
+    """
+    if "model_type" in data:
+        return read_config(data, where)
+    if "parts" in data:
+        parts = _read_parts(data["parts"], f"{where}.parts")
+        return _read_fields(ImageNetwork, {**data, "parts": ()}, where, parts=parts)
+    if "tables" in data:
+        return _read_fields(Recommender, data, where)
+    return _read_fields(Transformer, data, where)
+
+
+def _read_fields(cls: type[T], data: Any, where: str, **known: Any) -> T:
+    """A dataclass from a mapping of its fields, each checked by its type."""
+    if not isinstance(data, Mapping):
+        raise ScenarioError(f"{where}: is {data!r}; write its keys below it")
+    hints = get_type_hints(cls)
+    own = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    for key in data:
+        if key not in own:
+            near = get_close_matches(str(key), own, 1)
+            cure = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(own)}"
+            raise ScenarioError(f"{where}.{key}: is not known; {cure}")
+    missing = [name for name, f in own.items() if f.default is MISSING and name not in data]
+    if missing:
+        raise ScenarioError(f"{where}: has no {missing[0]}; add it")
+    for name, f in own.items():
+        if f.default is MISSING and data[name] == 0:
+            raise ScenarioError(f"{where}.{name}: is 0; write a whole number above it")
+    read = {key: _read_value(hints[key], v, f"{where}.{key}") for key, v in data.items()}
+    return cls(**{**read, **known})
+
+
+def _read_value(kind: Any, value: Any, where: str) -> Any:
+    """A value of a field."""
+    if isinstance(kind, types.UnionType):
+        (kind,) = (k for k in get_args(kind) if k is not type(None))
+    if is_dataclass(kind):
+        return _read_fields(kind, value, where)  # type: ignore[arg-type]
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ScenarioError(f"{where}: is {value!r}; take one of {', '.join(get_args(kind))}")
+        return value
+    if get_origin(kind) is tuple:
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise ScenarioError(f"{where}: is {value!r}; write a list")
+        return tuple(_read_value(int, v, f"{where}[{i}]") for i, v in enumerate(value)
+                     ) if get_args(kind)[0] is int else ()  # fmt: skip
+    if type(value) is not kind or (kind is int and value < 0):
+        words = {int: "a whole number", bool: "true or false", str: "words"}
+        raise ScenarioError(f"{where}: is {value!r}; write {words[kind]}")
+    return value
+
+
+def _read_parts(data: Any, where: str) -> tuple[Part, ...]:
+    """Parts of a network of images: lines, ``{times, of}``, ``{sum}`` and ``{join}``."""
+    if not isinstance(data, Sequence) or isinstance(data, str):
+        raise ScenarioError(f"{where}: is {data!r}; write a list of parts")
+    return tuple(_read_part(part, f"{where}[{i}]") for i, part in enumerate(data))
+
+
+def _read_part(data: Any, where: str) -> Part:
+    if isinstance(data, str):
+        return data
+    if isinstance(data, Mapping) and set(data) == {"times", "of"}:
+        times = _read_value(int, data["times"], f"{where}.times")
+        return Repeated(times, _read_parts(data["of"], f"{where}.of"))
+    if isinstance(data, Mapping) and len(data) == 1 and set(data) <= set(BRANCHES):
+        ((word, ways),) = data.items()
+        return Branches(
+            tuple(_read_parts(way, f"{where}.{word}[{i}]") for i, way in enumerate(ways)),
+            BRANCHES[word],
+        )
+    raise ScenarioError(
+        f"{where}: is {data!r}; write a line like 'conv 64 3', or times and of, or sum, or join"
+    )

@@ -1,0 +1,104 @@
+"""Descriptions as plain data: what is read, and what is refused with its place and cure."""
+
+from dataclasses import replace
+
+import pytest
+from foretrace.models.training.description import Experts, Patches, Transformer
+from foretrace.models.training.description_reader import read_description
+from foretrace.models.training.image_network import image_layers
+from foretrace.models.training.model_zoo import model
+from foretrace.models.training.operations import Split
+from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.stages import stage_weights
+from foretrace.sim.errors import ScenarioError
+
+SIZES = {"hidden": 8, "layers": 2, "heads": 2, "vocabulary": 10, "inner": 32}
+
+
+def test_a_transformer_is_read_with_what_it_has():
+    data = {
+        **SIZES,
+        "gated": True,
+        "norm": "rms",
+        "experts": {"count": 4, "chosen": 2, "inner": 16},
+    }
+    read = read_description(data)
+    assert read == Transformer(
+        hidden=8, layers=2, heads=2, vocabulary=10, inner=32, gated=True, norm="rms",
+        experts=Experts(4, 2, 16),
+    )  # fmt: skip
+    assert read_description({**SIZES, "patches": {"image": 8, "patch": 4}}).patches == Patches(8, 4)
+
+
+def test_a_description_equals_the_model_that_it_describes():
+    sizes = {"hidden": 768, "layers": 12, "heads": 12, "vocabulary": 50257, "inner": 3072}
+    own = read_description({**sizes, "positions": 1024, "dropout": True})
+    assert own == replace(model("gpt2"), source="")
+
+
+REFUSED = [
+    ({**SIZES, "layrs": 3}, "workload.model.layrs: is not known; did you mean 'layers'?"),
+    ({"hidden": 8}, "workload.model: has no layers; add it"),
+    ({**SIZES, "heads": 2.5}, "workload.model.heads: is 2.5; write a whole number"),
+    ({**SIZES, "heads": 0}, "workload.model.heads: is 0; write a whole number above it"),
+    ({**SIZES, "norm": "batch"}, "workload.model.norm: is 'batch'; take one of rms, layer"),
+    ({**SIZES, "tied": "no"}, "workload.model.tied: is 'no'; write true or false"),
+    ({**SIZES, "experts": 8}, "workload.model.experts: is 8; write its keys below it"),
+    ({**SIZES, "experts": {"number": 8}}, "workload.model.experts.number: is not known; there are"),
+    ({"dense": 1, "width": 4, "bottom": [4], "top": [1], "tables": 9},
+     "workload.model.tables: is 9; write a list"),
+    ({"parts": ["conv 8 3"]}, "workload.model: has no image; add it"),
+    ({"image": 8, "parts": "conv 8 3"}, "workload.model.parts: is 'conv 8 3'; write a list"),
+    ({"image": 8, "parts": [{"mean": []}]}, r"workload.model.parts\[0\]: is {'mean': \[\]}; wr"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "told"), REFUSED)
+def test_what_cannot_be_read_is_told_with_its_place_and_cure(data, told):
+    with pytest.raises(ScenarioError, match=told):
+        read_description(data)
+
+
+BROKEN = [
+    (["cnv 8 3"], "part 'cnv 8 3' says 'cnv'; take one of conv, max-pool"),
+    (["conv 8 3 relux"], "part 'conv 8 3 relux' says 'relux'; take one of norm, relu"),
+    (["conv 8 3 step=2"], "says 'step'; take one of stride, pad, groups"),
+    (["conv"], "part 'conv' has no number 1; write it like 'conv 64 3 stride=2'"),
+    (["conv 8 3 groups=2"], "has 2 groups, which do not share 3 channels evenly"),
+    (["conv 8 9 pad=0"], "leaves nothing of images of 8x8; take larger ones"),
+    ([{"sum": [["conv 4 3"], []]}], "branches that meet have images of 4x8x8, 3x8x8; give them"),
+]
+
+
+@pytest.mark.parametrize(("parts", "told"), BROKEN)
+def test_a_part_of_a_network_that_cannot_be_is_told_with_a_cure(parts, told):
+    network = read_description({"image": 8, "parts": parts})
+    with pytest.raises(ScenarioError, match=told):
+        image_layers(network, Split(batch=1, sequence=1))
+
+
+def test_a_convolution_is_an_op_with_its_shapes_arithmetic_and_bytes():
+    network = read_description({"image": 8, "parts": ["conv 4 3 stride=2 norm relu", "linear 10"]})
+    first = image_layers(network, Split(batch=2, sequence=1))[0]
+    work = first.operations[0].forward[0]
+    told = "compute:aten::convolution stride=2 bf16[2x3x8x8] bf16[4x3x3x3]"
+    assert work.signature == told
+    assert work.flop == 2 * (2 * 4 * 4 * 4) * 3 * 9
+    assert work.bytes == 2 * (2 * 3 * 64 + 2 * 4 * 16 + 4 * 27)
+    assert first.operations[0].backward[0].flop == 2 * work.flop
+    assert first.entering == first.operations[0].kept == 2 * 2 * 3 * 64
+
+
+def test_a_network_of_images_is_copied_whole():
+    plan = ParallelPlan(batch=8, sequence=1, tensor=2)
+    with pytest.raises(ScenarioError, match="a network of images is not shared by 2 ranks; take 1"):
+        plan.check(model("resnet-50"))
+
+
+def test_tables_are_shared_and_take_no_optimizer():
+    dlrm = model("dlrm")
+    plan = ParallelPlan(batch=64, sequence=1, data=8, expert=8)
+    plan.check(dlrm)
+    assert stage_weights(dlrm, plan, 0) == (2_368_897, 0)
+    with pytest.raises(ScenarioError, match=r"tables lie once on 8 data-parallel ranks, not .* 8$"):
+        replace(plan, expert=4).check(dlrm)
