@@ -33,6 +33,7 @@ from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
 from .job import Job
 from .lowering import lower, lower_answers, lower_claims, lower_flows, ticks_from_seconds
+from .one_way import check_one_way
 from .ops import Ops
 from .place import place
 from .prepared import Asking, Draw, NumberSet, Prepared, PreparedRun, Values
@@ -290,7 +291,10 @@ class Session:
         graph = self.place(graph, job)
         if job is not None and not job.job.workload.periodic:
             graph = _without_periods(graph)
-        said = ask(graph, self.bound)
+        said = ask(graph, self.bound, self.relocations.routed)
+        if self.parts.medium is not None:
+            members = communication_endpoints(graph)
+            check_one_way(self.parts, graph.ops, said.timing, members, self.relocations.routed)
         return TimedGraph(graph, said, self.lower(graph, said))
 
     def lower(self, graph: Graph, said: Answers) -> EngineGraph:
@@ -342,7 +346,7 @@ class Session:
             return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
 
         made = variant(graph, asked.answers, asked.lowered)
-        return Prepared(job, made, Asking(rows, self.lower, variant))
+        return Prepared(job, made, Asking(rows, self.lower, variant), self.relocations.routed)
 
     def ask_rows(
         self,
@@ -363,7 +367,9 @@ class Session:
         """
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
-        said = ask_all(table, component, members, self.system, self.bound, at, times)
+        routed = self.relocations.routed
+        said = ask_all(table, component, members, routed, self.bound, at, times)
+        check_one_way(self.parts, table, said.timing, members, routed)
         shared = lower_flows(said.timing, self.system, self.scale, self.tick, rows=at)
         fixed = ticks_from_seconds(said.timing.fixed, self.tick, at)
         found = EngineGraph.loose(graph.name, fixed, shared, lower_claims(said.timing))
@@ -446,9 +452,10 @@ class Session:
             made = made._replace(numbers=variant.draw(made.numbers, which))
         handle = self.machine.repeat(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        self.runs.append(
-            PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
-        )
+        run = PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
+        self.runs.append(run)
+        if graph.routed is not self.relocations.routed:
+            self.relocations.reroute(run)
         job.handed_in(handle)
         return handle
 
@@ -627,7 +634,7 @@ class Session:
             at = np.asarray(rows)
             component = np.array([asked[row] for row in rows], np.int32)
             ends = Csr.of([members[row].tolist() for row in rows])
-            table = ops.take(at).asked(self.system, component, ends)
+            table = ops.take(at).asked(self.relocations.routed, component, ends)
             found = backend.timing(table, float(seconds(now, self.tick)))
             check_timing(found, table, self.system.components[component[0]].name, at)
             if graph.times is not None:

@@ -197,6 +197,26 @@ class FlowRouter(Protocol):
         ...
 
 
+@runtime_checkable
+class AvoidingRouter(Protocol):
+    """A router that can lead around components that are down.
+
+    Attributes
+    ----------
+    avoidable : numbers of the components that it can lead around
+    """
+
+    avoidable: frozenset[int]
+
+    def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
+        """Routes of one pair."""
+        ...
+
+    def around(self, components: Iterable[int]) -> AvoidingRouter:
+        """The same router with ways around these as well; a GraphError where there are none."""
+        ...
+
+
 def no_route(a: int, b: int) -> Sequence[int]:
     """Router of a system without a network: the empty route."""
     return ()
@@ -516,6 +536,28 @@ class System:
             return [by_number[a, b]] if (a, b) in by_number else self.routes(a, b)
 
         return replace(self, router=router)
+
+    def around(self, components: Iterable[int]) -> System:
+        """The same machine in which data are led around some components.
+
+        Raises
+        ------
+        GraphError
+            One that nothing leads around, by its name.
+        """
+        down, router = sorted(components), self.router
+        avoidable = router.avoidable if isinstance(router, AvoidingRouter) else frozenset()
+        for c in down:
+            if c not in avoidable:
+                raise GraphError(
+                    "no route",
+                    f"nothing leads around {self.components[c].name}: there is no other way, or "
+                    "uplinks are one pool (routing: ecmp or spray makes each a link of its own)",
+                )
+        if not down:
+            return self
+        assert isinstance(router, AvoidingRouter)  # noqa: S101  it can avoid them
+        return replace(self, router=router.around(down))
 
     def latency(self, a: int, b: int) -> Seconds:
         """Latencies along the longest route, added up."""

@@ -8,6 +8,7 @@ from ...sim.system import System
 from ...sim.units import Bytes
 from ..config.scenario import Scenario
 from .answers import answer_of
+from .building.media import build_media
 from .building.price import price_per_second
 from .building.system import build_backends, build_system
 from .limits import estimated_memory, usable_memory
@@ -38,6 +39,7 @@ def build_blind_variant(
         engine=scenario.run.engine,
         seed=scenario.run.seed,
         memory=_memory_left(scenario, built) if steered else None,
+        media=build_media(scenario, made),
     )
     placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
     return Variant(scenario, placed, simulation, built, answer_of(scenario))

@@ -19,6 +19,7 @@ from ..config.scenario import BASE, Scenario
 from ..workloads.trace_files import process_starts_of
 from .building.answerers import may_use_chain
 from .building.jobs import graphs_of, workloads_of
+from .building.media import components_by_medium
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
 from .limits import estimated_memory, require_memory, usable_memory
@@ -62,6 +63,7 @@ class Plan:
     assumed : values that nobody measured, by path
     chains : of each variant, the share of time that each link of its chains will answer: see
         ``chain_shares``; empty without chains
+    media : of each variant that names any, the components of each: see ``components_by_medium``
     """
 
     ranks: dict[str, int | None]
@@ -81,6 +83,7 @@ class Plan:
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
+    media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -125,7 +128,8 @@ def plan(scenario: Scenario) -> Plan:
     )
     if len(known) == len(sizes):
         made = _with_time_and_memory(made, scenario, known, each)
-    return replace(made, chains=_chain_shares_by_variant(asking))
+    media = {p.name: told for p in built if (told := components_by_medium(p.simulation))}
+    return replace(made, chains=_chain_shares_by_variant(asking), media=media)
 
 
 def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:

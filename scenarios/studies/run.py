@@ -327,7 +327,11 @@ def blame_by_job(of: VariantResults) -> dict[str, Any]:
         if own.count:
             blame = own.blame()
             slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
-            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed}
+            at = [
+                {"job": job, "part": part, "seconds": float(seconds(t, own.tick))}
+                for (job, part), t in sorted(blame.slowed_at.items(), key=lambda one: -one[1])
+            ]
+            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed, "slowed_at": at}
     return {"jobs": jobs}
 
 

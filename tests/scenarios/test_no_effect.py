@@ -84,6 +84,7 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
 STEERING = {  # what it must be told
     "degrade": ", component: node3.nic0.rx, at: 1 us, slowdown: 4",
     "fail": ", component: node3.gpu0, at: 1 us",
+    "link-failure": ", links: [node3.nic0.rx], at: 1 us, lasts: 1 us",
     "hot-spare": ", spares: [node3.gpu0], period: 1 us",
 }
 ELSEWHERE = {  # what a setting is about is not the numbers of one run
@@ -97,6 +98,7 @@ ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "sweep": "other runs",
     "expect": "the exit code",
     "catalog": "parts that somebody names",
+    "media": "a plug-in that somebody names",
     "hil": "devices",
     "backends": "below, backend by backend",
     "processes": "below, process by process",
