@@ -29,6 +29,7 @@ from ..graph import Graph
 from ..lowering import lower
 from ..ops import Kind
 from ..units import seconds, ticks_per_second
+from .bottlenecks import flows_over_bottlenecks
 from .expansion import Expansion
 from .query import NotUniform
 from .rank_classes import LED, SEVERAL, WHAT, RankClasses, classify
@@ -137,8 +138,9 @@ class SpmdRun:
         plan = ThreadPlan.of(template, made.threads, answers, made.of, partners.notes)
         simple = not plan.op[:, STEP].any() and all(p.is_chain for p in template.programs)
         own_at = np.zeros(made.total + 1, np.int64) if simple else made.own_ends()
+        flows = flows_over_bottlenecks(made.flows, made.thread, parts)
         ran = run_threads(
-            template, plan, partners, parts, made.flows, chances, len(classes.sources), own_at
+            template, plan, partners, parts, flows, chances, len(classes.sources), own_at
         )
         most = max((len(t.begin) for t in made.threads), default=1)
         if float(ran.end.max(initial=0)) * most >= 2.0**62:
