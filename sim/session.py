@@ -167,7 +167,7 @@ class Session:
         """Result of one graph without processes; run as an SPMD graph where possible."""
         if runs_as_spmd(graph, keep):
             assert graph.template is not None  # noqa: S101
-            found = self.run_as_spmd(graph, graph.template, detail_by_size(keep, graph))
+            found = self.run_as_spmd(graph, graph.template, detail_by_size(keep, graph), again)
             if found is not None:
                 return found
         self.run_alone(self.ask(graph, self.jobs[0]), self.jobs[0])
@@ -208,7 +208,9 @@ class Session:
                 allocator.check()
         return self.finish(keep, "it was stopped" if until is not None else "a process steered it")
 
-    def run_as_spmd(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
+    def run_as_spmd(
+        self, graph: Graph, template: SpmdGraph, keep: str, again: Callable[[], Result]
+    ) -> Result | None:
         """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
         from .spmd.query import NotUniform
         from .spmd.spmd_run import SpmdRun
@@ -235,6 +237,8 @@ class Session:
         )  # fmt: skip
         written = spmd.why_not_written()
         found = replace(self._full_result(), summary=kept)
+        if spmd.shares_rates and not written:
+            return replace(found, again=again)
         return replace(found, again=written or (lambda: self._write_spmd_result(spmd)))
 
     def _write_spmd_result(self, spmd: SpmdRun) -> Result:

@@ -425,7 +425,12 @@ class System:
     @property
     def _sprays(self) -> bool:
         """Whether the ways of a pair are too many to list."""
-        return isinstance(self.router, FlowRouter) and self.router.sprays
+        return self._at_once is not None and self._at_once.sprays
+
+    @cached_property
+    def _at_once(self) -> FlowRouter | None:
+        """Router, where it answers for many flows at once; looking costs more than a route."""
+        return self.router if isinstance(self.router, FlowRouter) else None
 
     def delays(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
         """(flows,) s that a message without bytes takes: latencies and costs to enter, added up.
@@ -441,8 +446,8 @@ class System:
         [3.0, 0.0]
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
-        if isinstance(self.router, FlowRouter) and (self._sprays or len(here) > FEW):
-            return self.router.longest(here, there, self._delay_of_each)
+        if self._at_once is not None and (self._sprays or len(here) > FEW):
+            return self._at_once.longest(here, there, self._delay_of_each)
         of = self.components
         pairs = zip(here.tolist(), there.tolist(), strict=True)
         ways = [[r.components for r in self.routes(*pair)] for pair in pairs]
@@ -471,9 +476,9 @@ class System:
         [2, 2]
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
-        if isinstance(self.router, FlowRouter):
+        if self._at_once is not None:
             told = np.broadcast_to(np.asarray(label, np.int64), here.shape)
-            return self.router.crossings(here, there, told)
+            return self._at_once.crossings(here, there, told)
         rows = [
             (flow, c, share)
             for flow, pair in enumerate(zip(here.tolist(), there.tolist(), strict=True))
@@ -500,8 +505,8 @@ class System:
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
         sent = np.broadcast_to(np.asarray(amount, np.float64), here.shape)
-        if isinstance(self.router, FlowRouter) and len(here) > FEW:
-            return self.router.loads(here, there, sent)
+        if self._at_once is not None and len(here) > FEW:
+            return self._at_once.loads(here, there, sent)
         found: dict[int, float] = {}
         for a, b, much in zip(here.tolist(), there.tolist(), sent.tolist(), strict=True):
             for c, share in self.shares(a, b).items():
