@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError
 from .description import Transformer
 from .operations import Split
 from .precision import PRECISIONS, Precision
@@ -96,12 +96,24 @@ class ParallelPlan:
         changed: dict[str, Any] = {setting: value}
         return replace(self, **changed)
 
+    def is_allowed(self, model: Transformer) -> bool:
+        """Whether it keeps every rule.
+
+        >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
+        >>> ParallelPlan(batch=8, sequence=16, pipeline=4).is_allowed(tiny)
+        False
+        """
+        return not any(True for _ in self._broken_rules(model))
+
+    def _broken_rules(self, model: Transformer) -> Iterator[Rule]:
+        return (rule for rule in _rules(model, self) if not rule[2](self))
+
     def check(self, model: Transformer) -> None:
         """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
 
         Raises
         ------
-        ScenarioError
+        PlanError
             Names the setting.
 
         Examples
@@ -109,17 +121,15 @@ class ParallelPlan:
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=4).check(tiny)
         Traceback (most recent call last):
-        foretrace.sim.errors.ScenarioError: workload.parallel.pipeline: 4 stages do not share 6 \
+        foretrace.sim.errors.PlanError: workload.parallel.pipeline: 4 stages do not share 6 \
 layers evenly; take 3
         """
-        for setting, rule, holds, values in _rules(model, self):
-            if holds(self):
-                continue
+        for setting, rule, holds, values in self._broken_rules(model):
             near = [v for v in values if holds(self.with_value(setting, v))]
             now = getattr(self, setting)
             cure = f"take {min(near, key=lambda v: (abs(v - now), v))}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
-            raise ScenarioError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
+            raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
 
 SETTINGS = {
@@ -127,8 +137,11 @@ SETTINGS = {
     "pipeline": "parallel.pipeline",
     "data": "parallel.data",
     "expert": "parallel.expert",
+    "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "zero": "zero",
+    "recompute": "recompute",
+    "micro_batch": "micro_batch",
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""

@@ -23,7 +23,7 @@ def step_graph(model: Transformer, plan: ParallelPlan, steps: int = 1, name: str
 
     Raises
     ------
-    ScenarioError
+    PlanError
         The plan breaks a rule.
 
     Examples
