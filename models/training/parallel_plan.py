@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError
 from .description import ImageNetwork, Model, Transformer
 from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
@@ -133,12 +133,24 @@ class ParallelPlan:
         changed: dict[str, Any] = {setting: value}
         return replace(self, **changed)
 
+    def is_allowed(self, model: Model) -> bool:
+        """Whether it keeps every rule.
+
+        >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
+        >>> ParallelPlan(batch=8, sequence=16, pipeline=4).is_allowed(tiny)
+        False
+        """
+        return not any(True for _ in self._broken_rules(model))
+
+    def _broken_rules(self, model: Model) -> Iterator[Rule]:
+        return (rule for rule in _rules(model, self) if not rule[2](self))
+
     def check(self, model: Model) -> None:
         """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
 
         Raises
         ------
-        ScenarioError
+        PlanError
             Names the setting.
 
         Examples
@@ -146,23 +158,17 @@ class ParallelPlan:
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=4).check(tiny)
         Traceback (most recent call last):
-        foretrace.sim.errors.ScenarioError: workload.parallel.pipeline: 4 stages do not share 6 \
+        foretrace.sim.errors.PlanError: workload.parallel.pipeline: 4 stages do not share 6 \
 layers evenly; take 3
         """
         self._check_stages(model)
-        for setting, rule, holds, values in _rules(model, self):
-            if holds(self):
-                continue
+        for setting, rule, holds, values in self._broken_rules(model):
             keeping = [v for v in values if holds(self.with_value(setting, v))]
             near = [v for v in keeping if self.with_value(setting, v).is_allowed(model)] or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
-            raise ScenarioError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
-
-    def is_allowed(self, model: Model) -> bool:
-        """Whether it breaks no rule."""
-        return all(holds(self) for _, _, holds, _ in _rules(model, self))
+            raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
     def _check_stages(self, model: Model) -> None:
         """Refuse layers of stages that do not add up, and layers timed whole that cannot be."""
@@ -170,29 +176,29 @@ layers evenly; take 3
             return
         if not isinstance(model, Transformer):
             setting = "parallel.layers" if self.stages else "detail: layers"
-            raise ScenarioError(f"workload: {setting} is for a transformer; leave it out")
+            raise PlanError(f"workload: {setting} is for a transformer; leave it out")
         layers = shared_layers(model, self)
         if self.stages and (len(self.stages), sum(self.stages)) != (self.pipeline, layers):
-            raise ScenarioError(
+            raise PlanError(
                 f"workload.parallel.layers: {list(self.stages)} are {sum(self.stages)} layers of "
                 f"{len(self.stages)} stages; give {self.pipeline} numbers (parallel.pipeline) that "
                 f"add up to {layers}"
             )
         if self.stages and (self.chunks > 1 or self.schedule == "dualpipe"):
             several = "DualPipe's two parts of" if self.chunks == 1 else f"{self.chunks} chunks"
-            raise ScenarioError(
+            raise PlanError(
                 f"workload.parallel.layers: {several} a stage are blocks of equal size; "
                 "take schedule.chunks: 1 of 1f1b, or leave parallel.layers out"
             )
         if self.whole_layers and (self.schedule in ("zb-h1", "dualpipe") or self.context > 1):
             setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
-            raise ScenarioError(
+            raise PlanError(
                 "workload.detail: layers timed whole are neither in parts of a sequence nor in "
                 f"halves of a backward pass; take {setting}, or detail: ops"
             )
         if self.whole_layers and (self.recompute == "selective" or self.zero):
             setting = "zero: 0" if self.zero else "recompute: none, or full"
-            raise ScenarioError(
+            raise PlanError(
                 "workload.detail: layers timed whole hold neither attention computed again nor "
                 f"updates in shares; take {setting}, or detail: ops"
             )
@@ -211,8 +217,11 @@ SETTINGS = {
     "context": "parallel.context",
     "context_by": "parallel.context_by",
     "document": "document",
+    "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "zero": "zero",
+    "recompute": "recompute",
+    "micro_batch": "micro_batch",
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""

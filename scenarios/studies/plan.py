@@ -25,6 +25,7 @@ from .chain_shares import Shares
 from .limits import estimated_memory, require_memory, usable_memory
 from .step_calibration import measured_step
 from .summary import FEWEST
+from .sweep.plan_points import wanted_points
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
 from .variant import Variant
 from .workers.workers import usable_cores
@@ -96,7 +97,7 @@ def plan(scenario: Scenario) -> Plan:
     """
     sizes = {v.variant: known_size(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
-    points = sweep.wanted + 1 if sweep else 0
+    points = wanted_points(scenario) + 1 if sweep else 0
     processes = min(usable_cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
     held = estimated_memory(max(known.values())) if len(known) == len(sizes) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,10 +17,11 @@ from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy
-from ...models.training.parallel_plan import BUCKET, ParallelPlan, Recompute, Schedule
+from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Recompute, Schedule
+from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.step_graph import step_graph
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
@@ -105,6 +106,11 @@ class PipelineSchedule(Section):
     that the first and the last stage have fewer."""
 
 
+SEARCHED = (
+    "tensor", "pipeline", "expert", "sequence_parallel", "chunks", "micro_batch", "zero",
+    "recompute",
+)  # fmt: skip
+"""Fields of a plan that a search over plans chooses."""
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 
@@ -232,7 +238,7 @@ class TrainingWorkload(Periodic):
 
         Raises
         ------
-        ScenarioError
+        PlanError
             No whole number of copies.
         """
         if self.parallel.data is not None:
@@ -240,7 +246,7 @@ class TrainingWorkload(Periodic):
         one = self.plan.ranks_of_a_copy
         if gpus < one or gpus % one:
             near = max(round(gpus / one), 1) * one
-            raise ScenarioError(
+            raise PlanError(
                 f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take {near} "
                 "GPUs, or say parallel.data"
             )
@@ -258,15 +264,35 @@ class TrainingWorkload(Periodic):
 
         Raises
         ------
+        PlanError
+            A plan that breaks a rule or does not fit into memory.
         ScenarioError
-            A plan that breaks a rule or does not fit into memory; a precision that the GPU lacks.
+            A precision that the GPU lacks.
         """
         model, plan = self.model, self.plan_on(len(job.on["gpu"]))
         self._require_precision(plan)
-        graph = step_graph(model, plan, self.times, f"training {self.name}")
+        plan.check(model)
         if self.must_fit and "memory" in self.gpu:
             require_fit(model, plan, self.gpu["memory"], self.reserve)
+        graph = step_graph(model, plan, self.times, f"training {self.name}")
         return replace(graph, facts=self._facts(model, plan))
+
+    def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
+        """Every parallel plan of the model on so many GPUs that keeps the rules."""
+        fields = {
+            f for f, path in SETTINGS.items() if any(_is_part_of(path, name) for name in kept)
+        }
+        if self.parallel.data is not None:
+            fields.add("data")
+        model = self.model
+        if not isinstance(model, Transformer):
+            raise ScenarioError(
+                f"workload.model: {self.name} is no transformer, and plans are searched for those; "
+                "vary settings by name"
+            )
+        searched = [f for f in SEARCHED if f not in fields and (f != "expert" or model.experts)]
+        for plan in allowed_plans(model, self.plan, gpus, node, fields):
+            yield {SETTINGS[f]: getattr(plan, f) for f in searched}
 
     def _require_precision(self, plan: ParallelPlan) -> None:
         dtype = plan.precision.products
@@ -326,6 +352,10 @@ def _sequence(model: Model, said: int | None) -> int:
             "workload.sequence: the model itself says how long its sequences are; leave it out"
         )
     return said or own or 1
+
+
+def _is_part_of(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.")
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,6 @@ import json
 import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.samples import samples_of
-from foretrace.scenarios.studies.sweep.task import graphs_and_variation
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ForetraceError, ScenarioError
 
@@ -102,17 +101,3 @@ def test_fp32_keeps_no_copy_of_the_weights():
         )
         told[precision] = point.workloads["main"].plan.precision.state_bytes
     assert told == {"fp32": 16, "bf16": 18}
-
-
-def test_a_variant_with_more_machines_has_more_copies(text):
-    more = text + "what_if: [{name: two, set: {cluster.nodes: 2}}]\n"
-    one, two = build_variants(loads(more))
-    assert (one.graph.ranks, two.graph.ranks) == (4, 8)
-
-
-def test_points_of_a_sweep_over_machines_have_a_graph_each(text):
-    ranks = [
-        graphs_and_variation(loads(text, set=[f"cluster.nodes={n}"]), {}).graphs["main"].ranks
-        for n in (1, 2)
-    ]
-    assert ranks == [4, 8]
