@@ -3,6 +3,7 @@
 import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.samples import samples_of
+from foretrace.scenarios.studies.sweep.task import graphs_and_variation
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ForetraceError, ScenarioError
 
@@ -27,6 +28,14 @@ def run(*set, text=TINY):
     result = point.run()
     samples = samples_of(point, result)
     return point, {name: float(values[0]) for name, values in samples.items()}
+
+
+def test_points_of_a_sweep_are_trained_on_as_many_gpus_as_they_have():
+    few, many = (
+        graphs_and_variation(loads(TINY, set=[f"cluster.nodes={n}"]), {}).graphs["main"]
+        for n in (1, 4)
+    )
+    assert (few.ranks, many.ranks) == (4, 16)
 
 
 def refused(*set):

@@ -183,12 +183,17 @@ def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltG
         The files are not those that the point was made of.
     """
     from ..building.jobs import files_of
+    from ..building.system import machine_kinds
     from ..variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
-    description = repr((jobs, beside, named))
+    machines = {  # a job may be as large as what it is given
+        kind: (many, node.gpus, node.nics)
+        for kind, (many, node) in machine_kinds(scenario.cluster).items()
+    }
+    description = repr((jobs, beside, machines, named))
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
