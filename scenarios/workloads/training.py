@@ -18,6 +18,7 @@ from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
 from ...models.training.parallel_plan import BUCKET, ParallelPlan, Recompute, Schedule
 from ...models.training.precision import PRECISIONS
+from ...models.training.schedules import turns_of_stage
 from ...models.training.step_graph import step_graph
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
@@ -228,6 +229,14 @@ class TrainingWorkload(Periodic):
             "tensor x pipeline x data": f"{plan.tensor} x {plan.pipeline} x {plan.data}",
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 2**30:.3g} GiB on stage {most.stage}, {most.when()}",
+            "pipeline": {
+                "stages": plan.pipeline,
+                "ranks": plan.tensor * plan.data,
+                "turns": tuple(
+                    turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)
+                    for s in range(plan.pipeline)
+                ),
+            },
         }
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
