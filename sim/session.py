@@ -248,7 +248,8 @@ class Session:
         graph, said, lowered = spmd.written()
         session.runs.append(SubmittedRun(graph, said, lowered, 0))
         session.run_lowered(lowered)
-        return session.result("ops", "it is a part of a run")
+        found = session.result("ops", "it is a part of a run")
+        return replace(found, copies=spmd.copies())
 
     def run_alone(self, asked: TimedGraph, job: RunningJob) -> None:
         """Run one graph that nobody steers."""

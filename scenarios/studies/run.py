@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_VALUES = 8  # of a list that are written out
 CHECKED = "hil."  # metrics that `hil check` answers
 Progress = Callable[[str], None]
 
@@ -400,12 +401,33 @@ def effect_of_faster_components(
 def setting_differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
     """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
 
-    The text is empty where a scenario lacks the setting; ``what_if`` is left out.
+    A list of plain values is one setting.  The text is empty where a scenario lacks the setting;
+    ``what_if`` is left out.
     """
-    a, b = base.origins, of.origins
+    a, b = _values_by_setting(base), _values_by_setting(of)
     paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
     return {
-        p: (a[p].text if p in a else "", b[p].text if p in b else "")
+        p: (_list_text(a.get(p, [])), _list_text(b.get(p, [])))
         for p in paths
-        if (a[p].text if p in a else None) != (b[p].text if p in b else None)
+        if a.get(p) != b.get(p)
     }
+
+
+def _values_by_setting(scenario: Scenario) -> dict[str, list[str]]:
+    """Texts of every setting by path; the items of a list are one, under the path of the list."""
+    found: dict[str, list[str]] = {}
+    for path, origin in scenario.origins.items():
+        above, _, last = path.rpartition(".")
+        found.setdefault(above if last.isdigit() else path, []).append(origin.text)
+    return found
+
+
+def _list_text(values: Sequence[str]) -> str:
+    """Values as one text; many by their first and last.
+
+    >>> _list_text(["0"]), _list_text([str(i) for i in range(30)])
+    ('0', '0, 1, 2 … 28, 29 (30 values)')
+    """
+    if len(values) <= MOST_VALUES:
+        return ", ".join(values)
+    return f"{', '.join(values[:3])} … {', '.join(values[-2:])} ({len(values)} values)"

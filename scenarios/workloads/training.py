@@ -20,6 +20,7 @@ from ...models.training.operations import ContextBy
 from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Recompute, Schedule
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
+from ...models.training.schedules import turns_of_stage
 from ...models.training.step_graph import step_graph
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
@@ -313,6 +314,14 @@ class TrainingWorkload(Periodic):
             ),
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 2**30:.3g} GiB on stage {most.stage}, {most.when()}",
+            "pipeline": {
+                "stages": plan.pipeline,
+                "ranks": plan.tensor * plan.data,
+                "turns": tuple(
+                    turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)
+                    for s in range(plan.pipeline)
+                ),
+            },
         }
 
     def measure(self, result: Result) -> Mapping[str, Samples]:

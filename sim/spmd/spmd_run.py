@@ -281,6 +281,13 @@ class SpmdRun:
         block = _with_rank_numbers(block, self.folded.first)
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
 
+    def copies(self) -> Numbers:
+        """(ranks,) how many ranks each one stands for that is written out; 0 for the others."""
+        assert self.folded is not None  # noqa: S101
+        found = np.zeros(int(self.folded.first.max()) + 1, np.int64)
+        found[self.folded.first] = np.bincount(self.folded.colour)
+        return found
+
     def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
         """Ticks and answers of each op that was written out."""
         classes, template = self.classes, self.template
