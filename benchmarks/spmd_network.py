@@ -47,7 +47,8 @@ def simulation(ranks: int) -> Simulation:
     """Machines of 8 GPUs below a fat-tree with a link of its own for every uplink, hashed."""
     system = cluster(ranks // 8, NODE, FabricSpec(SWITCH, FatTree(routing="ecmp")))
     assert system.fabric is not None
-    return Simulation(system, {"*": Durations(JITTER), system.fabric: Jittered()})
+    rings = Jittered(algorithms="ring")
+    return Simulation(system, {"*": Durations(JITTER), system.fabric: rings})
 
 
 def main(data: int = 16, stages: int = 8, tensor: int = 8, layers: int = 12, batches: int = 64):
