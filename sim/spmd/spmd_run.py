@@ -163,10 +163,12 @@ class SpmdRun:
         return kept.with_box_times(boxes, keep)
 
     def _refuse_wide(self) -> None:
-        """Refuse times whose sums, or draws, could exceed the range of ticks."""
+        """Refuse times whose sums, or draws, could exceed the range of ticks; work likewise."""
         most = 1.0
         if self.replica is not None:
             most = max((_highest_factor(s) for s in self.classes.spreads), default=1.0)
+        if self.classes.flows.work_hi.max(initial=0) * most >= 2.0**62:
+            raise NotUniform("work of its ops may be drawn beyond the range")
         for program, table in zip(self.template.programs, self.classes.answers, strict=True):
             took = table[program.encoded.question, 0].astype(np.float64) * most
             longest = took.max(initial=0.0) if program.is_chain else took.sum()
