@@ -1,12 +1,11 @@
 """One training step of 17,000 ops a rank on a fat-tree whose links are shared, every op jittered.
 
-The step is that of ``spmd.py``; what crosses the network shares NVLink, NICs and hashed uplinks by
-max-min fairness, and nothing is written out.
+The step is that of ``spmd.py``, with ring all-reduces: they and the messages share NVLink, NICs and
+hashed uplinks by max-min fairness, and nothing is written out.
 
 Usage: python benchmarks/spmd_network.py [data] [stages] [tensor] [layers a stage] [micro-batches]
 
-``--written`` runs it written out instead (small sizes only) and says whether every number is the
-same.
+``--written`` runs it written out too (small sizes only) and says how many numbers differ.
 """
 
 import sys
@@ -47,7 +46,8 @@ def simulation(ranks: int) -> Simulation:
     """Machines of 8 GPUs below a fat-tree with a link of its own for every uplink, hashed."""
     system = cluster(ranks // 8, NODE, FabricSpec(SWITCH, FatTree(routing="ecmp")))
     assert system.fabric is not None
-    return Simulation(system, {"*": Durations(JITTER), system.fabric: Jittered()})
+    rings = Jittered(algorithms="ring")
+    return Simulation(system, {"*": Durations(JITTER), system.fabric: rings})
 
 
 def main(data: int = 16, stages: int = 8, tensor: int = 8, layers: int = 12, batches: int = 64):

@@ -1,7 +1,8 @@
 """Run of an SPMD graph without writing it out: asked and run by class of ranks.
 
-That is right where nothing is contended: no op waits for a slot, shares a rate or is asked during
-the run, and no process looks on.  Everything else is written out, and the log says why.
+That is right where no op waits for a slot, holds of a capacity or is asked during the run, and no
+process looks on.  Everything else is written out, and the log says why.  Ops that share rates are
+flows of the max-min medium, and begin in the order of time (``core/thread_executor.py``).
 """
 
 from __future__ import annotations
@@ -136,6 +137,8 @@ class SpmdRun:
             np.column_stack([a, s]) for a, s in zip(classes.answers, classes.source_of, strict=True)
         ]
         plan = ThreadPlan.of(template, made.threads, answers, made.of, partners.notes)
+        if plan.op[:, STEP].min(initial=0) < 0:
+            raise NotUniform("some of its ops are in no period")
         simple = not plan.op[:, STEP].any() and all(p.is_chain for p in template.programs)
         own_at = np.zeros(made.total + 1, np.int64) if simple else made.own_ends()
         flows = flows_over_bottlenecks(made.flows, made.thread, parts)
@@ -160,10 +163,12 @@ class SpmdRun:
         return kept.with_box_times(boxes, keep)
 
     def _refuse_wide(self) -> None:
-        """Refuse times whose sums, or draws, could exceed the range of ticks."""
+        """Refuse times whose sums, or draws, could exceed the range of ticks; work likewise."""
         most = 1.0
         if self.replica is not None:
             most = max((_highest_factor(s) for s in self.classes.spreads), default=1.0)
+        if self.classes.flows.work_hi.max(initial=0) * most >= 2.0**62:
+            raise NotUniform("work of its ops may be drawn beyond the range")
         for program, table in zip(self.template.programs, self.classes.answers, strict=True):
             took = table[program.encoded.question, 0].astype(np.float64) * most
             longest = took.max(initial=0.0) if program.is_chain else took.sum()

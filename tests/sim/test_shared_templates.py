@@ -4,15 +4,21 @@ import logging
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.core.program_threads import ProgramThreads
+from foretrace.sim.csr import Csr
+from foretrace.sim.errors import SimulationError
 from foretrace.sim.graph import Graph
+from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
-from foretrace.sim.spmd.spmd_graph import SpmdGraph
+from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.system import Component, System
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .test_templates import SEEDS, outcome, random_template, same_numbers
+from .test_media import MEDIUM
+from .test_templates import SEEDS, TICK, outcome, ran_as_template, random_template, same_numbers
 
 TB = 1e12  # B/s: one byte a tick
 
@@ -125,3 +131,91 @@ def test_most_random_templates_that_share_rates_run_as_templates(caplog):
             graph = Graph("t", (template,))
             outcome(shared_machine(template.ranks, rng), graph, keep="ranks")
     assert caplog.text.count("as a template") > 60
+
+
+def pair(program: RankProgram, ranks: int = 2) -> Graph:
+    """Ranks of one program, each of which sends to the next over one wire."""
+    to = np.roll(np.arange(ranks, dtype=np.int32), -1)[None]
+    return Graph("t", (SpmdGraph((program,), np.zeros(ranks, np.int32), peers=to),))
+
+
+def wired(ranks: int, rate: float = TB, media=None) -> Simulation:
+    """GPUs that share one wire; a GPU's own rate is that of its memory."""
+    gpus = tuple(Component(f"gpu{r}", "gpu", rate=TB) for r in range(ranks))
+    wire = Component("wire", "link", rate=rate, max_rate=16 * TB)
+    system = System(
+        (*gpus, Component("net", "fabric"), wire), tuple(g.name for g in gpus), fabric="net"
+    )
+    shares = Shares([ranks + 1], every=100)
+    return Simulation(system, {"gpu*": OfItsOwn(), "net": shares}, media=media or {})
+
+
+class OfItsOwn(Backend):
+    """Bytes at the rate of the component that is asked."""
+
+    uniform = True
+
+    def timing(self, ops, now=0.0):
+        return Timing.of(np.zeros(len(ops)), np.nan_to_num(ops.bytes))
+
+
+def sends_beside_compute() -> RankProgram:
+    """A send that nothing but the recv's compute op waits for, beside two compute ops."""
+    ops = Ops.of(kind=[Kind.COMPUTE, Kind.SEND, Kind.COMPUTE, Kind.RECV, Kind.COMPUTE],
+                 stream=[0, 1, 0, 2, 0], bytes=[4, 6, 3, 0, 2], duration=0.0)  # fmt: skip
+    after = Csr.of([[1, 2], [], [4], [4], []])
+    return RankProgram(ops, after, np.array([-1, 0, -1, 0, -1], np.int16))
+
+
+def test_a_thread_runs_on_beside_a_flow_of_another_thread(caplog):
+    """The send begins at 4 and, two of weight 2 on a byte a tick, ends at 28; compute until 7."""
+    program = sends_beside_compute()
+    threads = ProgramThreads.of(program, program.encoded.question)
+    assert len(threads.begin) - 1 == 3
+    result, as_template = ran_as_template(caplog, wired(2), pair(program))
+    assert as_template
+    assert result.kept.end.tolist() == [[30, 30]]
+    same_numbers(wired(2).run(pair(program), keep="ops"), result)
+
+
+def test_ranks_that_look_alike_share_rates_of_their_own(caplog):
+    """Asked about one GPU for both, the answer would name the memory of the first twice."""
+    work = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], bytes=[5]))
+    graph = Graph("t", (SpmdGraph((work,), np.zeros(3, np.int32)),))
+    result, as_template = ran_as_template(caplog, wired(3), graph)
+    assert as_template
+    assert result.kept.end.tolist() == [[5, 5, 5]]
+    assert {name: s for (name, _), s in result.busy_by_kind.items()} == pytest.approx(
+        {f"gpu{r}": 5 * TICK for r in range(3)}
+    )
+
+
+def test_detail_of_a_template_that_shared_rates_is_that_of_every_op(caplog):
+    with caplog.at_level(logging.INFO, "foretrace.sim.result"):
+        result = wired(2).run(pair(sends_beside_compute()), keep="ranks", replica=0)
+        blame = result.blame()
+    assert "running again" in caplog.text
+    assert sum(blame.ticks.values()) == result.makespan_ticks
+    assert len(result.frame()) == 10
+
+
+def test_work_at_rate_0_is_named_by_the_written_run():
+    with pytest.raises(SimulationError, match="starvation"):
+        wired(2, rate=0.0).run(pair(sends_beside_compute()), keep="ranks")
+
+
+def test_work_in_a_plugged_medium_is_written_out_and_said(caplog):
+    simulation = wired(2, media={"wire": MEDIUM})
+    result, as_template = ran_as_template(caplog, simulation, pair(sends_beside_compute()))
+    assert not as_template
+    assert "its ops share rates of a medium that is plugged in" in caplog.text
+    assert result.makespan_ticks > 0
+
+
+def test_ops_of_no_period_that_share_rates_are_written_out_and_said(caplog):
+    program = sends_beside_compute()
+    beside = replace(program, ops=program.ops.replace(period=np.array([0, 0, 0, 0, -1])))
+    result, as_template = ran_as_template(caplog, wired(2), pair(beside))
+    assert not as_template
+    assert "some of its ops are in no period" in caplog.text
+    assert result.makespan_ticks == 30
