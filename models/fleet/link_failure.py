@@ -74,7 +74,8 @@ class LinkFailure:
     def _names(self, system: System) -> list[str]:
         found: dict[str, None] = {}
         for glob in self.links:
-            found |= dict.fromkeys(system.components[c].name for c in system.match(glob))
+            numbers = system.match(glob) or (system.number(glob),)  # which refuses the name
+            found |= dict.fromkeys(system.components[c].name for c in numbers)
         return list(found)
 
     def __call__(self, sim: Running) -> Steps:

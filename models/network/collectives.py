@@ -230,18 +230,18 @@ class Fabric(Backend):
     def _plans(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         _check_known("collective", collective, tuple(ALGORITHMS))
         together = len({system.node_of(m) for m in members}) == 1
-        plans = []
+        plans, there = [], []
         for a in ALGORITHMS[collective].values():
-            possible = a.name in self.algorithms and a.usable(len(members))
-            possible = possible and self.pinned.allows(collective, a.name)
+            possible = a.usable(len(members))
             if a.in_switch and (self.in_switch_efficiency is None or not together):
                 possible = False
             if a.nested and not fills_nodes_evenly(members, system):
                 possible = False
-            if possible:
+            there += [a.name] * possible
+            if possible and a.name in self.algorithms and self.pinned.allows(collective, a.name):
                 plans += self.plans_of(self.load_of(a, members, system))
         if not plans:
-            pinned, there = self.pinned.text(collective), list(ALGORITHMS[collective])
+            pinned = self.pinned.text(collective)
             what = f"no algorithm of {list(self.algorithms)} does"
             if pinned:
                 what = f"{pinned!r} is pinned and does not do"

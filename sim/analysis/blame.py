@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..csr import Csr
 from ..engine_api import NEVER
 from ..ops import Kind
+from ..roles import NETWORK
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
 from ..units import Seconds, seconds
@@ -240,6 +241,9 @@ class _CriticalPathWalk:
         wait = self.history.wait(op)
         ready = max(int(self.columns.ready[op]), self.first)
         queued = ready if wait is None else max(wait.granted, ready)
+        if self.columns.attempts[op] > 1 and run.graph.ops.kind[row] in NETWORK:
+            found.append(Charge(queued, start, op, self.history.asked_component(run, row)))
+            start = queued  # it was under way before, by another route
         while queued < start:  # it waited for a slot
             ops = self._ended_with_slot(run, row, start)
             other = next((i for i in ops if self.others.is_from_other_job(i)), None)
@@ -399,7 +403,7 @@ class _RunLookup:
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Charges of an op from its start to its end, first to last."""
         run, row = self.where(op)
-        who = self._asked_component(run, row)
+        who = self.asked_component(run, row)
         flow = int(np.searchsorted(run.lowered.flows.op, row))
         flows = run.lowered.flows
         shares = flow < len(flows) and flows.op[flow] == row and flows.work(flow) > 0
@@ -409,7 +413,7 @@ class _RunLookup:
         middle = min(start + int(run.lowered.fixed[row]), end)
         return [Charge(start, middle, op, who), *self._split_work_charges(op, middle, end)]
 
-    def _asked_component(self, run: SubmittedRun, row: int) -> str:
+    def asked_component(self, run: SubmittedRun, row: int) -> str:
         """Component that was asked about an op; ``gap`` for delays and gaps."""
         return str(self.links(run).who[row])
 
@@ -421,7 +425,7 @@ class _RunLookup:
             self.others.shared(bound)
             names = self.result.parts.names
             who = (
-                self._asked_component(run, row)
+                self.asked_component(run, row)
                 if bound.component is None
                 else names[bound.component]
             )

@@ -62,12 +62,12 @@ SMALL = {  # what both engines run op by op
 @pytest.mark.parametrize("file", FILES)
 def test_a_bundled_scenario_is_equal_on_both_engines(file, most):
     for point in build_variants(load(LIBRARY / file, set=SMALL.get(file, []))):
-        graph = first_iterations(point.graph, most)
-        assert 0 < len(graph) <= 50_000
+        graph = point.graph and first_iterations(point.graph, most)  # None of several jobs
         core, reference = (
             replace(point, graph=graph, simulation=replace(point.simulation, engine=engine)).run()
             for engine in ("core", "reference")
         )
+        assert 0 < reference.count <= 50_000
         for name, column in vars(reference.columns).items():
             np.testing.assert_array_equal(getattr(core.columns, name), column, err_msg=name)
         assert core.component.tolist() == reference.component.tolist()

@@ -76,6 +76,12 @@ def test_a_pool_of_uplinks_waits(engine):
 
 
 @ENGINES
+def test_links_that_are_not_there_are_named_in_a_run_without_a_scenario(engine):
+    with pytest.raises(GraphError, match=r"no component is named 'leaf9\.\*'"):
+        simulation(machine(), engine).run(one_send(), LinkFailure(links=["leaf9.*"], at=0.0))
+
+
+@ENGINES
 def test_what_never_comes_back_is_named(engine):
     fault = LinkFailure(links=["node0.nic0.tx"], at=0.25)
     with pytest.raises(SimulationError, match="starvation"):
