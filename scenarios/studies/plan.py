@@ -21,6 +21,7 @@ from .building.answerers import may_use_chain
 from .building.jobs import graphs_of, workloads_of
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
+from .counted_periods import number_of_periods
 from .limits import estimated_memory, require_memory, usable_memory
 from .summary import FEWEST
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
@@ -99,12 +100,13 @@ def plan(scenario: Scenario) -> Plan:
     built = _variants_that_fit(scenario, held)
     asking = built if any(map(_asks_models, scenario.variants())) else []
     errors = error_sources(scenario.variants(), asking)
+    period = next(iter(workloads_of(scenario).values())).period
     each = {v.variant: count_simulations(v, errors) for v in scenario.variants()}
     made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
-        periods=base.periods if (base := sizes[BASE]) else 0,
-        period=next(iter(workloads_of(scenario).values())).period,
+        periods=base.periods if period and (base := sizes[BASE]) else 0,
+        period=period,
         simulations=sum(each.values()),
         process_runs={v.variant: each[v.variant] for v in scenario.variants() if runs_processes(v)},
         explaining=sum(each.values()) - len(each) * drawn_simulations(scenario),
@@ -196,7 +198,7 @@ def known_size(scenario: Scenario) -> Size | None:
 def _graph_size(graph: Graph | None) -> Size | None:
     if graph is None:
         return None
-    return Size(graph.ranks, len(graph), int(graph.ops.period.max(initial=0)) + 1)
+    return Size(graph.ranks, len(graph), number_of_periods(graph))
 
 
 def known_op_count(scenario: Scenario) -> int:

@@ -19,6 +19,7 @@ from .answers import answer_of
 from .building.jobs import graph_inputs
 from .building.price import price_per_second
 from .building.system import build_backends, build_system
+from .counted_periods import require_counted_periods
 from .limits import estimated_memory, usable_memory
 from .preflight import require_answers
 from .process_check import require_possible_processes
@@ -77,6 +78,7 @@ def build_variants(scenario: Scenario) -> list[Variant]:
         if key not in built:
             built[key] = BuiltGraphs.of(variant, made)
         found.append(build_variant(variant, built[key], made))
+    require_counted_periods(found)
     require_possible_processes(found)
     require_answers(found)
     return found
