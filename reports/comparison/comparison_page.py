@@ -29,7 +29,7 @@ from ..run.answer import variant_verdict
 from ..section import section, shown_sections
 
 LEAST = 5e-4  # a relative change below it is none
-LEAD = 4
+LEAD = 4  # sentences; the last is of all further runs
 QUICK, GOOD = ("quicker", "slower", "quick"), ("better", "worse", "good")
 Row = Mapping[str, Any]
 
@@ -84,7 +84,7 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
         Column("outcome"),
     ]
     yield FirstScreen(
-        lead=[_lead_sentence(r, rows[0], decides) for r in rows[1 : LEAD + 1]],
+        lead=_lead_sentences(rows, decides),
         table=Table(columns, [_run_row(r, r is rows[0], decides) for r in rows]),
         findings=[
             ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
@@ -144,6 +144,23 @@ def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:
 def _judgement_text(row: Row, answer: Answer) -> str:
     changed = {"value": row["changes"][answer["metric"]], "interval": row["interval"]}
     return variant_verdict({"change": changed}, answer)
+
+
+def _lead_sentences(rows: Sequence[Row], answer: Answer) -> list[str]:
+    """A sentence for each run beside the first; of many the best, and the others in one."""
+    base, *others = rows
+    if len(others) <= LEAD:
+        return [_lead_sentence(r, base, answer) for r in others]
+    sign, metric = better_sign(answer), answer["metric"]
+    order = sorted(range(len(others)), key=lambda i: sign * others[i]["changes"][metric])
+    first, rest = sorted(order[: LEAD - 1]), sorted(order[LEAD - 1 :])
+    by_verdict: dict[str, list[str]] = {}
+    for row in (others[i] for i in rest):
+        told = f"{row['name']} ({format_change(row['changes'][metric])})"
+        by_verdict.setdefault(_judgement_text(row, answer), []).append(told)
+    parts = (f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items())
+    found = [_lead_sentence(others[i], base, answer) for i in first]
+    return [*found, f"Of the others, {'; '.join(parts)}."]
 
 
 def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
