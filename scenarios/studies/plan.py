@@ -30,6 +30,8 @@ from .workers.workers import usable_cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
+# Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
+SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured
 SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 ERRORS = 2  # for each source of error: as wrong as it may be, either way
@@ -172,9 +174,9 @@ def _with_time_and_memory(
     """Plan with time and memory, which follow from the number of ops."""
     drawn = drawn_simulations(scenario)
     work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
-    took = SECONDS_PER_OP[scenario.run.engine] * work + SECONDS_PER_POINT * (
-        made.points or len(ops)
-    )
+    recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
+    each_op = SECONDS_PER_OP[scenario.run.engine] + SECONDS_ASKED_PER_OP * (not recorded)
+    took = each_op * work + SECONDS_PER_POINT * (made.points or len(ops))
     return replace(
         made,
         op_runs=float(work),

@@ -63,7 +63,9 @@ def test_what_is_emitted_without_a_unit_is_a_number_and_no_share():
 def test_a_model_by_its_description_is_named_by_the_workload_that_runs_one():
     rest = SCENARIO[SCENARIO.index("cluster:") :].replace("{{", "{").replace("}}", "}")
     text = f"foretrace: 1\nname: n\nquestion: q\nworkload: {{type: transformer}}\n{rest}"
-    with pytest.raises(InvalidScenarioError, match=r"no workload type .*there is: trace, training, transfers"):
+    with pytest.raises(
+        InvalidScenarioError, match=r"no workload type .*there is: trace, training, transfers"
+    ):
         loads(text)
 
 
