@@ -48,6 +48,7 @@ MENDED = (
     5159,  # collectives to be written out over more ranks than there are GPUs
     5165,  # a warm-up that leaves no iteration to count
     5223,  # a million million machines
+    5224,  # a collective of ranks that share one GPU
 )
 
 

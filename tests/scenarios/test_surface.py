@@ -178,11 +178,25 @@ def test_the_name_of_a_scenario_is_its_newest_run(cli):
     first = Path(json.loads(cli("run", "tiny.yaml", "--json")[1])["folder"]) / "manifest.json"
     first.write_text(first.read_text().replace('"date": "20', '"date": "19'))  # long ago
     _, newest, _ = cli("run", "tiny.yaml", "--seed", "2", "--json")
-    for name in ("tiny", "runs/tiny"):
+    for name in ("tiny", "runs/tiny", "tiny.yaml", "./tiny.yaml"):
         code, told, _ = cli("show", name, "--json")
         assert code == 0
         assert json.loads(told)["provenance"] == json.loads(newest)["provenance"]
     assert cli("rm", "tiny")[0] == 2  # which of them is to go, one has to say
+
+
+def test_a_run_of_an_older_version_is_told_as_such(cli):
+    folder = Path(json.loads(cli("run", "tiny.yaml", "--json")[1])["folder"])
+    told = json.loads((folder / "summary.json").read_text())
+    del told["provenance"]["jitter"], told["points"]["base"]["faster"]
+    (folder / "summary.json").write_text(json.dumps(told))
+    assert cli("show", "tiny") == (
+        2,
+        "",
+        f"error {folder}: is of an older version, without provenance.jitter, points.base.faster; "
+        "read its report.html, or run it again\n",
+    )
+    assert cli("report", "tiny", "-o", "page.html")[0] == 0
 
 
 @pytest.mark.parametrize("verb", ["show", "rm", "report"])
