@@ -3,6 +3,7 @@
 import configparser
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,12 @@ def test_what_init_makes_is_right_as_it_is(cli, here, template):
     named = first.removeprefix("# yaml-language-server: $schema=")
     assert json.loads((here / "new" / "scenarios" / named).read_text())["title"]
     assert "foretrace validate" in (here / "new/.github/workflows/foretrace.yml").read_text()
+
+
+def test_every_template_has_a_name_of_its_own():
+    names = [re.search(r"^name: (.*)$", text, re.M)[1] for text in scenario_templates().values()]
+    assert len(set(names)) == len(names)
+    assert load("first").name not in names
 
 
 def test_init_overwrites_nothing(cli, here):
@@ -197,6 +204,26 @@ def test_a_run_of_an_older_version_is_told_as_such(cli):
         "read its report.html, or run it again\n",
     )
     assert cli("report", "tiny", "-o", "page.html")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("processes=[{use: nonsense}]", "no process named 'nonsense'"),
+        (
+            "processes=[{use: fail, component: node99.gpu0, at: 1 s}]",
+            "no component is named 'node99.gpu0'",
+        ),
+        ("cluster.nodes=4", "has 8 ranks, but there are 4 GPUs"),
+        ("run.workers=ssh://me@box", "no workers 'ssh://me@box'"),
+    ],
+)
+def test_what_validate_refuses_leaves_no_folder_of_runs(cli, here, setting, says):
+    for verb in ("validate", "run"):
+        code, _, err = cli(verb, "first", "--set", setting)
+        assert code == 2
+        assert says in err
+    assert not (here / "runs").exists()
 
 
 @pytest.mark.parametrize("verb", ["show", "rm", "report"])
