@@ -62,6 +62,9 @@ def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
     >>> judged = {"headline": headline, "switches": [off], "control": None}
     >>> ablation_sentences({"ablations": judged})
     ['The mechanism gains 1.5x against old, as expected; nothing of it stays with any piece off.']
+    >>> judged["headline"] |= {"gain": 1.03, "met": False}
+    >>> ablation_sentences({"ablations": judged})
+    ['The mechanism gains 1.03x against old, not 1.4x to 1.6x; too little to tell whose it is.']
     """
     judged = summary.get("ablations")
     if not judged:
@@ -71,9 +74,11 @@ def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
     expected = "as expected" if headline["met"] else f"not {_times(least)} to {_times(most)}"
     left = [s for s in judged["switches"] if not s["met"]]
     kept = "; ".join(f"{_times(s['gain'])} stay without: {s['what']}" for s in left)
+    small = headline["gain"] < least
+    none = "too little to tell whose it is" if small else "nothing of it stays with any piece off"
     parts = [
         f"The mechanism gains {_times(headline['gain'])} against {headline['against']}, {expected}",
-        kept or "nothing of it stays with any piece off",
+        kept or none,
     ]
     if control is not None:
         flat = "is flat" if control["met"] else f"is not flat: {_times(control['gain'])}"

@@ -233,7 +233,9 @@ class Fabric(Backend):
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
             possible = a.usable(len(members))
-            if a.in_switch and (self.in_switch_efficiency is None or not together):
+            # Ranks of one GPU have no switch between them.
+            apart = together and len(set(members)) == len(members)
+            if a.in_switch and (self.in_switch_efficiency is None or not apart):
                 possible = False
             if a.nested and not fills_nodes_evenly(members, system):
                 possible = False

@@ -123,8 +123,8 @@ def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]
             f"foretrace explain {worst['path']}",
         )
     elif unsure and "break_even" not in provenance:
-        many = f"{len(unsure)} unmeasured values"
         yield (
-            f"Ask which of {many} matter, and what would flip this:",
+            f"Ask which of {len(unsure)} values that are assumed, of a datasheet or fitted matter, "
+            "and what would flip this:",
             with_option(command, "--defend"),
         )

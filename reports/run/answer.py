@@ -144,7 +144,7 @@ def _base_sentence(point: Point, answer: Answer) -> str:
     return (
         f"As described, {value_sentence(answer, value['value'])}"
         f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle_sentence(point)}"
-        f"{_cost_sentence(point)}."
+        f"{_cost_sentence(point, answer)}."
     )
 
 
@@ -154,11 +154,16 @@ def _idle_sentence(point: Point) -> str:
     return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
 
 
-def _cost_sentence(point: Point) -> str:
+def prices_beside(point: Point, answer: Answer) -> bool:
+    """Whether the cost of tokens is known, and is not the answer itself."""
+    return TOKENS in point["metrics"] and answer["metric"] != TOKENS
+
+
+def _cost_sentence(point: Point, answer: Answer) -> str:
     """Cost of the work, where prices are known."""
-    value = point["metrics"].get(TOKENS)
-    if value is None:
+    if not prices_beside(point, answer):
         return ""
+    value = point["metrics"][TOKENS]
     sure = format_half_width(value["value"], value["interval"])
     cost = format_quantity(value["value"], "USD")
     return f"; a million tokens cost {cost}{f' ({sure})' if sure else ''}"
@@ -203,7 +208,7 @@ def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> s
     ratio = point["change"]["value"]
     work = work_ratio(point, base, answer)
     if work != 1.0:
-        price = _price_change(point, base, "a million")
+        price = _price_change(point, base, answer, "a million")
         return f"{name} {_throughput_sentence(point, work, answer)}{price}."
     found = variant_verdict(point, answer)
     words = {
@@ -213,7 +218,7 @@ def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> s
         "cannot tell": f"{name}: cannot tell, "
         f"the change of {format_change(ratio)} is within its interval",
     }
-    cost = "" if found == "cannot tell" else _price_change(point, base)
+    cost = "" if found == "cannot tell" else _price_change(point, base, answer)
     return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
 
 
@@ -228,8 +233,10 @@ def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
     return f"trains {rate} times the tokens per second ({sure}{many} times the work in {took})"
 
 
-def _price_change(point: Point, base: Point, what: str = "a million tokens") -> str:
+def _price_change(point: Point, base: Point, answer: Answer, what: str = "a million tokens") -> str:
     """Change of the cost of the work, where it is known."""
+    if not prices_beside(base, answer):
+        return ""
     was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
     if not was or is_ is None or abs(is_ / was - 1) < SMALL:
         return ""

@@ -14,12 +14,12 @@ from ..waiting import last_arriver_sentence
 from .advice import next_steps
 from .answer import (
     BLIND,
-    TOKENS,
     doubt_sentences,
     expectation_sentences,
     jitter_sentence,
     leading_sentences,
     limit_sentence,
+    prices_beside,
     token_price_text,
     variant_verdict,
 )
@@ -56,7 +56,7 @@ def _limits(study: StudyShown) -> Iterable[str]:
 
 def _variants_table(points: Mapping[str, Point], of: Answer) -> Table:
     base = next(iter(points.values()))
-    priced = TOKENS in base["metrics"]
+    priced = prices_beside(base, of)
     within = Small("90 % within")
     columns = [
         Column("variant", header=True),

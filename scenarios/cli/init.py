@@ -36,7 +36,7 @@ jobs:
 def init(
     folder: Annotated[Path, typer.Argument(help="Made, or empty of what is written.")] = Path(),
     template: Annotated[
-        str, typer.Option(help="training, capacity, hil or minimal; what the scenario asks.")
+        str, typer.Option(help="training, model, capacity, hil or minimal; what the scenario asks.")
     ] = "training",
 ) -> None:
     """Make a folder with a scenario that runs as it is."""

@@ -66,7 +66,7 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
         for rule in rules:
             yield "ops", f"{name}: {rule_in_words(rule)}"
     if made.period:
-        yield "recorded", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
+        yield "each run", f"{made.periods} {made.period}{'s' * (made.periods != 1)}"
     for name, told in made.untraced.items():
         whose = f" ({name})" * (len(made.untraced) > 1)
         yield f"untraced{whose}", untraced_sentence(told)

@@ -53,8 +53,10 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
 
         of_sweep(summary, quiet)
     else:
+        from ..studies.run_folder import require_present_keys
         from .show import print_run_answer
 
+        require_present_keys(summary, folder)
         print_run_answer(summary, quiet)
     if not json:
         typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...reports.headline import metric_header as column_of
 from ...reports.numbers import format_quantity, format_share, format_signed_share
-from ...reports.run.answer import TOKENS, answer_sentences, token_price_text, variant_verdict
+from ...reports.run.answer import (
+    answer_sentences,
+    prices_beside,
+    token_price_text,
+    variant_verdict,
+)
 from ..config.condition import Condition, read_condition
 from .common import print_sentences, print_table
 
@@ -79,7 +84,7 @@ def variants_table(summary: dict[str, Any]) -> Any:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    priced = TOKENS in summary["points"]["base"]["metrics"]
+    priced = prices_beside(summary["points"]["base"], summary["answer"])
     costs = (("USD a million tokens", "right"),) * priced
     decides = column_of(summary["answer"])
     for column, justify in (("variant", "left"), (decides, "right"), ("change", "right"),

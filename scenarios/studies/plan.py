@@ -22,6 +22,7 @@ from .building.jobs import graphs_of, workloads_of
 from .building.media import components_by_medium
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
+from .counted_periods import number_of_periods
 from .limits import estimated_memory, require_memory, usable_memory
 from .step_calibration import measured_step
 from .summary import FEWEST
@@ -32,6 +33,8 @@ from .workers.workers import usable_cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
+# Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
+SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured
 SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 ERRORS = 2  # for each source of error: as wrong as it may be, either way
@@ -104,12 +107,13 @@ def plan(scenario: Scenario) -> Plan:
     built = _variants_that_fit(scenario, held)
     asking = built if any(map(_asks_models, scenario.variants())) else []
     errors = error_sources(scenario.variants(), asking)
+    period = next(iter(workloads_of(scenario).values())).period
     each = {v.variant: count_simulations(v, errors) for v in scenario.variants()}
     made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
-        periods=base.periods if (base := sizes[BASE]) else 0,
-        period=next(iter(workloads_of(scenario).values())).period,
+        periods=base.periods if period and (base := sizes[BASE]) else 0,
+        period=period,
         simulations=sum(each.values()),
         process_runs={v.variant: each[v.variant] for v in scenario.variants() if runs_processes(v)},
         explaining=sum(each.values()) - len(each) * drawn_simulations(scenario),
@@ -176,9 +180,9 @@ def _with_time_and_memory(
     """Plan with time and memory, which follow from the number of ops."""
     drawn = drawn_simulations(scenario)
     work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
-    took = SECONDS_PER_OP[scenario.run.engine] * work + SECONDS_PER_POINT * (
-        made.points or len(ops)
-    )
+    recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
+    each_op = SECONDS_PER_OP[scenario.run.engine] + SECONDS_ASKED_PER_OP * (not recorded)
+    took = each_op * work + SECONDS_PER_POINT * (made.points or len(ops))
     return replace(
         made,
         op_runs=float(work),
@@ -202,7 +206,7 @@ def known_size(scenario: Scenario) -> Size | None:
 def _graph_size(graph: Graph | None) -> Size | None:
     if graph is None:
         return None
-    return Size(graph.ranks, len(graph), int(graph.ops.period.max(initial=0)) + 1)
+    return Size(graph.ranks, len(graph), number_of_periods(graph))
 
 
 def known_op_count(scenario: Scenario) -> int:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import platform
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -39,6 +40,17 @@ if TYPE_CHECKING:
     from .run import Study
 
 SCHEMA = 1
+PROVENANCE: tuple[str, ...] = ("inputs", "values", "calibration", "jitter")
+POINT: tuple[str, ...] = (
+    "metrics",
+    "expect",
+    "blame",
+    "activity",
+    "faster",
+    "facts",
+    "settings",
+    "change",
+)
 
 
 def run_key(scenario: Scenario) -> str:
@@ -168,3 +180,21 @@ def load_summary(run: Path) -> dict[str, Any]:
             f"{file}: has schema {told.get('schema')}, this version reads {SCHEMA}; run it again"
         )
     return summary_with_answer(told)
+
+
+def require_present_keys(told: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a summary that an older version wrote without something that is told by now.
+
+    Raises
+    ------
+    ScenarioError
+        With what it lacks.
+    """
+    parts = {"provenance": (told["provenance"], PROVENANCE)}
+    parts |= {f"points.{name}": (point, POINT) for name, point in told["points"].items()}
+    lacking = [f"{where}.{k}" for where, (had, keys) in parts.items() for k in keys if k not in had]
+    if lacking:
+        raise ScenarioError(
+            f"{folder}: is of an older version, without {', '.join(lacking)}; "
+            "read its report.html, or run it again"
+        )

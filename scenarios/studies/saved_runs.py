@@ -34,6 +34,11 @@ class SavedRun:
         """Of the run; the folder above it is the scenario."""
         return self.folder.name
 
+    @property
+    def file(self) -> Path:
+        """The scenario file that it was run from, as it was typed."""
+        return Path(self.manifest.get("scenario", {}).get("file", ""))
+
     def name_begins_with(self, text: str) -> bool:
         """With a text: its name, or scenario/name, as ``ls`` prints it."""
         own = f"{self.folder.parent.name}/{self.name}" if "/" in text else self.name
@@ -70,11 +75,11 @@ def _read_run(file: Path) -> SavedRun | None:
 
 
 def newest_or_named_run(name: str, out: Path) -> Path:
-    """Folder of a run: of a scenario's name or folder its newest, else as ``find_run_folder``."""
+    """Folder of a run: the newest of a scenario's name, folder or file, or ``find_run_folder``."""
     own = Path(name).resolve()
     for saved in saved_runs(out):  # the newest first
         scenario = saved.folder.parent
-        if name == scenario.name or own == scenario.resolve():
+        if name == scenario.name or own in (scenario.resolve(), saved.file.resolve()):
             return saved.folder
     return find_run_folder(name, out)
 

@@ -109,7 +109,10 @@ class BuiltGraphs:
         """Graphs of a scenario."""
         graphs = graphs_of(scenario, on)
         sections = {name: job.workload for name, job in scenario.jobs.items()}
-        return cls(graphs, {n: StepVariation.of(sections[n], g) for n, g in graphs.items() if g})
+        return cls(
+            graphs,
+            {n: StepVariation.of(sections[n], g) for n, g in graphs.items() if g is not None},
+        )
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,9 @@ class Variant:
 
     def on(self, simulation: Simulation) -> Variant:
         """Variant with another simulation of the same components (for sensitivity runs)."""
-        graph = self.graph and replace(self.graph, system=simulation.system)
+        graph = self.graph
+        if graph is not None:
+            graph = replace(graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
 
     def run(self, replica: int | None = None) -> Result:

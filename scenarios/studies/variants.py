@@ -15,6 +15,7 @@ from ..config.scenario import Scenario
 from .blind_variant import build_blind_variant
 from .building.jobs import graph_inputs
 from .building.system import build_system
+from .counted_periods import require_counted_periods
 from .preflight import require_answers
 from .process_check import require_possible_processes
 from .samples import metric_declarations, samples_of
@@ -54,6 +55,7 @@ def build_variants(scenario: Scenario) -> list[Variant]:
         if key not in built:
             built[key] = BuiltGraphs.of(variant, made)
         found.append(build_variant(variant, built[key], made, scenario))
+    require_counted_periods(found)
     require_possible_processes(found)
     require_answers(found)
     return found

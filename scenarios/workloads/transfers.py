@@ -46,7 +46,7 @@ class TransferSection(Section):
     ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Chunk, Field(ge=0)]
     """Of each."""
-    from_: Many[Rank] = Field((0,), alias="from")
+    from_: Annotated[Many[Rank], Field(min_length=1)] = Field((0,), alias="from")
     """Ranks that do it, all at the same time; the members of a collective."""
     to: Rank | None = None
     """The rank at the other end of a send."""

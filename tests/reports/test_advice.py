@@ -83,7 +83,7 @@ def test_the_weakest_value_is_the_one_that_moves_the_answer_most():
 
 def test_values_that_nobody_tried_are_to_be_tried():
     ((text, command),) = steps([{"path": "a", "kind": "assumed"}], base=point())
-    assert text.startswith("Ask which of 1 unmeasured values matter")
+    assert text.startswith("Ask which of 1 values that are assumed")
     assert command == "foretrace run first --defend"
 
 

@@ -3,6 +3,7 @@
 import pytest
 from foretrace.reports.run.answer import answer_sentences, variant_verdict
 from foretrace.reports.run.work_ratio import work_ratio
+from foretrace.scenarios.cli.show import variants_table
 
 ITERATION = {
     "job": "main", "metric": "iteration_time.p50", "unit": "s", "better": "lower",
@@ -211,3 +212,16 @@ def test_blame_of_a_window_says_so():
     window = {"first": 1.0, "last": 1.5, "samples": 2, "length": 0.5}
     told = answered(TTFT, base=point(window=window))
     assert "of its time, around the slowest percent of the answer (500 ms in all)" in told[1]
+
+
+def test_a_cost_that_is_the_answer_is_told_once():
+    told = summary(base=point(), dearer=point(change=0.5))
+    told["answer"] = {"metric": "cost_per_million_tokens", "unit": "USD", "better": "lower"}
+    for one, usd in zip(told["points"].values(), (2.0, 3.0), strict=True):
+        one["metrics"]["cost_per_million_tokens"] = {"value": usd, "interval": None, "unit": "USD"}
+    assert answer_sentences(told)[:2] == [
+        "As described, cost per million tokens is 2 USD on 1 rank.",
+        "dearer raises cost per million tokens by 50.0 % (3 USD).",
+    ]
+    (_, _, *others) = [str(column.header) for column in variants_table(told).columns]
+    assert others == ["change", "expectations"]

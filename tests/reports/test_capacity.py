@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from foretrace.reports.run.cost_against_time import cost_against_time
+from foretrace.reports.run.study import StudyShown
 from foretrace.reports.sweep.cost_ladder import cost_ladder, cost_sentences, ladder_rows
 from foretrace.reports.sweep.sweep_answer import answer_sentences
 from foretrace.reports.sweep.sweep_page import sweep_page
@@ -156,3 +158,25 @@ def test_money_has_one_unit_in_tables_and_figures():
     page = sweep_page(swept_by_two(), RUN)
     assert "0.004 USD" in page
     assert "mUSD" not in page
+
+
+def test_variants_with_prices_are_told_by_cost_against_time():
+    def variant(rate, usd):
+        return {"metrics": {"tokens_per_second.p50": {"value": rate}, TOKENS: {"value": usd}}}
+
+    points = {
+        "base": variant(1e6, 2.0),
+        "quick": variant(2e6, 3.0),
+        "poor": variant(0.5e6, 2.5),
+        "unpriced": {"metrics": {"tokens_per_second.p50": {"value": 1.0}}},
+    }
+    _, table, plot = cost_against_time(StudyShown({"points": points}, {}, {}))
+    assert table.rows == [
+        ["base", "1 s", "2 USD", "on the front"],
+        ["quick", "500 ms", "3 USD", "on the front"],
+        ["poor", "2 s", "2.5 USD", "behind base"],
+    ]
+    front, behind = plot.axes[0].series
+    assert [list(front.x), list(behind.x)] == [[0.5, 1.0], [2.0]]
+    two = {name: points[name] for name in ("base", "quick")}
+    assert list(cost_against_time(StudyShown({"points": two}, {}, {}))) == []

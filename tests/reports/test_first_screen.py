@@ -195,6 +195,17 @@ def test_a_comparison_says_what_differs_and_why():
     assert "No effect: <code>x.y</code>" in html
 
 
+def test_of_many_runs_each_is_told_in_a_sentence_the_best_first():
+    names = "bcdefg"
+    changes = (0.3, -0.5, 0.1, 0.0, -0.2, 0.4)
+    rows = [row(n, 1 + c, c) for n, c in zip(names, changes, strict=True)]
+    text = shown(compared(row("a", 1.0), *rows))
+    assert "c is 50.0 % quicker than a" in text
+    assert "f is 20.0 % quicker than a" in text
+    assert "e is as quick as a" in text
+    assert "Of the others, worse: b (+30.0 %), d (+10.0 %), g (+40.0 %)." in text
+
+
 def test_runs_that_nothing_pairs_have_no_interval_and_are_told_how_to_get_one():
     text = shown(compared(row("a", 1.0), row("b", 1.1, 0.1)))
     assert "b is 10.0 % slower than a" in text

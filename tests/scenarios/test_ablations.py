@@ -79,7 +79,7 @@ def test_a_gain_that_stays_with_the_piece_off_is_missed():
 @pytest.mark.parametrize(("other", "said"), [
     ({"against": "narow"}, "no variant named 'narow'; did you mean 'narrow'?"),
     ({"off": "nobody"}, "no variant named 'nobody'"),
-    ({"band": "[0.9, 2]"}, "is no band of a gain"),
+    ({"band": "[0.9, 2]"}, "is no band of a gain: up to 1.05 times is none"),
 ])  # fmt: skip
 def test_what_is_said_wrong_has_its_place(other, said):
     with pytest.raises(InvalidScenarioError, match="ablations") as caught:

@@ -57,7 +57,11 @@ def test_the_catalog_is_not_doubted(scenario, whole):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (["cluster.nodes=8"], "64 NICs fit one leaf switch of 64 ports, so there is no spine"),
+        (
+            ["cluster.nodes=8"],
+            "64 NICs fit one leaf switch of 64 ports, so there is no spine; leave it out, or say "
+            "cluster.fabric.switch.ports of a smaller switch",
+        ),
         (
             ["cluster.fabric.switch=null"],
             "there is no switch; write cluster.fabric.switch with its ports",
@@ -73,3 +77,8 @@ def test_oversubscription_of_no_spine_is_doubted(scenario, whole, settings, said
     assert [p.message for p in bare.warnings] == [f"'2' changes nothing: {said}"] * bool(said)
     for problem in bare.warnings:
         assert str(problem).splitlines()[1] == "  s.yaml:21:73  cluster.fabric.oversubscription"
+
+
+def test_more_machines_than_can_be_listed_have_a_spine(scenario, whole):
+    """Told by arithmetic: a list of them would never end."""
+    assert scenario(whole, set=["cluster.nodes=1000000000000"]).warnings == ()

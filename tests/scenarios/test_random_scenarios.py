@@ -43,6 +43,20 @@ def test_what_is_damaged_is_judged_alike(verdicts):
     assert codes.count(REFUSED) > BY_DAY // 2
 
 
+MENDED = (
+    5030,  # a line of transfers that begins nowhere
+    5159,  # collectives to be written out over more ranks than there are GPUs
+    5165,  # a warm-up that leaves no iteration to count
+    5223,  # a million million machines
+    5224,  # a collective of ranks that share one GPU
+)
+
+
+@pytest.mark.parametrize("seed", MENDED)
+def test_what_was_judged_unlike_once_is_refused_by_all(verdicts, seed):
+    assert verdicts(random_scenarios.damaged(seed))[-1] == REFUSED
+
+
 @pytest.mark.nightly
 def test_three_hundred_that_are_right_are_accepted_and_run(verdicts):
     first = random.Random().randrange(10**9)

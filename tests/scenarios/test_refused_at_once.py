@@ -60,10 +60,12 @@ def test_what_is_emitted_without_a_unit_is_a_number_and_no_share():
     assert not is_overall("node0.nic0.tx.utilization")
 
 
-def test_a_model_by_its_description_names_its_release_and_what_to_do_until_then():
+def test_a_model_by_its_description_is_named_by_the_workload_that_runs_one():
     rest = SCENARIO[SCENARIO.index("cluster:") :].replace("{{", "{").replace("}}", "}")
     text = f"foretrace: 1\nname: n\nquestion: q\nworkload: {{type: transformer}}\n{rest}"
-    with pytest.raises(InvalidScenarioError, match=r"release 0\.3; until then it is trace"):
+    with pytest.raises(
+        InvalidScenarioError, match=r"no workload type .*there is: trace, training, transfers"
+    ):
         loads(text)
 
 

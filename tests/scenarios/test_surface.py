@@ -3,6 +3,7 @@
 import configparser
 import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,12 @@ def test_what_init_makes_is_right_as_it_is(cli, here, template):
     named = first.removeprefix("# yaml-language-server: $schema=")
     assert json.loads((here / "new" / "scenarios" / named).read_text())["title"]
     assert "foretrace validate" in (here / "new/.github/workflows/foretrace.yml").read_text()
+
+
+def test_every_template_has_a_name_of_its_own():
+    names = [re.search(r"^name: (.*)$", text, re.M)[1] for text in scenario_templates().values()]
+    assert len(set(names)) == len(names)
+    assert load("first").name not in names
 
 
 def test_init_overwrites_nothing(cli, here):
@@ -178,11 +185,45 @@ def test_the_name_of_a_scenario_is_its_newest_run(cli):
     first = Path(json.loads(cli("run", "tiny.yaml", "--json")[1])["folder"]) / "manifest.json"
     first.write_text(first.read_text().replace('"date": "20', '"date": "19'))  # long ago
     _, newest, _ = cli("run", "tiny.yaml", "--seed", "2", "--json")
-    for name in ("tiny", "runs/tiny"):
+    for name in ("tiny", "runs/tiny", "tiny.yaml", "./tiny.yaml"):
         code, told, _ = cli("show", name, "--json")
         assert code == 0
         assert json.loads(told)["provenance"] == json.loads(newest)["provenance"]
     assert cli("rm", "tiny")[0] == 2  # which of them is to go, one has to say
+
+
+def test_a_run_of_an_older_version_is_told_as_such(cli):
+    folder = Path(json.loads(cli("run", "tiny.yaml", "--json")[1])["folder"])
+    told = json.loads((folder / "summary.json").read_text())
+    del told["provenance"]["jitter"], told["points"]["base"]["faster"]
+    (folder / "summary.json").write_text(json.dumps(told))
+    assert cli("show", "tiny") == (
+        2,
+        "",
+        f"error {folder}: is of an older version, without provenance.jitter, points.base.faster; "
+        "read its report.html, or run it again\n",
+    )
+    assert cli("report", "tiny", "-o", "page.html")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("processes=[{use: nonsense}]", "no process named 'nonsense'"),
+        (
+            "processes=[{use: fail, component: node99.gpu0, at: 1 s}]",
+            "no component is named 'node99.gpu0'",
+        ),
+        ("cluster.nodes=4", "has 8 ranks, but there are 4 GPUs"),
+        ("run.workers=ssh://me@box", "no workers 'ssh://me@box'"),
+    ],
+)
+def test_what_validate_refuses_leaves_no_folder_of_runs(cli, here, setting, says):
+    for verb in ("validate", "run"):
+        code, _, err = cli(verb, "first", "--set", setting)
+        assert code == 2
+        assert says in err
+    assert not (here / "runs").exists()
 
 
 @pytest.mark.parametrize("verb", ["show", "rm", "report"])

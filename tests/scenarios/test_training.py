@@ -2,6 +2,7 @@
 
 import pytest
 from foretrace.scenarios.config.loader import load, loads
+from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.samples import samples_of
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variants
@@ -222,3 +223,11 @@ def test_a_sweep_over_machines_trains_on_all_of_them():
         evaluate_point(make_task(shared, {"cluster.nodes": nodes}))["ranks"] for nodes in (1, 2)
     ]
     assert ranks == [4, 8]
+
+
+def test_a_plan_counts_that_models_are_asked_about_every_op():
+    """A recording of as many ops is run in a fifth of the time."""
+    told = plan(loads(TINY))
+    assert told.seconds / told.op_runs > 2e-6
+    recorded = plan(load("first"))
+    assert recorded.seconds / recorded.op_runs < 1e-6

@@ -44,9 +44,7 @@ def test_a_trace_says_what_it_holds(script, tmp_path):
 
 def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):
     info = one(script, world=2, **SAID).read(tmp_path).info()
-    assert (
-        str(info.use_named("replay")) == "replay yes: ranks 1 were not recorded; set missing_ranks"
-    )
+    assert str(info.use_named("replay")) == "replay yes: rank 1 was not recorded; set missing_ranks"
 
 
 @pytest.mark.parametrize(

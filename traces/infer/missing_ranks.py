@@ -28,9 +28,11 @@ def fill_missing_ranks(
     if not missing or policy == "recorded_waits":
         return graphs
     if policy == "refuse":
+        some = f"{'ranks' if len(missing) > 1 else 'rank'} {_rank_range_text(missing)}"
+        had = "were" if len(missing) > 1 else "was"
         raise TraceError(
-            f"{trace.processes[0].file}: collectives involve ranks {_rank_range_text(missing)}, "
-            "which were not recorded; add their files, or say what stands for them "
+            f"{trace.processes[0].file}: collectives involve {some}, "
+            f"which {had} not recorded; add their files, or say what stands for them "
             "(missing_ranks: like_recorded | recorded_waits)"
         )
     world = max(max(missing), *trace.ranks) + 1

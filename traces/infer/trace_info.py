@@ -199,7 +199,9 @@ def _possible_uses(
     missing = missing_members(trace, graphs)
     why = refused
     if missing and not why:
-        why = f"ranks {', '.join(map(str, missing))} were not recorded; set missing_ranks"
+        several = len(missing) > 1
+        named = f"{'ranks' if several else 'rank'} {', '.join(map(str, missing))}"
+        why = f"{named} {'were' if several else 'was'} not recorded; set missing_ranks"
     return (
         TraceUse("replay", not refused, why),
         _scaling_use(graphs),

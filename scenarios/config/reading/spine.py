@@ -40,16 +40,22 @@ def missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Pro
     elif (nics := _on_one_leaf(cluster, cls(oversubscription=over), ports)) < 0:
         return
     else:
-        why = f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine"
+        why = (
+            f"{nics} NICs fit one leaf switch of {ports} ports, so there is no spine; "
+            "leave it out, or say cluster.fabric.switch.ports of a smaller switch"
+        )
     yield Problem("doubt", f"'{said.text}' changes nothing: {why}", said.spot, "warning")
 
 
 def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
     """The number of NICs on the only leaf switch; -1 where there are several."""
-    nics = [(m.count, m.node.part("nic")) for m in cluster.machines()]
-    each = [part.count if part else 0 for count, part in nics for _ in range(count)]
+    nics = [
+        (m.count, part.count if (part := m.node.part("nic")) else 0) for m in cluster.machines()
+    ]
+    total = sum(machines * each for machines, each in nics)
+    if not 0 < total <= ports:  # more than a switch has ports are not listed: they may be too many
+        return -1 if total else 0
+    each = [each for machines, each in nics if each for _ in range(machines)]
     adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]
-    if not adapters:
-        return 0
     leaves = topology.leaves(adapters, topology.facing_machines(adapters, ports))
     return -1 if len(set(leaves.values())) > 1 else len(adapters)

@@ -32,7 +32,10 @@ class HeadlineSection(Section):
     def _is_a_band(self) -> HeadlineSection:
         low, high = self.gain
         if low > high or low <= GONE:
-            raise ValueError(f"[{low:g}, {high:g}] is no band of a gain; write it like [1.2, 1.5]")
+            raise ValueError(
+                f"[{low:g}, {high:g}] is no band of a gain: up to {GONE:g} times is none; "
+                "write it like [1.2, 1.5]"
+            )
         return self
 
 

@@ -99,6 +99,8 @@ class _JobBeforeRun:
 def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Process:
     """Graph or process that a job starts, before any run.
 
+    What has more ranks than there are GPUs is not written out: it is refused when it is placed.
+
     Parameters
     ----------
     on : the machine
@@ -122,9 +124,10 @@ def start_job_before_run(job: Job, scenario: Scenario, on: System) -> Graph | Pr
     if isinstance(start, Graph):
         start = with_rules(start, scenario, job.name)
     written_out = scenario.cluster.fabric.expand
-    if written_out is not None and isinstance(start, Graph):
-        return expand(start, written_out, _node_of_rank(job, on))
-    return start
+    if written_out is None or not isinstance(start, Graph):
+        return start
+    machines = _node_of_rank(job, on)
+    return start if start.ranks > len(machines) else expand(start, written_out, machines)
 
 
 def _node_of_rank(job: Job, on: System) -> tuple[str, ...]:

@@ -1,0 +1,82 @@
+"""What a million tokens cost against how long they take, variant by variant, and the front."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..blocks import Axes, Axis, Block, Column, Paragraph, Plot, Series, Table
+from ..numbers import format_quantity
+from ..palette import SERIES
+from ..section import section
+from .answer import TOKENS
+from .study import Point, StudyShown
+
+MILLION = 1e6
+RATE = "tokens_per_second.p50"
+BESIDE, FRONT = SERIES[0], SERIES[5]
+Places = Mapping[str, tuple[float, float]]  # s and USD of a million tokens, by variant
+
+
+@section("cost", title="Cost against time", order=17)
+def cost_against_time(study: StudyShown) -> Iterable[Block]:
+    """Each variant by its time and its cost; those that no other beats in both are the front."""
+    at = _places(study.points)
+    if len(at) < 3:
+        return
+    beaten = {name: beaten_by(name, at) for name in at}
+    yield Paragraph(
+        "Of a million tokens. A variant is on the front when no other is both as quick and as "
+        "cheap, and better in one of the two."
+    )
+    yield Table(
+        [
+            Column("variant", header=True),
+            Column("time", number=True),
+            Column("cost", number=True),
+            Column("front"),
+        ],
+        [
+            [
+                name,
+                format_quantity(time, "s"),
+                format_quantity(cost, "USD"),
+                f"behind {beaten[name]}" if beaten[name] else "on the front",
+            ]
+            for name, (time, cost) in at.items()
+        ],
+    )
+    yield _scatter(at, beaten)
+
+
+def _places(points: Mapping[str, Point]) -> Places:
+    """Time and cost of a million tokens of the variants of which both are known."""
+    known = {n: p["metrics"] for n, p in points.items() if {TOKENS, RATE} <= p["metrics"].keys()}
+    return {n: (MILLION / m[RATE]["value"], m[TOKENS]["value"]) for n, m in known.items()}
+
+
+def beaten_by(name: str, at: Places) -> str:
+    """The cheapest variant that is no worse in both and better in one; "" on the front.
+
+    >>> at = {"a": (1.0, 5.0), "b": (2.0, 2.0), "c": (3.0, 2.0), "d": (2.0, 2.0)}
+    >>> [beaten_by(name, at) for name in at]
+    ['', '', 'b', '']
+    """
+    time, cost = at[name]
+    better = [n for n, (t, c) in at.items() if t <= time and c <= cost and (t, c) != (time, cost)]
+    return min(better, key=lambda n: at[n][1], default="")
+
+
+def _scatter(at: Places, beaten: Mapping[str, str]) -> Plot:
+    series = []
+    for label, mark, colour, names in (
+        ("front", "D", FRONT, sorted((n for n in at if not beaten[n]), key=lambda n: at[n])),
+        ("behind it", "o", BESIDE, [n for n in at if beaten[n]]),
+    ):
+        if names:
+            times, costs = zip(*(at[n] for n in names), strict=True)
+            told = [
+                f"{n}: {t:.3g} s, {c:.3g} USD" for n, t, c in zip(names, times, costs, strict=True)
+            ]
+            series.append(Series(times, costs, mark, colour=colour, label=label, titles=told))
+    across = Axis("time of a million tokens, s")
+    return Plot([Axes(across, Axis("cost of a million tokens, USD"), series)])
