@@ -10,6 +10,7 @@ from ...sim.errors import ScenarioError
 from .description import ImageNetwork, Model, Transformer
 from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
+from .routing import Routing
 
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["1f1b", "gpipe", "zb-h1", "dualpipe"]
@@ -40,6 +41,7 @@ class ParallelPlan:
     overlap : whether gradients are reduced while others are computed
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
+    routing : how often each expert is chosen, from which the same follows; None for equally often
     precision : element types
 
     Examples
@@ -70,6 +72,7 @@ class ParallelPlan:
     overlap: bool = True
     fused_attention: bool = True
     imbalance: float = 1.0
+    routing: Routing | None = None
     precision: Precision = PRECISIONS["bf16"]
 
     @property
@@ -115,7 +118,7 @@ class ParallelPlan:
             place=place,
             document=self.document,
             expert=self.expert,
-            imbalance=self.imbalance,
+            imbalance=self.imbalance * (self.routing.busiest(self.expert) if self.routing else 1.0),
             fused_attention=self.fused_attention,
             precision=self.precision,
         )

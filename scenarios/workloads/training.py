@@ -19,6 +19,7 @@ from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy
 from ...models.training.parallel_plan import BUCKET, ParallelPlan, Recompute, Schedule
 from ...models.training.precision import PRECISIONS
+from ...models.training.routing import Routing, zipf_routing
 from ...models.training.step_graph import step_graph
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
@@ -27,7 +28,7 @@ from ...sim.periodic import Periodic
 from ...sim.units import Bytes, FlopRate
 from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings
-from ..config.schema import Section
+from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
@@ -102,6 +103,16 @@ class PipelineSchedule(Section):
     that the first and the last stage have fewer."""
 
 
+class ExpertRouting(Section):
+    """How often each expert is chosen; one of the two."""
+
+    zipf: Annotated[float, Field(ge=0)] | None = None
+    """The k-th most chosen expert gets a share in proportion to k to the power of minus this; 0
+    for all alike.  Ranks take experts in turn."""
+    recorded: Many[Annotated[float, Field(ge=0)]] | None = None
+    """Tokens of each expert, as counted; each rank has a block of experts."""
+
+
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 
@@ -139,6 +150,8 @@ class TrainingWorkload(Periodic):
         ``fused`` (flash attention), or ``written`` where scores go through memory.
     imbalance : float
         Tokens of the busiest rank's experts, over the mean.
+    routing : ExpertRouting or None
+        How often each expert is chosen, in place of ``imbalance``.
     bucket : int
         Parameters whose gradients are reduced together.
     overlap : bool
@@ -172,6 +185,7 @@ class TrainingWorkload(Periodic):
         precision: Literal["bf16", "fp8", "fp16"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
+        routing: ExpertRouting | None = None,
         bucket: Positive = BUCKET,
         overlap: bool = True,
         reserve: Bytes = RESERVE,
@@ -207,6 +221,7 @@ class TrainingWorkload(Periodic):
             overlap=overlap,
             fused_attention=attention == "fused",
             imbalance=imbalance,
+            routing=_routing(self.model, routing, imbalance),
             precision=PRECISIONS[precision],
         )
 
@@ -313,6 +328,34 @@ def _sequence(model: Model, said: int | None) -> int:
             "workload.sequence: the model itself says how long its sequences are; leave it out"
         )
     return said or own or 1
+
+
+def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> Routing | None:
+    """Routing as said.
+
+    Raises
+    ------
+    ScenarioError
+        No experts, another number of them, or the busiest said twice.
+    """
+    if said is None:
+        return None
+    experts = model.experts if isinstance(model, Transformer) else None
+    if experts is None:
+        raise ScenarioError("workload.routing: the model has no experts; leave it out")
+    if imbalance != 1:
+        raise ScenarioError("workload.routing: says what imbalance says, too; leave one out")
+    if (said.zipf is None) == (said.recorded is None):
+        raise ScenarioError("workload.routing: has zipf and recorded; say one of them")
+    if said.zipf is not None:
+        return zipf_routing(experts.count, said.zipf)
+    counts = said.recorded or ()
+    if len(counts) != experts.count or not sum(counts):
+        raise ScenarioError(
+            f"workload.routing.recorded: has {len(counts)} numbers, and the model "
+            f"{experts.count} experts; write one for each, not all of them 0"
+        )
+    return Routing(tuple(counts), dealt=False)
 
 
 @lru_cache(maxsize=64)

@@ -113,6 +113,41 @@ def test_a_model_and_its_sequence_that_do_not_go_together_are_refused(model, tol
         run(text=TINY.replace("gpt2, batch: 16, sequence: 1024", f"{model}, batch: 16"))
 
 
+MIXTURE = TINY.replace(
+    "model: gpt2", f"model: {{{SIZES}, experts: {{count: 8, chosen: 2, inner: 3072}}}}"
+)
+FOUR = "workload.parallel={expert: 4}"
+
+
+def test_tokens_that_crowd_on_few_experts_take_longer():
+    _, even = run(FOUR, text=MIXTURE)
+    _, alike = run(FOUR, "workload.routing={zipf: 0.0}", text=MIXTURE)
+    _, crowded = run(FOUR, "workload.routing={zipf: 1.0}", text=MIXTURE)
+    assert alike == even
+    assert crowded["iteration_time"] > even["iteration_time"]
+    assert crowded["mfu"] < even["mfu"]
+
+
+def test_recorded_counts_are_the_imbalance_of_the_busiest_ranks_block():
+    counts = "[4, 2, 1, 1, 1, 1, 1, 1]"  # 6 of 12 on the first of four ranks: twice the mean
+    _, recorded = run(FOUR, f"workload.routing={{recorded: {counts}}}", text=MIXTURE)
+    _, said = run(FOUR, "workload.imbalance=2.0", text=MIXTURE)
+    assert recorded == said
+
+
+@pytest.mark.parametrize(
+    ("set", "told"),
+    [
+        (["workload.routing={zipf: 1.0, recorded: [1, 2]}"], "has zipf and recorded; say one"),
+        (["workload.routing={recorded: [1, 2]}"], "has 2 numbers, and the model 8 experts"),
+        (["workload.routing={zipf: 1.0}", "workload.imbalance=2.0"], "leave one out"),
+    ],
+)
+def test_a_routing_that_cannot_be_is_refused(set, told):
+    with pytest.raises(ForetraceError, match=told):
+        run(FOUR, *set, text=MIXTURE)
+
+
 def test_recomputation_costs_time_and_saves_memory():
     _, plain = run()
     _, again = run("workload.recompute=full")
