@@ -16,6 +16,10 @@ from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 TENSOR, DATA = 0, 1  # families of groups
 FORWARD, BACKWARD = 0, 1  # families of peers
 ALL_REDUCE, GRADIENTS, MESSAGE = 40e-6, 2e-3, 100e-6  # s
+BYTES = {
+    (Kind.COLLECTIVE, TENSOR): 16e6, (Kind.COLLECTIVE, DATA): 100e6,
+    (Kind.SEND, FORWARD): 16e6, (Kind.SEND, BACKWARD): 16e6,
+}  # fmt: skip
 _RNG = np.random.default_rng(5)
 FORWARD_KERNELS = _RNG.uniform(20e-6, 200e-6, 6).round(12)  # s
 BACKWARD_KERNELS = _RNG.uniform(20e-6, 300e-6, 12).round(12)
@@ -64,7 +68,15 @@ class Stage:
             self.backward()
         self.rows += [(Kind.COLLECTIVE, DATA, GRADIENTS)] * self.layers
         kind, family, duration = zip(*self.rows, strict=True)
-        return RankProgram.chain(Ops.of(kind=kind, duration=duration), family)
+        joint = np.array(kind) == Kind.COLLECTIVE
+        ops = Ops.of(
+            kind=kind,
+            duration=duration,
+            bytes=[BYTES.get((k, f), 0.0) for k, f in zip(kind, family, strict=True)],
+            signature=np.where(joint, 0, -1),
+            signatures=("collective:all-reduce",),
+        )
+        return RankProgram.chain(ops, family)
 
 
 def template(data: int, stages: int, tensor: int, layers: int, batches: int) -> SpmdGraph:

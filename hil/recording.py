@@ -101,9 +101,11 @@ class Recording:
         partial.replace(path)
 
     def keep(self, folder: Path) -> Path:
-        """Write into ``folder`` as ``DRIVER-DATE.rec.gz``; returns the path."""
+        """Write into ``folder`` as ``DRIVER-DATE.rec.gz``, beside others; returns the path."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.driver}-{self.date.replace(':', '')}{SUFFIX}"
+        name = f"{self.driver}-{self.date.replace(':', '')}"
+        others = sum(1 for _ in folder.glob(f"{name}*{SUFFIX}"))  # of the same second
+        path = folder / f"{name}{f'-{others + 1}' if others else ''}{SUFFIX}"
         self.write(path)
         return path
 

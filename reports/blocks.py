@@ -157,6 +157,16 @@ class Bars:
     opacity: float = 1.0
 
 
+class BarText(NamedTuple):
+    """A short text in a bar: the bar's row, start and length, and the text's colour."""
+
+    row: float
+    start: float
+    length: float
+    text: str
+    colour: str
+
+
 @dataclass(frozen=True)
 class BarChart:
     """Horizontal bars over one numeric axis.
@@ -169,6 +179,7 @@ class BarChart:
     axis : what it shows, with its unit
     thick : pixels from one row to the next
     legend : colour by name
+    texts : written in bars
     """
 
     rows: Sequence[str]
@@ -177,6 +188,7 @@ class BarChart:
     axis: str
     thick: int = 24
     legend: Mapping[str, str] | None = None
+    texts: Sequence[BarText] = ()
 
 
 @dataclass(frozen=True)

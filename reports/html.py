@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,9 @@ from .section import ShownSection
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
+
+PART = re.compile(r"(?<=\w)(::|[._/])(?=[A-Za-z])")  # ends a part of a name
 
 POLICY = (  # a page asks nobody, and runs no script but its own
     f"default-src 'none'; style-src 'unsafe-inline'; script-src {script_hash(page_script())}"
@@ -76,12 +80,24 @@ def template_environment() -> Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
     )
+    templates.filters["breakable"] = breakable_name
     templates.globals |= {
         "pieces": inline_pieces,
         "drawn": figure_html,
         "as_json": script_safe_json,
     }
     return templates
+
+
+def breakable_name(text: str) -> Markup:
+    """A name that may go on in the next line after each of its parts, and nowhere within one.
+
+    >>> str(breakable_name("gpu.time.p50 <b>"))
+    'gpu.<wbr>time.<wbr>p50 &lt;b&gt;'
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(PART.sub(r"\1<wbr>", str(escape(text))))
 
 
 def script_safe_json(data: Mapping[str, Any]) -> str:

@@ -77,8 +77,12 @@ class Answers:
     doubts: tuple[Doubt, ...] = ()
 
 
-def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
+def ask(graph: Graph, bound: Sequence[Backend | None], system: System | None = None) -> Answers:
     """Answers to a graph, from one question to each backend about all its ops.
+
+    Parameters
+    ----------
+    system : with the routes of now; that of the placement unless said
 
     Raises
     ------
@@ -87,7 +91,7 @@ def ask(graph: Graph, bound: Sequence[Backend | None]) -> Answers:
     BackendError
         An impossible answer.
     """
-    system = graph.system
+    system = system or graph.system
     component = component_asked_per_op(graph)
     assert system is not None  # noqa: S101  asked() refuses an unplaced graph
     return ask_all(

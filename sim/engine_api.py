@@ -120,6 +120,16 @@ class Flows:
     def __len__(self) -> int:
         return len(self.op)
 
+    def take(self, rows: NDArray[np.integer]) -> Flows:
+        """Chosen flows as those of ops 0, 1 and so on, in that order."""
+        counts = np.diff(self.indptr)[rows]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        at = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - self.indptr[:-1][rows], counts)
+        return Flows(
+            np.arange(len(rows), dtype=np.int32), self.work_hi[rows], self.work_lo[rows],
+            self.limit[rows], indptr, self.component[at], self.weight[at],
+        )  # fmt: skip
+
     def work(self, i: int) -> int:
         """Work of flow ``i`` as one Python integer."""
         return (int(self.work_hi[i]) << 64) + int(self.work_lo[i])

@@ -4,6 +4,7 @@
 
     ForetraceError
     ├─ ScenarioError            the scenario asks for something we cannot build
+    │  └─ PlanError              a parallel plan breaks a rule, or does not fit into memory
     ├─ TraceError               a trace file is malformed
     ├─ GraphError               ops cannot be scheduled (cycle, unknown place, bad weight)
     ├─ BackendError             a backend gave an impossible answer
@@ -32,6 +33,10 @@ class ForetraceError(Exception):
 
 class ScenarioError(ForetraceError):
     """The scenario asks for something that cannot be built."""
+
+
+class PlanError(ScenarioError):
+    """A parallel plan breaks a rule or does not fit into memory; says the nearest that works."""
 
 
 class TraceError(ForetraceError):

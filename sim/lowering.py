@@ -184,7 +184,7 @@ def lower(
     if block.slot is None:
         raise GraphError("unplaced", f"graph {name!r} has no machine; call place() first")
     if timing.usage is not None:
-        _warn_of_weights(name, timing.usage, system)
+        warn_of_weights(name, timing.usage, system)
     release = ticks_from_seconds(block.release, tick)
     return EngineGraph(
         name,
@@ -227,7 +227,7 @@ def lower_claims(timing: Timing) -> Claims:
     return Claims(op, holds.component, holds.amount.astype(np.int64), holds.until)
 
 
-def _warn_of_weights(name: str, usage: Usage, system: System) -> None:
+def warn_of_weights(name: str, usage: Usage, system: System) -> None:
     """Log a warning where a component's rate is too coarse for its lightest use."""
     least = np.full(len(system.components), np.inf)
     most = np.zeros(len(system.components))

@@ -88,11 +88,19 @@ class Kernels(NamedTuple):
 
 
 class Medium:
-    """How flows share the components that are given to it.  It holds no state of a run."""
+    """How flows share the components that are given to it.  It holds no state of a run.
+
+    Attributes
+    ----------
+    transfer_columns : numbers that the kernels keep of each flow
+    one_way : whether a flow is data that cross its components one after the other; then a
+        collective over many links, or a send that is sprayed, is refused
+    """
 
     name = ""
     kernels: Kernels
-    transfer_columns = 0  # numbers that the kernels keep of each flow
+    transfer_columns = 0
+    one_way = False
 
     def plain(self, rates: Sequence[int]) -> PlainMedium:
         """The medium of a run of the reference engine; -1 for a component without a rate."""

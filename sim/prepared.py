@@ -21,6 +21,7 @@ from .errors import GraphError
 from .graph import Graph
 from .ops import Ops
 from .schedule import SubmittedRun
+from .system import System
 
 Values = Mapping[int, float] | Sequence[float] | NDArray[np.float64]
 T = TypeVar("T")
@@ -62,6 +63,11 @@ class RowAnswer(NamedTuple):
     work_hi: int
     work_lo: int
     rate_limit: int
+
+    def is_like(self, other: RowAnswer) -> bool:
+        """Whether an op takes the same of the same components."""
+        mine, others = self.structure, other.structure
+        return self[:4] == other[:4] and mine.usage == others.usage
 
 
 class Asking(NamedTuple):
@@ -133,10 +139,12 @@ class Prepared:
     run : whose it is
     variant : Variant
         With the flop and bytes of the graph.
+    routed : System
+        By whose routes it was prepared.
     """
 
-    def __init__(self, run: object, variant: NumberSet, asking: Asking):
-        self.run, self.variant, self._asking = run, variant, asking
+    def __init__(self, run: object, variant: NumberSet, asking: Asking, routed: System):
+        self.run, self.variant, self._asking, self.routed = run, variant, asking, routed
         self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
         self._variants: dict[tuple[tuple[int, AnswerStructure], ...], NumberSet] = {}
         self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}

@@ -497,6 +497,25 @@ class Running:
         names = self._system.select(node=name) if is_node else (name,)
         return [self._may_touch(n) for n in names]
 
+    def lead_around(self, names: Sequence[str]) -> None:
+        """Lead data around some components from now on, as routing does that knows them to be down.
+
+        Open sends and collectives whose way changes go on by the new one with what is left of
+        them, and new ones take it.
+
+        Raises
+        ------
+        GraphError
+            One that nothing leads around.
+        """
+        down = {self._may_touch(name) for name in names}
+        self._stage.relocations.lead(self._stage.relocations.down | down)
+
+    def lead_over(self, names: Sequence[str]) -> None:
+        """Lead data over components again that :meth:`lead_around` named."""
+        up = {self._may_touch(name) for name in names}
+        self._stage.relocations.lead(self._stage.relocations.down - up)
+
     def stop(self, op: int) -> None:
         """Take an op out of its queue, places and components."""
         self._check_may_act("stop an op")

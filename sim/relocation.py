@@ -1,5 +1,7 @@
 """Ops that go on elsewhere: where that is, what backends say about them there, and the tables.
 
+Elsewhere is another GPU or slot, or another route between the same.
+
 A rank is moved by naming the GPU that stands in for another: slots follow as at placement, and
 routes as well.  An op is moved by naming the slots of its places: the GPU of a place is then the
 one that has this slot.
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .csr import Csr
-from .engine_api import Answer, EngineGraph, There
+from .engine_api import Answer, EngineGraph, State, There
 from .errors import SimulationError
 from .ops import Kind
 from .prepared import RowAnswer, answer_structures, merge_answers, row_answers
@@ -138,6 +140,41 @@ class Relocations:
         self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
         self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
         self.ops: set[int] = set()  # all that were ever moved
+        self.routed = session.system  # with the routes of now
+        self.down: frozenset[int] = frozenset()  # components that routes lead around
+        self._systems = {self.down: session.system}
+
+    def lead(self, down: frozenset[int]) -> None:
+        """Lead data around these components from now on, and around no others.
+
+        Raises
+        ------
+        GraphError
+            One that nothing leads around.
+        """
+        if down not in self._systems:
+            self._systems[down] = self.session.system.around(down)
+        self.down, self.routed = down, self._systems[down]
+        for run in self.session.runs:
+            self.reroute(run)
+
+    def reroute(self, run: SubmittedRun) -> None:
+        """Let open sends and collectives of a graph go on by the routes of now."""
+        machine, over = self.session.machine, (State.ENDED, State.CANCELLED)
+        kinds = run.graph.ops.kind
+        rows = np.flatnonzero(np.isin(kinds, NETWORK) & (run.answers.component >= 0)).tolist()
+        rows = [r for r in rows if machine.state(run.first + r) not in over]
+        if not rows:
+            return
+        before = row_answers(run.answers, run.lowered)
+        places = []
+        for row in rows:
+            moved = self.moved.get(run.first + row)
+            places.append(place_of(run, row) if moved is None else moved.place)
+            before[row] = before[row] if moved is None else moved.said
+        for op, (slots, there) in self._ask(run, rows, places, before).items():
+            machine.stop(op)
+            machine.resume(op, True, slots, None, there)
 
     def move(
         self,
@@ -175,9 +212,18 @@ class Relocations:
         return found
 
     def _ask(
-        self, run: SubmittedRun, rows: Sequence[int], places: Sequence[OpPlace]
+        self,
+        run: SubmittedRun,
+        rows: Sequence[int],
+        places: Sequence[OpPlace],
+        before: Sequence[RowAnswer] = (),
     ) -> dict[int, tuple[Sequence[int], There | None]]:
-        """What backends say about rows at other places."""
+        """What backends say about rows at other places.
+
+        Parameters
+        ----------
+        before : what they said of each row of the graph; who says the same stays where it is
+        """
         session, kinds = self.session, run.graph.ops.kind
         at = np.array(rows, np.int64)
         component = np.array([p.component for p in places], np.int32)
@@ -193,11 +239,14 @@ class Relocations:
         ]
         spreads = tuple((at[local], spread) for local, spread in said.spreads)
         among = loose.among(len(run), at)
-        drawn = session.drawn(
-            replace(run, answers=replace(said, spreads=spreads), lowered=among), run.which
+        there = SubmittedRun(
+            run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
         )
+        drawn = session.drawn(there, run.which)
         found: dict[int, tuple[Sequence[int], There | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
+            if before and self._stays(run.first + row, one, before[row]):
+                continue
             if not one.online:
                 _check_holds(run, row, one.said, session.parts.names)
             backend = said.drivers[said.online[k]] if one.online else None
@@ -209,6 +258,12 @@ class Relocations:
             self.unsettled.add(run.first + row)
             found[run.first + row] = one.place.slots, asks or _answer(drawn, row)
         return found
+
+    def _stays(self, op: int, moved: MovedOp, before: RowAnswer) -> bool:
+        """Whether an op is not concerned by a change of routes."""
+        if moved.online:  # it is asked when it starts; who started may be on what is down
+            return self.down.isdisjoint(self.session.machine.usage(op))
+        return moved.said.is_like(before)
 
     def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
         """Graphs of the run, with what was moved where it ran last."""

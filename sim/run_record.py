@@ -57,6 +57,9 @@ class RunRecord:
         The record of each of several jobs, where rows were not kept.
     whole : RunRecord or None
         The record of all jobs, where this is of one of several.
+    copies : (ranks,) array or None
+        How many ranks each one stands for, itself included, where identical ranks were run once;
+        0 for those that have no rows. None where each stands for itself.
     """
 
     system: System
@@ -74,6 +77,7 @@ class RunRecord:
     acquired: ProcessHoldHistory = field(default_factory=ProcessHoldHistory, repr=False)
     by_job: tuple[Self, ...] = field(default=(), repr=False)
     whole: Self | None = field(default=None, repr=False)
+    copies: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def rows(self, job: int) -> NDArray[np.int64]:
         """Ids of the ops of a job, by its number."""
@@ -168,6 +172,11 @@ class RunRecord:
     def ranks(self) -> int:
         """Number of ranks."""
         return self.aggregates.start.shape[1] if self.written is None else self.written.ranks
+
+    @property
+    def rank_weights(self) -> NDArray[np.int64]:
+        """(ranks,) how many ranks each one stands for; they add up to all that there are."""
+        return np.ones(self.ranks, np.int64) if self.copies is None else self.copies
 
     @property
     def ops(self) -> Ops:

@@ -33,6 +33,7 @@ from .errors import BackendError, GraphError, SimulationError
 from .graph import Graph
 from .job import Job
 from .lowering import lower, lower_answers, lower_claims, lower_flows, ticks_from_seconds
+from .one_way import check_one_way
 from .ops import Ops
 from .place import place
 from .prepared import Asking, Draw, NumberSet, Prepared, PreparedRun, Values
@@ -166,7 +167,7 @@ class Session:
         """Result of one graph without processes; run as an SPMD graph where possible."""
         if runs_as_spmd(graph, keep):
             assert graph.template is not None  # noqa: S101
-            found = self.run_as_spmd(graph, graph.template, detail_by_size(keep, graph))
+            found = self.run_as_spmd(graph, graph.template, detail_by_size(keep, graph), again)
             if found is not None:
                 return found
         self.run_alone(self.ask(graph, self.jobs[0]), self.jobs[0])
@@ -207,7 +208,9 @@ class Session:
                 allocator.check()
         return self.finish(keep, "it was stopped" if until is not None else "a process steered it")
 
-    def run_as_spmd(self, graph: Graph, template: SpmdGraph, keep: str) -> Result | None:
+    def run_as_spmd(
+        self, graph: Graph, template: SpmdGraph, keep: str, again: Callable[[], Result]
+    ) -> Result | None:
         """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
         from .spmd.query import NotUniform
         from .spmd.spmd_run import SpmdRun
@@ -234,6 +237,8 @@ class Session:
         )  # fmt: skip
         written = spmd.why_not_written()
         found = replace(self._full_result(), summary=kept)
+        if spmd.shares_rates and not written:
+            return replace(found, again=again)
         return replace(found, again=written or (lambda: self._write_spmd_result(spmd)))
 
     def _write_spmd_result(self, spmd: SpmdRun) -> Result:
@@ -243,7 +248,8 @@ class Session:
         graph, said, lowered = spmd.written()
         session.runs.append(SubmittedRun(graph, said, lowered, 0))
         session.run_lowered(lowered)
-        return session.result("ops", "it is a part of a run")
+        found = session.result("ops", "it is a part of a run")
+        return replace(found, copies=spmd.copies())
 
     def run_alone(self, asked: TimedGraph, job: RunningJob) -> None:
         """Run one graph that nobody steers."""
@@ -290,7 +296,10 @@ class Session:
         graph = self.place(graph, job)
         if job is not None and not job.job.workload.periodic:
             graph = _without_periods(graph)
-        said = ask(graph, self.bound)
+        said = ask(graph, self.bound, self.relocations.routed)
+        if self.parts.medium is not None:
+            members = communication_endpoints(graph)
+            check_one_way(self.parts, graph.ops, said.timing, members, self.relocations.routed)
         return TimedGraph(graph, said, self.lower(graph, said))
 
     def lower(self, graph: Graph, said: Answers) -> EngineGraph:
@@ -342,7 +351,7 @@ class Session:
             return NumberSet(graph, said, lowered, ranks, self.machine.prepare(lowered), draw)
 
         made = variant(graph, asked.answers, asked.lowered)
-        return Prepared(job, made, Asking(rows, self.lower, variant))
+        return Prepared(job, made, Asking(rows, self.lower, variant), self.relocations.routed)
 
     def ask_rows(
         self,
@@ -363,7 +372,9 @@ class Session:
         """
         table = graph.ops.take(at) if ops is None else ops
         times = None if graph.times is None else graph.times.take(at)
-        said = ask_all(table, component, members, self.system, self.bound, at, times)
+        routed = self.relocations.routed
+        said = ask_all(table, component, members, routed, self.bound, at, times)
+        check_one_way(self.parts, table, said.timing, members, routed)
         shared = lower_flows(said.timing, self.system, self.scale, self.tick, rows=at)
         fixed = ticks_from_seconds(said.timing.fixed, self.tick, at)
         found = EngineGraph.loose(graph.name, fixed, shared, lower_claims(said.timing))
@@ -446,9 +457,10 @@ class Session:
             made = made._replace(numbers=variant.draw(made.numbers, which))
         handle = self.machine.repeat(variant.shape, made.numbers)
         now = int(self.machine.env.now)
-        self.runs.append(
-            PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
-        )
+        run = PreparedRun(made, handle.first, job.number, now, self._acting_process, which)
+        self.runs.append(run)
+        if graph.routed is not self.relocations.routed:
+            self.relocations.reroute(run)
         job.handed_in(handle)
         return handle
 
@@ -627,7 +639,7 @@ class Session:
             at = np.asarray(rows)
             component = np.array([asked[row] for row in rows], np.int32)
             ends = Csr.of([members[row].tolist() for row in rows])
-            table = ops.take(at).asked(self.system, component, ends)
+            table = ops.take(at).asked(self.relocations.routed, component, ends)
             found = backend.timing(table, float(seconds(now, self.tick)))
             check_timing(found, table, self.system.components[component[0]].name, at)
             if graph.times is not None:

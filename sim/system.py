@@ -197,6 +197,26 @@ class FlowRouter(Protocol):
         ...
 
 
+@runtime_checkable
+class AvoidingRouter(Protocol):
+    """A router that can lead around components that are down.
+
+    Attributes
+    ----------
+    avoidable : numbers of the components that it can lead around
+    """
+
+    avoidable: frozenset[int]
+
+    def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
+        """Routes of one pair."""
+        ...
+
+    def around(self, components: Iterable[int]) -> AvoidingRouter:
+        """The same router with ways around these as well; a GraphError where there are none."""
+        ...
+
+
 def no_route(a: int, b: int) -> Sequence[int]:
     """Router of a system without a network: the empty route."""
     return ()
@@ -405,7 +425,12 @@ class System:
     @property
     def _sprays(self) -> bool:
         """Whether the ways of a pair are too many to list."""
-        return isinstance(self.router, FlowRouter) and self.router.sprays
+        return self._at_once is not None and self._at_once.sprays
+
+    @cached_property
+    def _at_once(self) -> FlowRouter | None:
+        """Router, where it answers for many flows at once; looking costs more than a route."""
+        return self.router if isinstance(self.router, FlowRouter) else None
 
     def delays(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
         """(flows,) s that a message without bytes takes: latencies and costs to enter, added up.
@@ -421,8 +446,8 @@ class System:
         [3.0, 0.0]
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
-        if isinstance(self.router, FlowRouter) and (self._sprays or len(here) > FEW):
-            return self.router.longest(here, there, self._delay_of_each)
+        if self._at_once is not None and (self._sprays or len(here) > FEW):
+            return self._at_once.longest(here, there, self._delay_of_each)
         of = self.components
         pairs = zip(here.tolist(), there.tolist(), strict=True)
         ways = [[r.components for r in self.routes(*pair)] for pair in pairs]
@@ -451,9 +476,9 @@ class System:
         [2, 2]
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
-        if isinstance(self.router, FlowRouter):
+        if self._at_once is not None:
             told = np.broadcast_to(np.asarray(label, np.int64), here.shape)
-            return self.router.crossings(here, there, told)
+            return self._at_once.crossings(here, there, told)
         rows = [
             (flow, c, share)
             for flow, pair in enumerate(zip(here.tolist(), there.tolist(), strict=True))
@@ -480,8 +505,8 @@ class System:
         """
         here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
         sent = np.broadcast_to(np.asarray(amount, np.float64), here.shape)
-        if isinstance(self.router, FlowRouter) and len(here) > FEW:
-            return self.router.loads(here, there, sent)
+        if self._at_once is not None and len(here) > FEW:
+            return self._at_once.loads(here, there, sent)
         found: dict[int, float] = {}
         for a, b, much in zip(here.tolist(), there.tolist(), sent.tolist(), strict=True):
             for c, share in self.shares(a, b).items():
@@ -516,6 +541,28 @@ class System:
             return [by_number[a, b]] if (a, b) in by_number else self.routes(a, b)
 
         return replace(self, router=router)
+
+    def around(self, components: Iterable[int]) -> System:
+        """The same machine in which data are led around some components.
+
+        Raises
+        ------
+        GraphError
+            One that nothing leads around, by its name.
+        """
+        down, router = sorted(components), self.router
+        avoidable = router.avoidable if isinstance(router, AvoidingRouter) else frozenset()
+        for c in down:
+            if c not in avoidable:
+                raise GraphError(
+                    "no route",
+                    f"nothing leads around {self.components[c].name}: there is no other way, or "
+                    "uplinks are one pool (routing: ecmp or spray makes each a link of its own)",
+                )
+        if not down:
+            return self
+        assert isinstance(router, AvoidingRouter)  # noqa: S101  it can avoid them
+        return replace(self, router=router.around(down))
 
     def latency(self, a: int, b: int) -> Seconds:
         """Latencies along the longest route, added up."""

@@ -105,7 +105,7 @@ def _check_components(
     if len(parts.plugged):
         inside = parts.plugged[rated]
         first = inside[np.searchsorted(used, used)]
-        said = "component {} and another are in two media; split it into two ops"
+        said = "component {} and another are in two media; put both in one, or split the op"
         _refuse_op(graph, used, inside != first, "medium", said, rated)
 
 

@@ -7,7 +7,7 @@ to be done, anew for every variant, replica and re-run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -119,6 +119,16 @@ class Workload:
     def start(self, job: Job) -> Graph | Process:
         """Graph of this job, or a process that submits graphs."""
         raise TypeError(f"{type(self).__name__} does not say what must be done: write start()")
+
+    def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterable[Mapping[str, Any]]:
+        """Parallel plans of its work, as values of its own settings; none where it has no plans.
+
+        Parameters
+        ----------
+        gpus, node : that it runs on, and how many of them are in a machine
+        kept : names of settings that stay as they are
+        """
+        return ()
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """Samples of each metric, from the result of one job: the values that it emitted."""

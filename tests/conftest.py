@@ -8,6 +8,7 @@ import gzip
 import json
 import logging
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -25,6 +26,8 @@ settings.register_profile(
     "nightly", settings.get_profile("push"), max_examples=1000, derandomize=False
 )
 settings.load_profile("push")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests hear it under nohup
 
 BASE = 1_712_170_331_000_000  # µs: a float64 holds no nanoseconds here
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,15 @@ KEYS = (
     "gpus", "batch", "micro_batch", "hidden", "heads", "layers", "sequence", "tensor", "data",
     "pipeline",
 )  # fmt: skip
+
+
+def calibrating(some: Iterable[Row], count: int = 6) -> list[Row]:
+    """Rows that constants are fitted on: of those not set aside the lowest digests."""
+
+    def digest(row: Row) -> str:
+        return hashlib.sha256(f"calibrate|{SEED}|{row.number}".encode()).hexdigest()
+
+    return sorted((row for row in some if not row.aside), key=digest)[:count]
 
 
 class Row(NamedTuple):

@@ -2,7 +2,9 @@
 
 ``judge_training.py`` predicts rows that are not set aside, blind: nothing of the truth is used.
 ``--once`` scores what ``_megatron_rows.py`` set aside; ``--composed`` is D4b, of which
-``--every N`` takes each N-th row.  What is assumed stands below ``SCENARIO``.
+``--every N`` takes each N-th row.  ``--calibrated`` fits two constants on six rows (of D4b one on
+rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs); ``--ends`` says how
+many rows lie inside the intervals of ``foretrace run``.  What is assumed stands below ``SCENARIO``.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from _megatron_rows import TREND, Row, rows
+from _megatron_rows import TREND, Row, calibrating, rows
 from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.variants import build_variants
+from foretrace.sim.errors import ScenarioError
+from scipy.optimize import brentq
 
 SCENARIO = """
 foretrace: 1
@@ -49,8 +56,29 @@ machine (vTrain, Bang et al. 2024, arXiv:2312.12391, section IV); whole layers c
 activations would not fit otherwise, as of all rows of D4 but not of D4b."""
 
 
-def predicted(row: Row, recompute: str, folder: Path) -> float:
-    """Seconds of an iteration."""
+class Constants(NamedTuple):
+    """Factor on times on GPUs, and share of a NIC's rate that collectives reach."""
+
+    factor: float = 1.0
+    network: float | None = None
+
+
+BLIND = Constants()
+MACHINE = 8  # GPUs
+
+
+def small(some: list[Row]) -> list[Row]:
+    """Rows of D4b that a constant may be fitted on."""
+    return [r for r in some if r.settings["hidden"] == 1024 and r.settings["gpus"] <= 4]
+
+
+def large(some: list[Row]) -> list[Row]:
+    """Rows of D4b that are judged then."""
+    return [r for r in some if r.settings["hidden"] == 2048 or r.settings["gpus"] == 8]
+
+
+def scenario(row: Row, recompute: str, folder: Path) -> str:
+    """Scenario of a row."""
     s = row.settings
     config = {
         "model_type": "gpt2", "n_embd": s["hidden"], "n_layer": s["layers"], "n_head": s["heads"],
@@ -59,12 +87,63 @@ def predicted(row: Row, recompute: str, folder: Path) -> float:
     file = folder / "config.json"
     file.write_text(json.dumps(config))
     count = min(s["gpus"], 8)
-    text = SCENARIO.format(
+    return SCENARIO.format(
         **s, model=file, nodes=s["gpus"] // count, count=count, nics=4 if count % 4 == 0 else 1,
         recompute=recompute,
     )  # fmt: skip
-    (variant,) = build_variants(loads(text))
+
+
+def predicted(text: str, by: Constants = BLIND) -> float:
+    """Seconds of an iteration."""
+    set_ = [f'cluster.override={{"node*.gpu*": {{slowdown: {by.factor}}}}}']
+    if by.network is not None:
+        set_.append(f"cluster.fabric.library.network_efficiency={by.network}")
+    (variant,) = build_variants(loads(text, set=set_))
     return float(variant.run().makespan)
+
+
+def own_factor(text: str, seconds: float) -> float:
+    """Factor on times on GPUs that a row's measured iteration asks for; NaN where none does."""
+    step = f"workload.measured={{iteration_time: {seconds} s}}"
+    try:
+        (variant,) = build_variants(loads(text, set=[step]))
+    except ScenarioError as error:
+        print(error)
+        return np.nan
+    return variant.calibration.factor if variant.calibration else np.nan
+
+
+def fitted(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
+    """Constants: the factor of rows whose layers stay on a machine, then the network of others."""
+    inside = [r for r in some if r.settings["tensor"] <= MACHINE]
+    factors = [own_factor(text_of(r), r.seconds) for r in inside]
+    factor = float(np.exp(np.nanmedian(np.log(factors))))
+    print(f"factors {np.round(factors, 3).tolist()} of rows {[r.number for r in inside]}")
+    shares = []
+    for row in (r for r in some if r.settings["tensor"] > MACHINE):
+        text, took = text_of(row), row.seconds
+
+        def slower(share: float, text: str = text, took: float = took) -> float:
+            return predicted(text, Constants(factor, share)) / took - 1
+
+        shares.append(brentq(slower, 0.1, 1.0, xtol=1e-3))
+        print(f"network_efficiency {shares[-1]:.3f} of row {row.number}")
+    return Constants(factor, float(np.median(shares)) if shares else None)
+
+
+def ends(chosen: list[Row], text_of: Callable[[Row], str]) -> None:
+    """Print the interval of each row, what widens it, and how many hold."""
+    inside = []
+    for row in chosen:
+        found = study(loads(text_of(row))).summary
+        value = found.value("base", "iteration_time.p50")
+        low, high = value.interval or (np.nan, np.nan)
+        inside.append(low <= row.seconds <= high)
+        wide = [(e["source"], round(e["low"], 3), round(e["high"], 3))
+                for e in found.points["base"].get("errors", [])]  # fmt: skip
+        print(f"{row.number:5} {row.seconds:9.4f} {value.value:9.4f}  {low:.4f} to {high:.4f} "
+              f"{'in' if inside[-1] else 'OUT'}  {wide[:3]}", flush=True)  # fmt: skip
+    print(f"{sum(inside)} of {len(inside)} inside")
 
 
 def score(said: np.ndarray, took: np.ndarray) -> str:
@@ -91,14 +170,29 @@ def main() -> None:
     parser.add_argument("--composed", action="store_true")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--recompute", default="")
+    parser.add_argument("--calibrated", action="store_true")
+    parser.add_argument("--ends", action="store_true")
     args = parser.parse_args()
     table = "measured_single_node" if args.composed else "measured_multi_node_3.6B"
     recompute = args.recompute or ("none" if args.composed else "full")
-    chosen = [r for r in rows(table) if r.aside == args.once][:: args.every]
-    said = []
-    with tempfile.TemporaryDirectory() as folder:
+    every = list(rows(table))
+    chosen = [r for r in every if r.aside == args.once][:: args.every]
+    constants, said = BLIND, []
+    with tempfile.TemporaryDirectory() as name:
+
+        def text_of(row: Row) -> str:
+            return scenario(row, recompute, Path(name))
+
+        if args.ends:
+            ends(chosen, text_of)
+            return
+        if args.calibrated:
+            used = calibrating(small(every) if args.composed else every)
+            constants = fitted(used, text_of)
+            chosen = [r for r in large(chosen) if r not in used] if args.composed else [
+                r for r in chosen if r not in used]  # fmt: skip
         for row in chosen:
-            said.append(predicted(row, recompute, Path(folder)))
+            said.append(predicted(text_of(row), constants))
             mark = " *" if row.number in TREND and not args.composed else ""
             error, what = said[-1] / row.seconds - 1, tuple(row.settings.values())
             print(f"{row.number:5} {row.seconds:9.4f} {said[-1]:9.4f} {error:+7.1%} {what}{mark}")

@@ -89,9 +89,9 @@ def _run_command(options: argparse.Namespace) -> int:
     elif options.plan is not None:
         from .offline import do_plan
 
-        do_plan(options.plan, options.out, options.allow)
+        do_plan(options.plan, options.out, options.allow, options.load)
     else:
         from .offline import record_work_list
 
-        record_work_list(options.record, options.out, options.allow)
+        record_work_list(options.record, options.out, options.allow, options.load)
     return 0

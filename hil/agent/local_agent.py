@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from .bundle import ROOT
 from .client import RemoteDriver
@@ -21,6 +23,13 @@ def agent_command() -> list[str]:
     return [sys.executable, "-P", "-m", "foretrace.hil.agent"]
 
 
-def in_agent_process(driver: str) -> RemoteDriver:
-    """Driver in a new agent process on this machine."""
-    return RemoteDriver(start_agent_process([*agent_command(), "--stdio"], ONE_THREAD), driver)
+def in_agent_process(driver: str, load: Sequence[Path] = ()) -> RemoteDriver:
+    """Driver in a new agent process on this machine.
+
+    Parameters
+    ----------
+    load : files of the user's own drivers
+    """
+    words = [word for file in load for word in ("--load", str(file))]
+    command = [*agent_command(), "--stdio", *words]
+    return RemoteDriver(start_agent_process(command, ONE_THREAD), driver)

@@ -6,37 +6,53 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...sim.errors import DriverFault
-from ..measuring.measurement import measure
+from ...sim.errors import DriverFault, SimulationError
+from ..measuring.kept_recording import record_work
 from ..measuring.plan import RecordingPlan
 from ..measuring.plan_run import run_plan
 from ..measuring.work_list import WorkList
+from ..recording import read
 from .local_agent import in_agent_process
 
 
-def record_work_list(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
+def record_work_list(
+    path: Path, out: Path, allow: Sequence[str] = (), load: Sequence[Path] = ()
+) -> Path:
     """Run a work list, each start in a new process; returns the path of the recording.
+
+    Parameters
+    ----------
+    allow : drivers that may be used; all for none
+    load : files of the user's own drivers
 
     Raises
     ------
     RecordingError
         It is no work list.
     DriverFault
-        The driver is not allowed here, or does not work.
+        The driver is not allowed here, or does not work; what was measured is kept.
+    SimulationError
+        It took longer than it may; what was measured is kept.
     """
     work = WorkList.read(path)
     _require_allowed(work.driver, allow)
-    recording = measure(work, lambda: in_agent_process(work.driver), _print_line)
-    kept = recording.keep(out)
+    kept = record_work(work, lambda: in_agent_process(work.driver, load), out, _print_line)
+    recording = read(kept)
     _print_line(f"wrote {kept}: {len(recording.samples)} samples{recording.ended and ', partial: '}"
          f"{recording.ended}")  # fmt: skip
     for row in recording.failed:
         _print_line(f"failed: {row.signature} ({row.context}): {row.fault}")
+    if recording.fault is not None:
+        raise recording.fault
+    if recording.ended:
+        raise SimulationError("unfinished", f"{recording.ended}; what was measured is in {kept}")
     return kept
 
 
-def do_plan(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
+def do_plan(path: Path, out: Path, allow: Sequence[str] = (), load: Sequence[Path] = ()) -> Path:
     """Do what is left of a plan, each start in a new process; returns the path of the recording.
+
+    ``allow`` and ``load`` are as of a work list.
 
     Raises
     ------
@@ -48,7 +64,7 @@ def do_plan(path: Path, out: Path, allow: Sequence[str] = ()) -> Path:
     plan = RecordingPlan.read(path)
     for name in {p.work.driver for p in plan.pieces}:
         _require_allowed(name, allow)
-    kept = run_plan(plan, out, lambda name: lambda: in_agent_process(name), _print_line)
+    kept = run_plan(plan, out, lambda name: lambda: in_agent_process(name, load), _print_line)
     _print_line(f"wrote {kept}")
     return kept
 

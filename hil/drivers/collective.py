@@ -25,8 +25,7 @@ from .rank_processes import OP_BUILDERS, GlooOnStar, NcclOnGpus, RankProcesses
 if TYPE_CHECKING:
     from ...sim.system import System
 
-SETTINGS = {"ranks": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "queue": "netem",
-            "limit": 10000, "mtu": 1500, "library": "gloo"}  # fmt: skip
+SETTINGS = {"ranks": 2, **switch.PORT_QUEUE, "mtu": 1500, "library": "gloo"}
 GLOO, NCCL = "gloo", "nccl"
 STEP = ("buckets", "forward_us", "backward_us", "update_us")
 BUS_FACTORS: dict[str, Callable[[int], float]] = {
@@ -49,9 +48,9 @@ class CollectiveDriver(Driver):
     and whose buckets, of that size each, are reduced meanwhile.  ``came_ns`` of a sample tells for
     every call when each rank began, and of a step when each bucket was there.
 
-    Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``queue``,
-    ``limit``; ``mtu``; ``library``: ``gloo``, or ``nccl``, of which each rank has the GPU of its
-    number and is timed by that GPU's events, and which crosses what is between the GPUs.
+    Settings: ``ranks``; of the bridge's ports ``rate``, ``delay_us``, ``loss``, ``reorder``,
+    ``queue``, ``limit``; ``mtu``; ``library``: ``gloo``, or ``nccl``, of which each rank has the
+    GPU of its number and is timed by that GPU's events, and which crosses what is between the GPUs.
     """
 
     ops = tuple(f"collective:{name}" for name in OP_BUILDERS)

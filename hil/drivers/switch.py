@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 VERBS, SOCKETS = "verbs", "sockets"
 LAB = "switch"  # the namespace in which a machine of the lab has its bridge
-SETTINGS = {"ends": "", "hosts": 2, "rate": "", "delay_us": 0.0, "loss": 0.0, "reorder": 0.0,
-            "queue": "netem", "limit": 10000, "mtu": 1500, "datapath": "bridge", "spines": 0,
+PORT_QUEUE = {"rate": "", "delay_us": 0.0, "loss": 0.0, "reorder": 0.0, "queue": "netem",
+              "limit": 10000}  # fmt: skip
+SETTINGS = {"ends": "", "hosts": 2, **PORT_QUEUE, "mtu": 1500, "datapath": "bridge", "spines": 0,
             "counters": "", "ports": ""}  # fmt: skip
 QUEUES = ("netem", "tbf", "fair")
 BRIDGE, OVS, GNMI = "bridge", "ovs", "gnmi"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,7 +17,10 @@ MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host_kernel.comman
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Boot a machine and connect its serial line to stdin and stdout; returns the exit code."""
+    """Boot a machine and connect its serial line to stdin and stdout; returns the exit code.
+
+    A machine that a signal ended ends this process by the same one.
+    """
     words = list(arguments)
     if "--die-with-parent" in words:
         words.remove("--die-with-parent")
@@ -26,10 +30,13 @@ def main(arguments: Sequence[str]) -> int:
         if name not in MACHINES:
             raise DriverFault("missing", f"lab: no machine {name!r}; one of {', '.join(MACHINES)}")
         settings = dict(word.split("=", 1) for word in rest)
-        return vm.run_machine(MACHINES[name](settings), emulated=name != "host")
+        code = vm.run_machine(MACHINES[name](settings), emulated=name != "host")
     except HardwareUnavailable as error:
         sys.stderr.write(f"error {error}\n")
         return 4
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    return code
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError
 from ...sim.units import Bytes
 from ..training.description import Model
 from ..training.parallel_plan import ParallelPlan, Recompute
@@ -33,7 +33,7 @@ def require_fit(
 
     Raises
     ------
-    ScenarioError
+    PlanError
         Names what needs most of the memory, and settings with which it fits.
 
     Examples
@@ -42,7 +42,7 @@ def require_fit(
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> require_fit(tiny, ParallelPlan(batch=2, sequence=4), 32e3, reserve=0)
     Traceback (most recent call last):
-    foretrace.sim.errors.ScenarioError: workload: does not fit: ...
+    foretrace.sim.errors.PlanError: workload: does not fit: ...
     """
     most = peak_memory(model, plan, reserve)
     if most.peak <= capacity:
@@ -57,7 +57,7 @@ def require_fit(
     cures = list(_fitting_changes(model, plan, capacity, reserve))[:SHOWN]
     none = "no single change of the plan makes it fit; take more GPUs, or a smaller model"
     cure = f"it fits with {', or '.join(cures)}" if cures else none
-    raise ScenarioError(
+    raise PlanError(
         f"workload: does not fit: a rank of stage {most.stage} needs {most.peak / GIB:.3g} GiB "
         f"({told}) at {most.when()}, and has {capacity / GIB:.3g} GiB; {cure}"
     )
@@ -70,7 +70,7 @@ def _fitting_changes(
     for words, changed in _changes(plan):
         try:
             changed.check(model)
-        except ScenarioError:
+        except PlanError:
             continue
         if peak_memory(model, changed, reserve).peak <= capacity:
             yield words

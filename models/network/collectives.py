@@ -15,7 +15,7 @@ from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
-from ...sim.system import System
+from ...sim.system import Router, System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from . import nccl
 from .algorithms import ALGORITHMS
@@ -196,7 +196,7 @@ class Fabric(Backend):
         self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
-        self._ways: dict[tuple[str, Members], list[CollectivePlan]] = {}
+        self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
@@ -221,7 +221,7 @@ class Fabric(Backend):
         BackendError
             An unknown collective, or an algorithm that cannot do it for this group.
         """
-        key = (collective, members)
+        key = (collective, members, system.router)  # routes may change during a run
         plans = self._ways.get(key)
         if plans is None:
             plans = self._ways[key] = self._plans(collective, members, system)

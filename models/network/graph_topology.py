@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +69,24 @@ class GraphTopology(Topology):
         """
         self.made.take_down(components)
         self.made.check()
+
+    @property
+    def avoidable(self) -> frozenset[int]:
+        """Components that ways can lead around, by number: links between switches."""
+        return frozenset(self.made.columns[2].tolist()) - {-1}
+
+    def around(self, components: Iterable[int]) -> Self:
+        """The same topology with ways around some of its components as well.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        found = copy(self)
+        found.made = copy(self.made)
+        found.take_down(components)
+        return found
 
     def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
         """Ways of data from one NIC to another, each with its share."""

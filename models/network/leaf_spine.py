@@ -229,6 +229,11 @@ class FatTree(GraphTopology):
             super().take_down(components)
 
     @property
+    def avoidable(self) -> frozenset[int]:
+        """Components that ways can lead around; none of a pool of uplinks."""
+        return frozenset() if self.pooled else super().avoidable
+
+    @property
     def sprays(self) -> bool:
         """Whether data of a pair go many ways; into a pool there is one."""
         return not self.pooled and super().sprays

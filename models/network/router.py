@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -128,6 +130,23 @@ class GraphRouter(MachineRouter):
         self.sprays = topology.sprays
         self._has_pcie = bool((links.roles[UP] >= 0).any())
         self._host_of = np.where(links.over_host, links.machine, -2)
+
+    @cached_property
+    def avoidable(self) -> frozenset[int]:
+        """Components that ways can lead around: links of the topology, each its own."""
+        return frozenset(c + self.first for c in self.graph.avoidable)
+
+    def around(self, components: Iterable[int]) -> GraphRouter:
+        """The same router whose ways lead around these components as well.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        found = copy(self)
+        found.graph = found.topology = self.graph.around(c - self.first for c in components)
+        return found
 
     def take_down(self, components: Sequence[int]) -> None:
         """Route around some components, those of the topology among them.

@@ -31,7 +31,8 @@ def optimizer_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]
     types = plan.precision
     here = share(plan, DATA, own) + share(plan, EXPERT_DATA, expert)
     yield streamed("gradient norm", "aten::linalg_vector_norm", types.gradients, [(here,)], 0.0)
-    each = WIDTH[types.gradients] + 2 * types.optimizer_bytes + WIDTH[types.weights]
+    passes = 1 if types.has_master else 2  # written from the copy, or read and written
+    each = WIDTH[types.gradients] + 2 * types.optimizer_bytes + passes * WIDTH[types.weights]
     adam = streamed("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)
     yield adam._replace(bytes=float(here * each))
     if plan.zero in (1, 2):

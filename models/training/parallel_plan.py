@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError
 from .description import ImageNetwork, Model, Transformer
 from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
@@ -43,6 +43,8 @@ class ParallelPlan:
     imbalance : tokens of the busiest rank's experts, over the mean
     routing : how often each expert is chosen, from which the same follows; None for equally often
     precision : element types
+    stages : (pipeline,) layers of each stage; () for as many on each
+    whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
 
     Examples
     --------
@@ -74,6 +76,8 @@ class ParallelPlan:
     imbalance: float = 1.0
     routing: Routing | None = None
     precision: Precision = PRECISIONS["bf16"]
+    stages: tuple[int, ...] = ()
+    whole_layers: bool = False
 
     @property
     def ranks(self) -> int:
@@ -132,12 +136,24 @@ class ParallelPlan:
         changed: dict[str, Any] = {setting: value}
         return replace(self, **changed)
 
+    def is_allowed(self, model: Model) -> bool:
+        """Whether it keeps every rule.
+
+        >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
+        >>> ParallelPlan(batch=8, sequence=16, pipeline=4).is_allowed(tiny)
+        False
+        """
+        return not any(True for _ in self._broken_rules(model))
+
+    def _broken_rules(self, model: Model) -> Iterator[Rule]:
+        return (rule for rule in _rules(model, self) if not rule[2](self))
+
     def check(self, model: Model) -> None:
         """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
 
         Raises
         ------
-        ScenarioError
+        PlanError
             Names the setting.
 
         Examples
@@ -145,22 +161,50 @@ class ParallelPlan:
         >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
         >>> ParallelPlan(batch=8, sequence=16, pipeline=4).check(tiny)
         Traceback (most recent call last):
-        foretrace.sim.errors.ScenarioError: workload.parallel.pipeline: 4 stages do not share 6 \
+        foretrace.sim.errors.PlanError: workload.parallel.pipeline: 4 stages do not share 6 \
 layers evenly; take 3
         """
-        for setting, rule, holds, values in _rules(model, self):
-            if holds(self):
-                continue
+        self._check_stages(model)
+        for setting, rule, holds, values in self._broken_rules(model):
             keeping = [v for v in values if holds(self.with_value(setting, v))]
             near = [v for v in keeping if self.with_value(setting, v).is_allowed(model)] or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
-            raise ScenarioError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
+            raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
-    def is_allowed(self, model: Model) -> bool:
-        """Whether it breaks no rule."""
-        return all(holds(self) for _, _, holds, _ in _rules(model, self))
+    def _check_stages(self, model: Model) -> None:
+        """Refuse layers of stages that do not add up, and layers timed whole that cannot be."""
+        if not (self.stages or self.whole_layers):
+            return
+        if not isinstance(model, Transformer):
+            setting = "parallel.layers" if self.stages else "detail: layers"
+            raise PlanError(f"workload: {setting} is for a transformer; leave it out")
+        layers = shared_layers(model, self)
+        if self.stages and (len(self.stages), sum(self.stages)) != (self.pipeline, layers):
+            raise PlanError(
+                f"workload.parallel.layers: {list(self.stages)} are {sum(self.stages)} layers of "
+                f"{len(self.stages)} stages; give {self.pipeline} numbers (parallel.pipeline) that "
+                f"add up to {layers}"
+            )
+        if self.stages and (self.chunks > 1 or self.schedule == "dualpipe"):
+            several = "DualPipe's two parts of" if self.chunks == 1 else f"{self.chunks} chunks"
+            raise PlanError(
+                f"workload.parallel.layers: {several} a stage are blocks of equal size; "
+                "take schedule.chunks: 1 of 1f1b, or leave parallel.layers out"
+            )
+        if self.whole_layers and (self.schedule in ("zb-h1", "dualpipe") or self.context > 1):
+            setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
+            raise PlanError(
+                "workload.detail: layers timed whole are neither in parts of a sequence nor in "
+                f"halves of a backward pass; take {setting}, or detail: ops"
+            )
+        if self.whole_layers and (self.recompute == "selective" or self.zero):
+            setting = "zero: 0" if self.zero else "recompute: none, or full"
+            raise PlanError(
+                "workload.detail: layers timed whole hold neither attention computed again nor "
+                f"updates in shares; take {setting}, or detail: ops"
+            )
 
 
 def _nearest(now: Any, values: Sequence[Any]) -> Any:
@@ -176,8 +220,11 @@ SETTINGS = {
     "context": "parallel.context",
     "context_by": "parallel.context_by",
     "document": "document",
+    "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "zero": "zero",
+    "recompute": "recompute",
+    "micro_batch": "micro_batch",
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""
@@ -252,7 +299,7 @@ def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     told = f"{layers} layers" + (", the ends counted as such," if layers > model.layers else "")
     return [
         ("pipeline", f"{p} stages do not share {told} evenly",
-         lambda a: layers % a.pipeline == 0, range(1, layers + 1)),
+         lambda a: bool(a.stages) or layers % a.pipeline == 0, range(1, layers + 1)),
         ("pipeline", f"DualPipe runs the model from both ends, over an even number of stages: {p} "
          "are not", lambda a: a.schedule != "dualpipe" or not (a.pipeline % 2 or
                                                                layers % a.pipeline),
@@ -260,7 +307,7 @@ def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
         ("chunks", f"a pipeline of {p} stages has no chunks to interleave",
          lambda a: a.pipeline > 1 or a.chunks == 1, range(1, 2)),
         ("chunks", f"{plan.chunks} chunks on each of {p} stages do not share {told} evenly",
-         lambda a: layers % (a.pipeline * a.chunks) == 0, range(1, layers)),
+         lambda a: bool(a.stages) or layers % (a.pipeline * a.chunks) == 0, range(1, layers)),
         ("chunks", f"{ONE_CHUNK.get(plan.schedule)} runs one chunk on each stage",
          lambda a: a.schedule not in ONE_CHUNK or a.chunks == 1, range(1, 2)),
         ("zero", f"ZeRO-{plan.zero} shares gradients, which a pipeline adds up over micro-batches "

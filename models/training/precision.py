@@ -18,7 +18,8 @@ class Precision:
         take those of ``activations``
     gradients : as they are added up over micro-batches
     communication : of gradients on the network
-    master, moments : of the optimizer's own copy of the weights, and of its two moments
+    master, moments : of the optimizer's own copy of the weights, and of its two moments; weights in
+        the element type of ``master`` have no such copy
 
     Examples
     --------
@@ -37,7 +38,12 @@ class Precision:
     @property
     def optimizer_bytes(self) -> int:
         """Bytes of the optimizer for each parameter: master weights and two moments."""
-        return WIDTH[self.master] + 2 * WIDTH[self.moments]
+        return WIDTH[self.master] * self.has_master + 2 * WIDTH[self.moments]
+
+    @property
+    def has_master(self) -> bool:
+        """Whether the optimizer keeps a copy of the weights of its own."""
+        return self.weights != self.master
 
     @property
     def state_bytes(self) -> int:
@@ -49,7 +55,8 @@ PRECISIONS = {
     "bf16": Precision(),
     "fp16": Precision("fp16", "fp16", "fp16", "fp16", "fp16"),
     "fp8": Precision(products="fp8"),
+    "fp32": Precision("fp32", "fp32", "fp32"),
 }
 """``bf16``: Megatron-LM's, gradients in fp32; ``fp16``: as ZeRO counts it (Rajbhandari et al. 2020,
 arXiv:1910.02054, section 3.1: 16 bytes a parameter); ``fp8``: Transformer Engine's, weights kept in
-bf16."""
+bf16; ``fp32``: no copy of the weights, 16 bytes a parameter."""

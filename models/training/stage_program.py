@@ -10,7 +10,7 @@ import numpy as np
 
 from ...sim.ops import Kind
 from ...sim.spmd.spmd_graph import RankProgram
-from .description import Model
+from .description import Model, Transformer
 from .gradients import DATA, EXPERT_DATA, buckets, gathering, reduction, replicas
 from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
@@ -38,6 +38,7 @@ from .stages import (
     shares_embedding,
     stage_weights,
 )
+from .whole_layers import whole_layer, whole_update
 
 EMBEDDING = "embedding"  # group of the two stages that hold a tied embedding
 GROUPS = (TENSOR, DATA, EXPERT, EXPERT_DATA, EMBEDDING, CONTEXT)
@@ -130,7 +131,11 @@ class StageProgram:
             numbers = shared_embedding(self.model, plan)
             yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
                             plan.precision.communication, numbers)  # fmt: skip
-        yield from optimizer_works(plan, own, expert)
+        works = list(optimizer_works(plan, own, expert))
+        if plan.whole_layers and isinstance(self.model, Transformer):
+            layers = sum(len(chunk) for chunk in self.chunks)
+            works = [whole_update(works, layers, self.model.hidden, plan.split)]
+        yield from works
 
     def _hears(self, turn: PipelineTurn) -> bool:
         """Whether what a turn works on comes from another stage."""
@@ -225,12 +230,21 @@ class StageProgram:
             if gathers and number + 1 < len(layers):
                 gathered = self._gather(build, layers[number + 1])
             build.wait(waited)
-            works = layer.forward if forward else backward_works(layer, self.plan, what)
+            works = self._layer_works(layer, what)
             build.append(self._works(works, f"{phase} {layer.name}"))
             for work in closed.get(number, ()):
                 row = build.hang(self._number(work, "gradients", GRADIENTS), GRADIENTS)
                 build.leave_open(row)
         return build.segment()
+
+    def _layer_works(self, layer: Layer, what: Pass) -> Iterable[Work]:
+        """Ops of a layer, one for all of them where layers are timed whole."""
+        forward = what is Pass.FORWARD
+        works = layer.forward if forward else backward_works(layer, self.plan, what)
+        if not (self.plan.whole_layers and isinstance(self.model, Transformer)):
+            return works
+        phase = "forward" if forward else "backward"
+        return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)
 
     def _gather(self, build: SegmentBuilder, layer: Layer) -> list[int]:
         """Rows that gather the weights of a layer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from .description import Model, Transformer
 from .layers import (
@@ -54,13 +55,14 @@ def chunks_of_stage(
     if not isinstance(model, Transformer):
         return (whole_network(model, split),)
     every = tuple(_layers(model, plan.ends, split))
-    each = len(every) // (plan.pipeline * plan.chunks)
+    parts = plan.pipeline * plan.chunks
+    ends = tuple(accumulate(plan.stages or [len(every) // parts] * parts, initial=0))
     chunks = []
     for part in parts_of_stage(plan, stage):
-        chunk = [layer for layer in every[part * each : (part + 1) * each] if layer]
+        chunk = [layer for layer in every[ends[part] : ends[part + 1]] if layer]
         if part == 0:
             chunk.insert(0, embedding_layer(model, split))
-        if part == plan.pipeline * plan.chunks - 1:
+        if part == parts - 1:
             chunk.append(output_layer(model, split))
         chunks.append(tuple(chunk))
     return tuple(chunks)

@@ -23,7 +23,7 @@ def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "st
 
     Raises
     ------
-    ScenarioError
+    PlanError
         The plan breaks a rule.
 
     Examples

@@ -60,10 +60,10 @@ def error_by_size(components: Components) -> Plot | None:
     series = []
     for i, (name, rows) in enumerate(known.items()):
         size = np.array([r["least"] for r in rows])
-        how: dict[str, Any] = {"mark": MARKS[i % 5], "colour": series_colour(i)}
+        colour = series_colour(i)
         median, worst = ([100 * r[which] for r in rows] for which in ("p50", "max"))
-        series.append(Series(size, median, line="-", size=4, label=f"{name}, median", **how))
-        series.append(Series(size, worst, line=":", size=3, label="worst", opacity=0.6, **how))
+        series.append(Series(size, median, MARKS[i % 5], "-", colour, f"{name}, median", 4))
+        series.append(Series(size, worst, "x", ":", colour, f"{name}, worst", 5))
     ticks = _size_labels(sorted({r["least"] for rows in known.values() for r in rows}))
     across = Axis("bytes of the op, from", 4, ticks)
     up = Axis("error, %", limits=(0, None), rule=[100 * BAND])

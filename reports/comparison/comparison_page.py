@@ -29,7 +29,8 @@ from ..run.answer import variant_verdict
 from ..section import section, shown_sections
 
 LEAST = 5e-4  # a relative change below it is none
-LEAD = 4
+LEAD = 4  # sentences; beyond, the last is of all further runs
+NOT_SET = Small("not set")
 QUICK, GOOD = ("quicker", "slower", "quick"), ("better", "worse", "good")
 Row = Mapping[str, Any]
 
@@ -84,7 +85,7 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
         Column("outcome"),
     ]
     yield FirstScreen(
-        lead=[_lead_sentence(r, rows[0], decides) for r in rows[1 : LEAD + 1]],
+        lead=_lead_sentences(rows, decides),
         table=Table(columns, [_run_row(r, r is rows[0], decides) for r in rows]),
         findings=[
             ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
@@ -100,13 +101,14 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
 def differing_settings(of: ComparisonShown) -> Iterable[Block]:
     """Settings that differ between the runs, and those without effect."""
     found: list[list[Line]] = [
-        [r["name"], Code(path), a or "unsaid", b or "unsaid"]
+        [r["name"], Code(path), a or NOT_SET, b or NOT_SET]
         for r in of.rows[1:]
         for path, (a, b) in r["settings"].items()
     ]
     if found:
         base = Column(of.rows[0]["name"])
-        yield Table([Column("run", header=True), Column("setting"), base, Column("here")], found)
+        columns = [Column("run", header=True), Column("setting"), base, Column("here")]
+        yield Table(columns, found, stacked=True)
     else:
         yield Paragraph("Nothing.")
     if idle := of.facts["no_effect"]:
@@ -146,6 +148,22 @@ def _judgement_text(row: Row, answer: Answer) -> str:
     return variant_verdict({"change": changed}, answer)
 
 
+def _lead_sentences(rows: Sequence[Row], answer: Answer) -> list[str]:
+    """A sentence for each run; of many for the best, and one for all others."""
+    base, *others = rows
+    if len(others) <= LEAD:
+        return [_lead_sentence(r, base, answer) for r in others]
+    metric, sign = answer["metric"], better_sign(answer)
+    order = sorted(others, key=lambda r: sign * float(r["values"][metric]))
+    rest: dict[str, list[str]] = {}
+    for row in order[LEAD - 1 :]:
+        told = f"{row['name']} ({format_change(row['changes'][metric])})"
+        rest.setdefault(_judgement_text(row, answer), []).append(told)
+    parts = (f"{verdict}: {', '.join(names)}" for verdict, names in rest.items())
+    said = [_lead_sentence(r, base, answer) for r in order[: LEAD - 1]]
+    return [*said, f"Of the others, {'; '.join(parts)}."]
+
+
 def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
     ratio, metric = row["changes"][answer["metric"]], answer["metric"]
     better, worse, same = QUICK if answer.get("period") else GOOD
@@ -154,13 +172,14 @@ def _lead_sentence(row: Row, base: Row, answer: Answer) -> str:
         "better": f"{row['name']} is {size} {better} than {base['name']}",
         "worse": f"{row['name']} is {size} {worse} than {base['name']}",
         "same": f"{row['name']} is as {same} as {base['name']}",
-        "cannot tell": f"{row['name']}: cannot tell, {format_change(ratio)} is within the interval",
+        "cannot tell": f"{row['name']} cannot be told from {base['name']}, {format_change(ratio)} "
+        "is within the interval",
     }
     is_, was = (
         value_sentence(answer, row["values"][metric]),
         format_quantity(base["values"][metric], answer["unit"]),
     )
-    return f"{words[_judgement_text(row, answer)]}: {is_}, there {was}."
+    return f"{words[_judgement_text(row, answer)]}: {is_} instead of {was}."
 
 
 def _next_steps(rows: Sequence[Row], answer: Answer) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def bar_chart_html(of: BarChart) -> str:
         f'<div class="plot"><div class="names">{names}</div>'
         f'<div class="bars"><svg viewBox="0 0 {WIDTH} {ROW * tall}" '
         f'preserveAspectRatio="none" style="height:{of.thick * tall}px">'
-        f'<path class="grid" d="{lines}"/>{bars}</svg></div>'
+        f'<path class="grid" d="{lines}"/>{bars}</svg>{_texts(of)}</div>'
         f'<div class="ticks">{marks}</div><div class="axis">{escape(of.axis)}</div></div></div>'
     )
 
@@ -73,6 +73,16 @@ def _path(bars: Bars, span: float) -> str:
     title = f"<title>{escape(bars.title)}</title>" if bars.title else ""
     thin = f' fill-opacity="{bars.opacity:.3g}"' if bars.opacity != 1 else ""
     return f'<path fill="{bars.colour}"{thin} d="{shape}">{title}</path>'
+
+
+def _texts(of: BarChart) -> str:
+    """Texts in bars, as text of the page over the drawing."""
+    return "".join(
+        f'<span class="in" style="left:{100 * t.start / of.span:.4g}%;'
+        f"width:{100 * t.length / of.span:.4g}%;top:{of.thick * t.row:g}px;"
+        f'color:{t.colour}">{escape(t.text)}</span>'
+        for t in of.texts
+    )
 
 
 def _bar_units(at: ArrayLike, span: float) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

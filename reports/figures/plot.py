@@ -216,8 +216,17 @@ class _Scale:
         if self.axis.ticks is not None:
             return [t for t in self.axis.ticks if low <= t[0] <= high]
         if not self.log:
-            return [(at, f"{at:g}") for at in round_steps(low, high)]
-        return [(at, f"{at:g}") for at in _powers(low, high, self.log)]
+            return [(at, tick_text(at)) for at in round_steps(low, high)]
+        return [(at, tick_text(at)) for at in _powers(low, high, self.log)]
+
+
+def tick_text(at: float) -> str:
+    """A number at an axis: large ones by thousands, no exponent that can be left out.
+
+    >>> tick_text(1200000.0), tick_text(0.25), tick_text(150.5), tick_text(1e-07)
+    ('1,200,000', '0.25', '150.5', '1e-07')
+    """
+    return f"{at:,.0f}" if 1e3 <= abs(at) < 1e9 and at == round(at) else f"{at:g}"
 
 
 def round_steps(low: float, high: float, most: int = MOST_TICKS) -> list[float]:

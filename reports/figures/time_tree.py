@@ -19,6 +19,7 @@ from ..palette import KINDS
 MOST_LEAVES = 1_500  # of a tree; those with least time are one
 LONGEST = 80  # letters of a name
 BACKWARD = re.compile(r"[Bb]ackward")
+FORWARD = re.compile(r"forward\b")  # a module that says the phase itself
 OPTIMIZER = re.compile(r"[Oo]ptimizer|[Aa]dam|::_?foreach_")
 SEPARATOR = re.compile(r"[./]")
 
@@ -43,22 +44,26 @@ class OpTotal(NamedTuple):
 def op_totals(result: Result) -> list[OpTotal]:
     """Time of ops by where they belong, the longest first; collectives on each of their ranks."""
     where, columns = op_places(result), result.columns
-    op = where.op[columns.end[where.op] > columns.start[where.op]]
-    took = seconds(columns.end[op] - columns.start[op], result.tick)
+    ran = columns.end[where.op] > columns.start[where.op]
+    op, weights = where.op[ran], result.rank_weights
+    alike = weights[where.rank[ran]]
+    took = seconds(columns.end[op] - columns.start[op], result.tick) * alike
     label, texts = _labels(result)
     kinds, names = len(Kind), len(texts) + 1
     keys = (result.job[op].astype(np.int64) * kinds + result.ops.kind[op]) * names + label[op] + 1
     unique, group = np.unique(keys, return_inverse=True)
-    time, count = np.bincount(group, took), np.bincount(group)
-    share = 1.0 / (max(result.ranks, 1) * max(len(result.periods), 1))
+    time, count = np.bincount(group, took), np.bincount(group, alike)
+    share = 1.0 / (max(int(weights.sum()), 1) * max(len(result.periods), 1))
     phases = any(BACKWARD.search(name) for name, _ in texts)
+    told = any(FORWARD.match(module) for _, module in texts)
     several = len(result.jobs) > 1
     found = []
     for k, key in enumerate(unique.tolist()):
         job, kind, number = key // names // kinds, key // names % kinds, key % names - 1
         name, module = texts[number] if number >= 0 else (str(KIND_NAMES[kind]), "")
         shown = _kind_of_bar(Kind(kind))
-        phase = (_phase(name),) if phases and shown in ("compute", "host") else ()
+        guessed = phases and not told and shown in ("compute", "host")
+        phase = (_phase(name),) if guessed else ()
         path = (
             *((result.jobs[job],) if several else ()), shown, *phase,
             *(part for part in SEPARATOR.split(module) if part), _short(name),

@@ -131,11 +131,15 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
     else:
         yield f"All {ops - waits:,} ops and {waits:,} waits are drawn."
     for name, one in drawn.items():
-        if len(one.ranks) < results[name].ranks:
+        weights = results[name].rank_weights
+        there = int(np.count_nonzero(weights))
+        if there < weights.sum():
             yield (
-                f"Of {name} {len(one.ranks)} of {results[name].ranks:,} ranks; all are in "
-                "'foretrace view'."
+                f"Of {name} {there:,} of {weights.sum():,} ranks were run: each stands for those "
+                "that do the same at the same times."
             )
+        if len(one.ranks) < there:
+            yield f"Of {name} {len(one.ranks)} of {there:,} ranks; all are in 'foretrace view'."
 
 
 def _drawn_variant(

@@ -41,6 +41,7 @@ def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Sentences of the first screen, the answer first."""
     return [
         *lead_sentences(summary),
+        *calibration_sentences(summary),
         *ablation_sentences(summary),
         *changed_ops(summary),
         limit_sentence(summary),
@@ -91,6 +92,20 @@ def _others_sentence(variants: list[tuple[str, Point]], base: Point, answer: Ans
         by_verdict.setdefault(verdict, []).append(f"{name} ({change})")
     parts = (f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items())
     return f"Of the others, {'; '.join(parts)}."
+
+
+def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """What a measured step says, and the base without it; none where no step was measured."""
+    found = next(iter(summary["points"].values())).get("calibration")
+    if found is None:
+        return []
+    answer: Answer = summary["answer"]
+    measured = format_quantity(found["measured"], "s")
+    return [
+        f"Calibrated on a measured step ({measured}, {found['on']}): ops on GPUs take "
+        f"{three_digits(found['factor'])} times as long as predicted; blind, "
+        f"{value_sentence(answer, found['blind'])}."
+    ]
 
 
 def limit_sentence(summary: Mapping[str, Any]) -> str:

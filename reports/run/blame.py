@@ -46,7 +46,12 @@ def blame(study: StudyShown) -> Iterable[Block]:
     yield _parts_table(study)
     if rows := list(_slowdown_rows(study)):
         yield Heading("Jobs that slowed each other")
-        heads = (Column("job", header=True), Column("slowed by"), Column("for", number=True))
+        yield Paragraph(
+            "Of a job's own critical path: how long ops of another job had the slot that it waited "
+            "for, or their share of a full link while it used that link."
+        )
+        heads = [Column("job", header=True), Column("slowed by"), Column("at")]
+        heads += [Column(name, number=True) for name in study.points]
         yield Table(heads, rows)
 
 
@@ -97,7 +102,11 @@ def _parts_table(study: StudyShown) -> Table:
 
 
 def _slowdown_rows(study: StudyShown) -> Iterable[list[Line]]:
-    """Jobs that waited for other jobs, in the base scenario."""
-    for job, found in study.base.get("jobs", {}).items():
-        for other, time in found["slowed_by"].items():
-            yield [job, other, format_quantity(time, "s")]
+    """Jobs that waited for others, at which parts, and how long in each variant; most first."""
+    times: dict[tuple[str, str, str], dict[str, float]] = {}
+    for name, point in study.points.items():
+        for job, found in point.get("jobs", {}).items():
+            for one in found["slowed_at"]:
+                times.setdefault((job, one["job"], one["part"]), {})[name] = one["seconds"]
+    for key in sorted(times, key=lambda k: -max(times[k].values()))[:MOST_PARTS]:
+        yield [*key, *(format_quantity(times[key].get(n, 0.0), "s") for n in study.points)]

@@ -31,15 +31,21 @@ def largest_ops_section(study: StudyShown) -> Iterable[Block]:
 
 
 def _table(totals: dict[str, list[OpTotal]]) -> Table:
-    """A row for each of the largest ops: its time in each variant, and how many they are."""
-    columns = [Column("op", header=True, wraps=True), Column("kind")]
-    for name in totals:
-        columns += [Column(f"{name}, time", number=True), Column(f"{name}, ops", number=True)]
+    """A row for each of the largest ops: how many they are, and their time in each variant."""
     sums = {name: _by_name(found) for name, found in totals.items()}
+    keys = list(largest_ops(totals, MOST_ROWS))
+    counts = {key: [own.get(key, (0.0, 0))[1] for own in sums.values()] for key in keys}
+    same = all(len(set(of)) == 1 for of in counts.values())
+    columns = [Column("op", header=True, wraps=True), Column("kind")]
+    columns += [Column("ops", number=True)] if same else []
+    for name in totals:
+        columns.append(Column(f"{name}, time", number=True, wraps=True))
+        columns += [] if same else [Column(f"{name}, ops", number=True, wraps=True)]
     rows: list[list[Line]] = []
-    for key in largest_ops(totals, MOST_ROWS):
+    for key in keys:
         kind, text = key
         cells: list[Line] = [text, [Swatch(f"var({KINDS[kind]})"), kind]]
+        cells += [f"{counts[key][0]:,}"] if same else []
         first = next(iter(sums.values())).get(key, (0.0, 0))[0]
         for number, own in enumerate(sums.values()):
             value, count = own.get(key, (0.0, 0))
@@ -47,7 +53,7 @@ def _table(totals: dict[str, list[OpTotal]]) -> Table:
             if number and first:
                 time += [" ", Small(format_change(value / first - 1))]
             cells.append(time)
-            cells.append(f"{count:,}")
+            cells += [] if same else [f"{count:,}"]
         rows.append(cells)
     return Table(columns, rows, stacked=True)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.ops import Kind
 from ...sim.result import Result
@@ -13,11 +14,12 @@ from ...sim.signature import parse_signature
 from ...sim.units import seconds
 from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
 from ..export.op_labels import op_labels
-from ..numbers import format_quantity, format_share
+from ..numbers import PREFIXES, format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
 from .study import StudyShown
 
+HFU = "hfu.p50"
 MOST_POINTS = 60  # of a variant, those with most time
 
 
@@ -53,7 +55,8 @@ def roofline(study: StudyShown) -> Iterable[Block]:
     )
     yield Table(
         [Column("variant", header=True), Column("compute time of known work", number=True),
-         Column("work", number=True), Column("MFU", number=True)],
+         Column("work", number=True),
+         Column("HFU", number=True, title="all flop that ran over the peak of all GPUs")],
         [_utilization_row(name, found[name], study) for name in found],
     )  # fmt: skip
     yield _plot(found, roofs)
@@ -99,20 +102,32 @@ def _element_type(signature: str) -> str:
 
 
 def _utilization_row(name: str, groups: list[OpGroup], study: StudyShown) -> list[Line]:
-    """Share of compute time whose work is known, that work, and the share of the peak it is."""
-    result = study.results[name].detail
+    """Share of compute time whose work is known, that work on all ranks, and its share of the peak.
+
+    Where the workload counts the flop of its own hardware (HFU), that is the share: one number.
+    """
+    result, point = study.results[name].detail, study.points[name]
     compute = np.flatnonzero(
         (result.ops.kind == Kind.COMPUTE) & (result.columns.end > result.columns.start)
     )
-    spent = float(seconds((result.columns.end - result.columns.start)[compute].sum(), result.tick))
-    flop = float(np.nansum(result.ops.flop[compute]))
+    alike = result.rank_weights[_ranks(result)[compute]]
+    took = seconds((result.columns.end - result.columns.start)[compute], result.tick)
+    known = np.nan_to_num(result.ops.flop[compute])
+    flop, spent = float((known * alike).sum()), float(took.sum())
     share = sum(g.whole for g in groups) / spent if spent else 0.0
-    roofs = study.points[name].get("roofs")
-    mfu = "unknown"
-    if roofs and (peak := roofs["peaks"].get(_largest_kind(groups))) and result.makespan:
-        gpus = study.points[name]["facts"]["ranks"]
-        mfu = format_share(flop / (peak * gpus * result.makespan))
-    return [name, format_share(share), format_quantity(flop, "flop"), mfu]
+    roofs, own = point.get("roofs"), point["metrics"].get(HFU)
+    reached = "unknown"
+    if own:
+        reached = format_share(own["value"])
+    elif roofs and (peak := roofs["peaks"].get(_largest_kind(groups))) and result.makespan:
+        whole = peak * int(result.rank_weights.sum()) * result.makespan
+        reached = format_share(flop / whole)
+    return [name, format_share(share), format_quantity(flop, "flop"), reached]
+
+
+def _ranks(result: Result) -> NDArray[np.int32]:
+    """(ops,) rank of each op."""
+    return np.concatenate([result.rank(run)[: len(run.graph)] for run in result.runs])
 
 
 def _largest_kind(groups: list[OpGroup]) -> str:
@@ -127,16 +142,18 @@ def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -
     series, marks = [], "os^Dv"
     most = [g for groups in found.values() for g in groups[:MOST_POINTS]]
     x = np.array([g.flop / g.bytes for g in most])
+    scale, prefix = next(p for p in PREFIXES if max(g.flop / g.each for g in most) >= 10 * p[0])
     if roofs:
-        reach = np.geomspace(min(x.min(), 0.1) / 2, max(x.max(), 1e3) * 2, 60)
+        ridge = max(roofs["peaks"].values()) / roofs["bandwidth"]
+        reach = np.geomspace(min(x.min(), ridge / 10) / 2, max(x.max(), ridge) * 4, 60)
         for kind in dict.fromkeys(g.kind for g in most if g.kind in roofs["peaks"]):
             roof = np.minimum(roofs["peaks"][kind], reach * roofs["bandwidth"])
-            series.append(Series(reach, roof / 1e9, "", "-", label=f"{roofs['model']}, {kind}"))
+            series.append(Series(reach, roof / scale, "", "-", label=f"{roofs['model']}, {kind}"))
     for i, (name, groups) in enumerate(found.items()):
         shown = groups[:MOST_POINTS]
         series.append(
             Series(
-                [g.flop / g.bytes for g in shown], [g.flop / g.each / 1e9 for g in shown],
+                [g.flop / g.bytes for g in shown], [g.flop / g.each / scale for g in shown],
                 marks[i % len(marks)], colour=series_colour(i), label=name, opacity=0.8,
                 size=max(6.5 - 1.2 * i, 3.0),
                 titles=[f"{g.name}\n{name}\n{format_quantity(g.each, 's')} each, "
@@ -146,4 +163,4 @@ def _plot(found: Mapping[str, list[OpGroup]], roofs: Mapping[str, Any] | None) -
             )
         )  # fmt: skip
     across = Axis("intensity, flop a byte", 10)
-    return Plot([Axes(across, Axis("rate, Gflop/s", 10), series)], height=4.2)
+    return Plot([Axes(across, Axis(f"rate, {prefix}flop/s", 10), series)], height=4.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..palette import series_colour
 from ..section import section
 from .study import StudyShown
 
+DIGITS = 3  # of a share
 MOST_ROWS = 96  # of a heat map
 MOST_CURVES = 6
 Shares = Mapping[str, Any]
@@ -27,7 +29,10 @@ def use_over_time(study: StudyShown) -> Iterable[Block]:
     found = {name: _shares_of_parts(result) for name, result in study.results.items()}
     if not any(found.values()):
         return
-    yield Paragraph("Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links.")
+    yield Paragraph(
+        "Share of each part in use: GPUs, hosts, memory, NICs, the fabric's links. Parts that are "
+        "in use alike at all times are one row."
+    )
     for name, shares in found.items():
         if shares:
             if len(found) > 1:
@@ -47,7 +52,25 @@ def _shares_of_parts(result: Result) -> dict[str, Any]:
     chosen = set()
     for names in kinds.values():
         chosen |= set(sorted(names, key=lambda n: -float(np.mean(windows[n])))[:each])
-    return {n: windows[n] for names in kinds.values() for n in names if n in chosen}
+    ordered = [name for names in kinds.values() for name in names if name in chosen]
+    return _alike_together({name: windows[name] for name in ordered})
+
+
+def _alike_together(shares: Shares) -> dict[str, Any]:
+    """Shares with one row for parts of one sort whose shares are the same to the digit shown.
+
+    >>> same = np.array([0.5, 0.25])
+    >>> list(_alike_together({"node0.gpu0": same, "node0.gpu1": same, "node0.nic0.tx": same}))
+    ['node0.gpu0 + 1 alike', 'node0.nic0.tx']
+    """
+    found: dict[tuple[str, bytes], list[str]] = {}
+    for name, line in shares.items():
+        sort = re.sub(r"\d+", "", name.rpartition(".")[2])
+        found.setdefault((sort, np.round(line, DIGITS).tobytes()), []).append(name)
+    return {
+        first + (f" + {len(others):,} alike" if others else ""): shares[first]
+        for first, *others in found.values()
+    }
 
 
 def _heat_map(result: Result, shares: Shares) -> Live:
@@ -57,7 +80,7 @@ def _heat_map(result: Result, shares: Shares) -> Live:
         "edges": [float(f"{e:.6g}") for e in edges],
         "unit": "",
         "most": 1.0,
-        "values": [[round(float(v), 3) for v in line] for line in shares.values()],
+        "values": [[round(float(v), DIGITS) for v in line] for line in shares.values()],
     }
     still = schedule.utilization_heat_map(
         {n: s.tolist() for n, s in shares.items()}, result.makespan

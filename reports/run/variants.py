@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..blocks import Block, Code, Column, Paragraph, Table, comma_separated
+from ..blocks import Block, Code, Column, Paragraph, Small, Table, comma_separated
 from ..numbers import format_quantity, is_overall
 from ..section import section
 from .study import Point, StudyShown
+
+NOT_SET = Small("not set")
 
 
 @section("compare", title="What differs", order=10)
@@ -20,13 +22,13 @@ def differing_settings(study: StudyShown) -> Iterable[Block]:
         Column("variant"),
     ]
     rows = [
-        (name, Code(path), a, b)
+        (name, Code(path), a or NOT_SET, b or NOT_SET)
         for name, p in study.points.items()
         for path, (a, b) in p["settings"].items()
     ]
     if not rows:
         return
-    yield Table(columns, rows)
+    yield Table(columns, rows, stacked=True)
     if idle := _settings_without_effect(study.points):
         yield Paragraph(["No effect: ", *comma_separated(idle), "."])
 

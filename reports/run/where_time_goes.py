@@ -15,16 +15,21 @@ from .study import StudyShown
 def where_time_goes(study: StudyShown) -> Iterable[Block]:
     """Time breakdown of the mean and of the worst rank, in seconds."""
     period = study.answer.get("period")
-    which = (
-        f"the mean {period}, and add up to the headline for each rank"
-        if period
-        else ("the whole run, and add up to the makespan for each rank")
-    )
+    which = "the whole run, and add up to the makespan for each rank"
+    if period:
+        which = f"the mean {period}, and add up to the headline for each rank"
+        if int(study.summary["provenance"]["replicas"]) > 1:
+            which = (
+                f"the mean {period} of one run, the nearest to the headline, and add up to it for "
+                "each rank; metrics are of all runs"
+            )
+    points = study.points.values()
+    spent = [b for b in schedule.COLOURS if any(p["activity"][b]["worst"] for p in points)]
+    none = " Boxes without any time are left out." * (len(spent) < len(schedule.COLOURS))
     yield Paragraph(
         f"Every instant of a rank is in exactly one box. Times are of {which}. Of the mean rank, "
-        "the worst rank of each box beside it."
+        f"the worst rank of each box beside it.{none}"
     )
-    points = study.points.values()
     columns, over = _paired_columns("box", study, "mean", "worst")
     rows: list[list[Line]] = [
         [
@@ -36,6 +41,7 @@ def where_time_goes(study: StudyShown) -> Iterable[Block]:
             ),
         ]
         for box, colour in schedule.COLOURS.items()
+        if box in spent
     ]
     yield Table(columns, rows, over)
 

@@ -1,7 +1,7 @@
 // A heat map: rows by columns, darker where more; each cell is told, and reached from the keyboard.
 (() => {
-  const { make, quantity, colour } = foretrace;
-  const TALL = 16;
+  const { make, quantity, colour, steps } = foretrace;
+  const TALL = 16, LETTERS = 13, MOST = 640; // pixels: a row, a name that can be read, the drawing
 
   // source: rows, columns or edges, unit, most, colour?, values by row, or get(first, last, width).
   foretrace.heat = (element, source) => {
@@ -9,10 +9,16 @@
       "aria-label": "heat map; arrow keys tell each cell" });
     const names = make("div", { class: "rows" });
     const status = make("p", { class: "status", "aria-live": "polite" });
-    element.replaceChildren(make("div", { class: "lanes" }, names, canvas), status);
-    const tall = Math.max(Math.min(TALL, 640 / source.rows.length), 3);
-    if (tall >= 11)
-      names.append(...source.rows.map((name, i) => make("span", { style: `top:${i * tall}px;height:${tall}px`, title: name }, name)));
+    const legend = make("div", { class: "keys" }, ...[0.25, 0.5, 0.75, 1].map((share) => make("span", {},
+      make("i", { style: `background-color:color-mix(in srgb, var(${source.colour ?? "--compute"}) ${100 * share}%, var(--paper))` }),
+      quantity(share * source.most, source.unit))));
+    const ticks = make("div", { class: "ticks" });
+    element.replaceChildren(legend, make("div", { class: "lanes" }, names, canvas),
+      make("div", { class: "ruled" }, make("span"), ticks), status);
+    const tall = Math.max(Math.min(TALL, MOST / source.rows.length), 3);
+    const each = Math.ceil(LETTERS / tall); // of rows too thin for their names every so many has one
+    names.append(...source.rows.flatMap((name, i) => (i % each ? []
+      : [make("span", { style: `top:${i * tall}px;height:${each * tall}px`, title: name }, name)])));
     names.style.height = canvas.style.height = `${tall * source.rows.length}px`;
     let values = source.values ?? [], edges = source.edges, row = -1, column = 0;
 
@@ -30,14 +36,23 @@
       values.forEach((line, r) => line.forEach((value, k) => {
         if (!value) return;
         pen.globalAlpha = Math.min(0.06 + (0.94 * value) / source.most, 1);
-        pen.fillRect(k * each, r * tall, Math.max(each - (each > 6 ? 1 : 0), 1), tall - (tall > 5 ? 1 : 0));
+        pen.fillRect(k * each, r * tall, each + 0.5, tall - (tall > 8 ? 1 : 0));
       }));
       pen.globalAlpha = 1;
+      axis(wide);
       if (row >= 0) {
         pen.strokeStyle = colour("--ink");
         pen.lineWidth = 2;
         pen.strokeRect(column * each, row * tall, Math.max(each, 3), tall);
       }
+    }
+
+    // Times below the columns, where they are spans of time.
+    function axis(wide) {
+      if (!edges) return;
+      const [first, last] = [edges[0], edges.at(-1)];
+      ticks.replaceChildren(...steps(first, last, wide / 110)[0].map((time) =>
+        make("span", { style: `left:${(100 * (time - first)) / (last - first)}%` }, quantity(time))));
     }
 
     function go(r, k) {

@@ -2,6 +2,7 @@
 (() => {
   const { make, quantity } = foretrace;
   const THIN = 0.0025; // share of the width below which boxes are one
+  const LEAST = 30; // pixels of a box whose name is written
 
   // root: {name, value, kind?, children?}, or {root, open(path)} where children come when asked for.
   foretrace.tree = (element, given) => {
@@ -46,17 +47,17 @@
     }
 
     function box(nodes, left, width, row, rows) {
-      const node = nodes.at(-1);
+      const node = nodes.at(-1), narrow = width * boxes.clientWidth < LEAST ? " narrow" : "";
       boxes.append(make("button", {
         type: "button", title: "",
         style: `left:${100 * left}%;width:${100 * width}%;top:${row * 30}px;`
           + `background-color:var(${node.kind ?? "--tint"})`,
-        class: node.kind ? (foretrace.inkOn(node.kind) === "--ink" ? "filled pale" : "filled") : "", "aria-label": `${node.name}, ${says(node)}`,
+        class: (node.kind ? (foretrace.inkOn(node.kind) === "--ink" ? "filled pale" : "filled") : "") + narrow, "aria-label": `${node.name}, ${says(node)}`,
         onclick: () => enter(row || top.length === 1 ? nodes : top.slice(0, -1)),
         onfocus: () => tell(nodes),
         onpointermove: (e) => foretrace.tip([node.name, says(node)], e.clientX, e.clientY),
         onpointerleave: () => foretrace.tip(null),
-      }, make("span", {}, node.name)));
+      }, make("span", {}, narrow ? "" : node.name)));
       if (row + 1 >= rows) return;
       let at = left, rest = 0, many = 0;
       for (const child of inside(node)) {
@@ -87,5 +88,7 @@
       if (go) event.preventDefault(), go.focus();
     });
     draw();
+    let wide = boxes.clientWidth;
+    new ResizeObserver(() => boxes.clientWidth !== wide && ((wide = boxes.clientWidth), draw())).observe(boxes);
   };
 })();

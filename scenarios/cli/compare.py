@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..studies.comparison import Comparison, ComparisonRow
 
 
+FEW = 3  # runs that a title names
 SIGNS = {"+": "green", "-": "red", "~": "yellow"}  # of settings that differ
 
 
@@ -79,7 +80,13 @@ def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> No
         for r in found.rows
     ]
     command = shlex.join(["foretrace", *sys.argv[1:]])
-    title = f"{', '.join(r.name for r in found.rows[1:])} beside {found.rows[0].name}"
+    first, *others = (r.name for r in found.rows)
+    which = ", ".join(others) if len(others) <= FEW else f"{len(others)} others"
+    title = (
+        f"{Path(runs[0]).stem}: {which} beside {first}"
+        if len(runs) == 1
+        else (f"{which} beside {first}")
+    )
     units = {metric: _unit_of_metric(metric) for r in found.rows for metric in r.values}
     told = {"title": title, "command": command, "no_effect": list(found.no_effect), "units": units,
             "answer": found.answer}  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...sim.errors import DriverFault, RecordingError, SimulationError
-from .common import Json, print_error, print_json, progress_printer
+from .common import Json, print_json, progress_printer
 from .hil import hil
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def record(
 
 
 def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
-    """Do a work list; the recording is kept also when it is partial or interrupted."""
+    """Do a work list or a plan; the recording is kept also when it is partial or interrupted."""
     from ...hil.connection import connect_driver
-    from ...hil.measuring.measurement import Measurement
+    from ...hil.measuring.kept_recording import record_work
     from ...hil.measuring.plan import RecordingPlan, is_plan
     from ...hil.measuring.plan_run import run_plan
     from ...hil.measuring.work_list import WorkList
@@ -70,16 +70,8 @@ def _measure_work(work: Path, out: Path, agent: str, busy: float) -> Path:
         )
     asked = WorkList.read(work)
     asked = asked if busy < 0 else replace(asked, busy=busy)
-    under_way = Measurement(
-        asked, lambda: connect_driver(asked.driver, agent), progress_printer(quiet=False)
-    )
-    try:
-        return under_way.run().keep(out)
-    except KeyboardInterrupt:
-        if under_way.samples:
-            kept = under_way.recording("interrupted").keep(out)
-            print_error(f"what was measured before is in {kept}")
-        raise
+    tell = progress_printer(quiet=False)
+    return record_work(asked, lambda: connect_driver(asked.driver, agent), out, tell)
 
 
 def _with_busy(plan: RecordingPlan, busy: float) -> RecordingPlan:

@@ -88,6 +88,11 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
         whose = f" ({name})" * (len(made.ops) > 1)
         for sentence in link_sentences(chains):
             yield f"answers{whose}", sentence
+    for name, media in made.media.items():
+        whose = f" ({name})" * (len(made.ops) > 1)
+        for medium, parts in media.items():
+            carried = ", ".join(f"{part} ({n})" for part, n in parts.items())
+            yield f"media{whose}", f"{medium} carries {carried or 'nothing'}"
     yield "devices", "; ".join(made.devices) or "none"
     count = len(made.assumed)
     yield "assumed", f"{count} value{'s' * (count != 1)} that nobody measured{':' * bool(count)}"

@@ -68,21 +68,23 @@ class SweepProgress:
     ):
         self.total, self.tell, self.workers, self.folder = total + 1, tell, workers, folder
         self.quiet = quiet
-        self.done = self.failed = self.cached = 0
+        self.done = self.failed = self.refused = self.cached = 0
         self._began = time.monotonic()
         self._bar: Any = None
 
     def count(self, trial: SweepTrial) -> None:
         """Count one more finished point."""
         self.done += 1
-        self.failed += trial.error is not None
+        self.failed += trial.error is not None and not trial.refused
+        self.refused += trial.refused
         self.cached += trial.cached
         if self._bar is not None:
             self._bar.update(0, completed=self.done, told=self.text())
 
     def text(self) -> str:
         """Counts in words."""
-        return f"{self.done}/{self.total}  {self.failed} failed  {self.cached} from cache"
+        refused = f"{self.refused} refused  " if self.refused else ""
+        return f"{self.done}/{self.total}  {self.failed} failed  {refused}{self.cached} from cache"
 
     def __enter__(self) -> Self:
         self.tell(f"workers  {self.workers}; resumable")

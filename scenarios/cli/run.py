@@ -97,8 +97,12 @@ def run(
         if (kept := sorted(folder.glob("prints.*.txt"))) and not quiet:
             what = "printed by processes, in the first simulation of each variant"
             typer.echo(f"{what}: {', '.join(map(str, kept))}", err=True)
-        if (swept := scenario.section("sweep")) is not None and not quiet:
-            typer.echo(f"its {swept.wanted} points are for: foretrace sweep {file}", err=True)
+        if scenario.section("sweep") is not None and not quiet:
+            from ..studies.sweep.plan_points import wanted_points
+
+            typer.echo(
+                f"its {wanted_points(scenario)} points are for: foretrace sweep {file}", err=True
+            )
         if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
             typer.echo(f"its devices were not asked: foretrace hil check {file}", err=True)
     if left := summary.get("unfinished"):

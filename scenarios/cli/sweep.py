@@ -29,7 +29,9 @@ def sweep(
         str | None, typer.Option(help="local, local:4, dask://local or dask://HOST:PORT.")
     ] = None,
     points: Annotated[int | None, typer.Option(help="How many are tried.")] = None,
-    method: Annotated[str | None, typer.Option(help="grid, random, sobol, tpe or nsga2.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="grid, random, sobol, tpe, nsga2 or plans.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Take points that are saved.")
     ] = True,
@@ -47,6 +49,7 @@ def sweep(
     started = time.monotonic()
     from ..config.loader import load
     from ..studies.plan import known_op_count, require_run_fits_memory
+    from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweep_folder import outcome_store, save_sweep
     from ..studies.workers.workers import local_process_count, workers_option
     from ..studies.workers.workers import make_workers as hired
@@ -74,7 +77,7 @@ def sweep(
     if not asked.startswith("dask://") or "local" in asked:
         require_run_fits_memory(
             scenario,
-            min(local_process_count(asked), scenario.section("sweep").wanted),
+            min(local_process_count(asked), wanted_points(scenario)),
             known_op_count(scenario),
         )
     crew = hired(asked)
@@ -118,10 +121,11 @@ def _run_sweep(
 ) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
     from ..studies.limits import time_limit
+    from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweeping import SweepInProgress
     from .progress import SweepProgress
 
-    total = scenario.section("sweep").wanted
+    total = wanted_points(scenario)
     limit = time_limit(scenario.run.time_limit)
     with (
         kept,

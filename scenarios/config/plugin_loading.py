@@ -1,9 +1,9 @@
 """Plug-ins that a scenario names as files: run once, checked, and taken back when edited.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
-(``@backend``), processes, workloads, kinds of part, topologies, collective algorithms or sections
-of reports as our own modules do.  An installed package does the same through entry points.  A
-plug-in runs with all the rights of its user: load only those that you trust.
+(``@backend``), processes, workloads, media, kinds of part, topologies, collective algorithms or
+sections of reports as our own modules do.  An installed package does the same through entry points.
+A plug-in runs with all the rights of its user: load only those that you trust.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ...models.network.wiring import TOPOLOGIES, Topology
 from ...models.parts import PARTS, NodePart
 from ...reports.section import SECTIONS
 from ...sim.backend import BACKENDS, Backend
+from ...sim.medium_api import MEDIA, Kernels, Medium
 from ...sim.process import PROCESSES
 from ...sim.workload import WORKLOADS, Workload
 from .part_specs import OURS, entry_model, part_link_model, part_model
@@ -107,6 +108,8 @@ def _check_plugin(file: Path, spot: FilePosition) -> None:
             if made in PARTS.values() and name in OURS:
                 raise TypeError("there is such a kind of part already; take another name")
             _check_callables(table, made)
+            if table == "medium" and not isinstance(getattr(made, "kernels", None), Kernels):
+                raise TypeError(f"{made.__name__} has no kernels; write 'kernels = Kernels(…)'")
             constructor_model(made)
         except (TypeError, NameError, ValueError) as error:
             message = f"plug-in '{file.name}': {table} '{name}': {error}"
@@ -119,6 +122,7 @@ VERBS = {
     "part": ("components(self, name)",),
     "topology": ("components(self, adapters, switch)", "routes(self, a, b)"),
     "workload": ("start(self, job)",),
+    "medium": ("plain(self, rates)", "ports(self, rates)"),
 }
 
 
@@ -153,6 +157,8 @@ def _check_methods(table: str, cls: Any, wanted: str) -> None:
 
 UNWRITTEN = (
     Backend.timing,
+    Medium.plain,
+    Medium.ports,
     NodePart.components,
     Topology.components,
     Topology.routes,
@@ -166,6 +172,7 @@ def plugin_registries() -> dict[str, dict[str, Any]]:
     return {
         "backend": BACKENDS,
         "process": PROCESSES,
+        "medium": MEDIA,
         "workload": WORKLOADS,
         "part": PARTS,
         "topology": TOPOLOGIES,

@@ -39,7 +39,7 @@ T = TypeVar("T")
 REQUIRED: Any = ...
 ORDER = (  # of a file, of lists in messages; other keys follow
     *("foretrace", "name", "question", "extends", "plugins", "workload", "jobs", "answer"),
-    *("cluster", "backends", "processes", "ops"),
+    *("cluster", "backends", "media", "processes", "ops"),
     *(
         "placement",
         "cost",

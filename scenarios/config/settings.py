@@ -15,6 +15,7 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from ...sim.backend import BACKENDS, Backend
+from ...sim.medium_api import MEDIA, Medium
 from ...sim.process import PROCESSES
 from ...sim.units import Unit
 from ...sim.workload import WORKLOADS, Workload
@@ -53,6 +54,12 @@ def known_processes() -> Mapping[str, type]:
     """
     known_backends()
     return PROCESSES
+
+
+def known_media() -> Mapping[str, type[Medium]]:
+    """Every medium that scenarios can name beside max-min; they register where backends do."""
+    known_backends()
+    return MEDIA
 
 
 @cache

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from ...hil.coupling.journal import JournalEntry, write_journal
+from ...hil.coupling.journal import JournalEntry, entry_of_json, write_journal
+from ...hil.measuring.answer_log import AnswerLog, abandoned_logs, damage_named, read_log
 from ...hil.recording import SUFFIX, Recording
 from ...hil.sample import Sample
 from ...sim.errors import ForetraceError
 from ..config.hil_settings import journal_file_name
 from ..config.scenario import Scenario
-from .answer_log import AnswerLog, abandoned_logs, read_answers
 from .coupled_machine import CoupledDevices
 from .output_folder import KEY, replaced_folder, write_scenario
 
@@ -43,9 +43,9 @@ class PartialAnswers:
         """From here on these devices drive a variant."""
         self.driven[variant] = devices
         if self.log is not None:
-            self.log.begin_run(variant)
+            self.log.append({"variant": variant})
             for writer in devices.writers.values():
-                writer.noted = partial(self.log.entry, variant)
+                writer.noted = partial(_log_entry, self.log, variant)
 
     def note_measuring(self, component: str, told: Told) -> Callable[[Sample], None]:
         """Keep the recording of a component; what is given is called with each sample of it."""
@@ -62,6 +62,23 @@ class PartialAnswers:
         journals = {v: d.journal for v, d in self.driven.items() if d.journal}
         recordings = {c: r for c, told in self.measured.items() if (r := told(why)).samples}
         return _save_answers(scenario, out, journals, recordings)
+
+
+def _log_entry(log: AnswerLog, variant: str, entry: JournalEntry) -> None:
+    log.append({"variant": variant, "entry": asdict(entry)})
+
+
+def _read_answers(path: Path) -> tuple[dict[str, list[JournalEntry]], dict[str, Recording]]:
+    """Journals by variant, each as it was begun last, and recordings by component."""
+    lines, recordings = read_log(path)
+    journals: dict[str, list[JournalEntry]] = {}
+    with damage_named(path):
+        for told in lines:
+            if "entry" in told:
+                journals[told["variant"]].append(entry_of_json(told["entry"]))
+            else:
+                journals[told["variant"]] = []
+    return {v: entries for v, entries in journals.items() if entries}, recordings
 
 
 def _save_answers(
@@ -95,7 +112,7 @@ def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[
     """
     folder, key = out / scenario.name, scenario.digest()[:KEY]
     for path in abandoned_logs(folder, key):
-        if (left := _save_answers(scenario, out, *read_answers(path))) is not None:
+        if (left := _save_answers(scenario, out, *_read_answers(path))) is not None:
             tell(f"what was measured before the last one was killed is in {left}")
     log = AnswerLog(folder, key)
     kept = PartialAnswers(log=log)

@@ -19,10 +19,13 @@ from ..config.scenario import BASE, Scenario
 from ..workloads.trace_files import process_starts_of
 from .building.answerers import may_use_chain
 from .building.jobs import graphs_of, workloads_of
+from .building.media import components_by_medium
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
 from .limits import estimated_memory, require_memory, usable_memory
+from .step_calibration import measured_step
 from .summary import FEWEST
+from .sweep.plan_points import wanted_points
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
 from .variant import Variant
 from .workers.workers import usable_cores
@@ -61,6 +64,7 @@ class Plan:
     assumed : values that nobody measured, by path
     chains : of each variant, the share of time that each link of its chains will answer: see
         ``chain_shares``; empty without chains
+    media : of each variant that names any, the components of each: see ``components_by_medium``
     """
 
     ranks: dict[str, int | None]
@@ -80,6 +84,7 @@ class Plan:
     devices: list[str] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
+    media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -92,7 +97,7 @@ def plan(scenario: Scenario) -> Plan:
     """
     sizes = {v.variant: known_size(v) for v in scenario.variants()}
     sweep = scenario.section("sweep")
-    points = sweep.wanted + 1 if sweep else 0
+    points = wanted_points(scenario) + 1 if sweep else 0
     processes = min(usable_cores(), points) if sweep else 1
     known = {name: s.ops for name, s in sizes.items() if s is not None}
     held = estimated_memory(max(known.values())) if len(known) == len(sizes) else None
@@ -124,7 +129,8 @@ def plan(scenario: Scenario) -> Plan:
     )
     if len(known) == len(sizes):
         made = _with_time_and_memory(made, scenario, known, each)
-    return replace(made, chains=_chain_shares_by_variant(asking))
+    media = {p.name: told for p in built if (told := components_by_medium(p.simulation))}
+    return replace(made, chains=_chain_shares_by_variant(asking), media=media)
 
 
 def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:
@@ -211,7 +217,8 @@ def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
         component_kind_of_setting(f"cluster.{path}.") for path in scenario.cluster.parts()
     } | ALWAYS
     explain = 0 if scenario.run.quick else SENSITIVITY * len(kinds) + ERRORS * errors.count
-    return drawn_simulations(scenario) + explain
+    blind = 0 if measured_step(scenario) is None else 1
+    return drawn_simulations(scenario) + explain + blind
 
 
 def runs_processes(scenario: Scenario) -> bool:

@@ -34,6 +34,7 @@ from .preflight import chain_shares_of_point
 from .prints import prints_kept
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
+from .step_calibration import calibration_facts
 from .summary import FEWEST, MetricValue, Summary, metric_values, values_with_conditions
 from .uncertainty import (
     COST,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MOST_VALUES = 8  # of a list that are written out
 CHECKED = "hil."  # metrics that `hil check` answers
 Progress = Callable[[str], None]
 
@@ -167,6 +169,8 @@ def study(
     if under_way.results and not replicas_may_differ(under_way.results):
         where["jitter"] = {"state": "unknown"}
     left = under_way.unfinished_variants(scenario, where)
+    if under_way.results and (found := under_way.results[0].point.calibration) is not None:
+        where["calibration"] = found.text()
     answer = answer_of(scenario)
     judged = judged_ablations(scenario, under_way.points, answer)
     summary = Summary(
@@ -183,6 +187,7 @@ class _StudyInProgress:
     results: list[VariantResults] = field(default_factory=list)
     points: dict[str, dict[str, Any]] = field(default_factory=dict)
     base: VariantWithErrors | None = None
+    reference: VariantWithErrors | None = None
 
     def run_and_explain(
         self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
@@ -193,6 +198,11 @@ class _StudyInProgress:
         also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
         progress(f"explaining {one.name}: blame{also}")
         tried = run_with_model_errors(self.results[-1], errors, each)
+        if one.calibration is not None:
+            if self.reference is None:
+                measured = run_with_replicas(one.calibration.reference, each)
+                self.reference = run_with_model_errors(measured, errors, each)
+            tried = tried.beside_measured(self.reference)
         self.base = self.base or tried
         self.points[one.name] = _summarise_variant(tried, self.base, each)
 
@@ -263,7 +273,17 @@ def _summarise_variant(
         },
         "settings": setting_differences(base.of.point.scenario, of.point.scenario),
         "change": change_against_base(base, tried),
+        **({"calibration": told} if (told := _calibration_facts(of.point, each)) else {}),
     }  # fmt: skip
+
+
+def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
+    """What a measured step says, and the answer without it; {} where none was measured."""
+    if point.uncalibrated is None:
+        return {}
+    blind = point.on(point.uncalibrated)
+    (value,) = each(lambda one: headline_value(one, one.run()), (blind,))
+    return calibration_facts(point, value)
 
 
 def _size_text(one: Variant) -> str:
@@ -308,7 +328,11 @@ def blame_by_job(of: VariantResults) -> dict[str, Any]:
         if own.count:
             blame = own.blame()
             slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
-            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed}
+            at = [
+                {"job": job, "part": part, "seconds": float(seconds(t, own.tick))}
+                for (job, part), t in sorted(blame.slowed_at.items(), key=lambda one: -one[1])
+            ]
+            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed, "slowed_at": at}
     return {"jobs": jobs}
 
 
@@ -377,12 +401,33 @@ def effect_of_faster_components(
 def setting_differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
     """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
 
-    The text is empty where a scenario lacks the setting; ``what_if`` is left out.
+    A list of plain values is one setting.  The text is empty where a scenario lacks the setting;
+    ``what_if`` is left out.
     """
-    a, b = base.origins, of.origins
+    a, b = _values_by_setting(base), _values_by_setting(of)
     paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
     return {
-        p: (a[p].text if p in a else "", b[p].text if p in b else "")
+        p: (_list_text(a.get(p, [])), _list_text(b.get(p, [])))
         for p in paths
-        if (a[p].text if p in a else None) != (b[p].text if p in b else None)
+        if a.get(p) != b.get(p)
     }
+
+
+def _values_by_setting(scenario: Scenario) -> dict[str, list[str]]:
+    """Texts of every setting by path; the items of a list are one, under the path of the list."""
+    found: dict[str, list[str]] = {}
+    for path, origin in scenario.origins.items():
+        above, _, last = path.rpartition(".")
+        found.setdefault(above if last.isdigit() else path, []).append(origin.text)
+    return found
+
+
+def _list_text(values: Sequence[str]) -> str:
+    """Values as one text; many by their first and last.
+
+    >>> _list_text(["0"]), _list_text([str(i) for i in range(30)])
+    ('0', '0, 1, 2 … 28, 29 (30 values)')
+    """
+    if len(values) <= MOST_VALUES:
+        return ", ".join(values)
+    return f"{', '.join(values[:3])} … {', '.join(values[-2:])} ({len(values)} values)"

@@ -172,6 +172,25 @@ class VariantWithErrors:
             return value  # of parts that hardly matter: nothing is known of those that do
         return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
 
+    def beside_measured(self, reference: VariantWithErrors) -> VariantWithErrors:
+        """Answers of a calibrated variant, each error without what it does to the measured step.
+
+        Another factor would be found were a part wrong, so that the measured step takes what was
+        measured all the same: to the first order each answer is divided by what the error does
+        there.
+
+        Parameters
+        ----------
+        reference : the run that the measurement is of
+        """
+        own = reference.answer
+        still = dict.fromkeys(self.times, (own, own)) | dict(reference.times)
+        times = {
+            name: (pair[0] * own / still[name][0], pair[1] * own / still[name][1])
+            for name, pair in self.times.items()
+        }
+        return replace(self, times=times)
+
     def deviations(self) -> list[dict[str, Any]]:
         """How far each source of error moves the answer, relative, that of most effect first."""
         own = self.answer
@@ -252,7 +271,7 @@ def run_with_model_errors(
 
 
 def _families_name(families: Sequence[str]) -> str:
-    return f"family {', '.join(families)}"
+    return f"family {', '.join(families) or 'of every op that is predicted'}"
 
 
 def _simulations_at_ends(

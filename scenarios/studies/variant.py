@@ -43,6 +43,7 @@ from .work import JobDispatcher, PreparedWorkload, WaitingJob
 if TYPE_CHECKING:
     from ..config.sections.workload import WorkloadSection
     from .coupled_machine import CoupledDevices
+    from .step_calibration import StepCalibration
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +129,10 @@ class Variant:
         The number that decides.
     coupled : Coupled or None
         The devices that drive it, if any do.
+    calibration : StepCalibration or None
+        What a measured step says of its GPUs, which is in ``simulation``.
+    uncalibrated : Simulation or None
+        The simulation without that, where there is a calibration.
     """
 
     scenario: Scenario
@@ -136,6 +141,8 @@ class Variant:
     built: BuiltGraphs
     answer: StudyAnswer
     coupled: CoupledDevices | None = None
+    calibration: StepCalibration | None = None
+    uncalibrated: Simulation | None = None
 
     @property
     def name(self) -> str:
@@ -178,6 +185,13 @@ class Variant:
                 "runs; name a trace, and take 'hil' out for a process or several jobs"
             )
         return self.graph
+
+    def calibrated(self, found: StepCalibration | None) -> Variant:
+        """Variant with the factor of a measured step on its GPUs; itself where there is none."""
+        if found is None:
+            return self
+        made = self.on(found.applied(self.simulation))
+        return replace(made, calibration=found, uncalibrated=self.simulation)
 
     def on(self, simulation: Simulation) -> Variant:
         """Variant with another simulation of the same components (for sensitivity runs)."""

@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...sim.metric import Metric
-from ...sim.place import place
 from ...sim.result import Result
-from ...sim.simulation import Simulation
-from ...sim.units import Bytes
+from ...sim.system import System
 from ...sim.workload import Samples
 from ..config.scenario import Scenario
-from .answers import answer_of
-from .building.price import price_per_second
-from .building.system import build_backends, build_system
-from .limits import estimated_memory, usable_memory
+from .blind_variant import build_blind_variant
+from .building.jobs import graph_inputs
+from .building.system import build_system
 from .preflight import require_answers
 from .process_check import require_possible_processes
 from .samples import metric_declarations, samples_of
+from .step_calibration import calibration_of
 from .variant import BuiltGraphs, Variant
 
 if TYPE_CHECKING:
@@ -29,49 +27,33 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def build_variant(scenario: Scenario, built: BuiltGraphs | None = None) -> Variant:
+def build_variant(
+    scenario: Scenario,
+    built: BuiltGraphs | None = None,
+    on: System | None = None,
+    base: Scenario | None = None,
+) -> Variant:
     """Build one variant.
 
     Parameters
     ----------
     built : its graphs, where they were built before
+    on : its machine, where it was built before
+    base : of which the measured step is, if it has one; see ``calibration_of``
     """
-    price_per_second(scenario)  # before anything runs: it may lack a size or a switch
-    made = build_system(scenario)
-    bound = build_backends(scenario, made)
-    built = BuiltGraphs.of(scenario, made) if built is None else built
-    (graph, *others) = built.graphs.values()
-    jobs = scenario.jobs
-    only = not others and not scenario.section("jobs")
-    steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
-    simulation = Simulation(
-        made,
-        bound,
-        engine=scenario.run.engine,
-        seed=scenario.run.seed,
-        memory=_memory_left(scenario, built) if steered else None,
-    )
-    placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
-    return Variant(scenario, placed, simulation, built, answer_of(scenario))
-
-
-def _memory_left(scenario: Scenario, built: BuiltGraphs) -> Bytes | None:
-    """Memory beside that of the run itself, for what processes submit."""
-    most = usable_memory(scenario.run.memory)
-    ops = sum(len(graph) for graph in built.graphs.values() if graph is not None)
-    return None if most is None else max(most - estimated_memory(ops), 0.0)
+    return build_blind_variant(scenario, built, on).calibrated(calibration_of(scenario, base))
 
 
 def build_variants(scenario: Scenario) -> list[Variant]:
-    """Every variant, before any of them runs; those with the same workload share its graph."""
+    """Every variant, before any of them runs; those whose graphs would be the same share them."""
     built: dict[str, BuiltGraphs] = {}
     found = []
     for variant in scenario.variants():
-        jobs = [(name, job.workload, job.on, job.ops) for name, job in variant.jobs.items()]
-        key = repr((jobs, variant.cluster.fabric.expand))
+        made = build_system(variant)
+        key = graph_inputs(variant, made)
         if key not in built:
-            built[key] = BuiltGraphs.of(variant)
-        found.append(build_variant(variant, built[key]))
+            built[key] = BuiltGraphs.of(variant, made)
+        found.append(build_variant(variant, built[key], made, scenario))
     require_possible_processes(found)
     require_answers(found)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,11 +17,13 @@ from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy
-from ...models.training.parallel_plan import BUCKET, ParallelPlan, Recompute, Schedule
+from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Recompute, Schedule
+from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.routing import Routing, zipf_routing
+from ...models.training.schedules import turns_of_stage
 from ...models.training.step_graph import step_graph
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
@@ -30,6 +32,7 @@ from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
+from .measured_step import MeasuredStep
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -84,6 +87,8 @@ class TrainingParallelism(Section):
     expert: Positive = 1
     """Data-parallel ranks, those that share sequences among them, that share the experts of a
     layer."""
+    layers: Annotated[list[Positive], Field(min_length=1)] | None = None
+    """Layers of each pipeline stage, where they are not as many on each."""
     sequence: bool = False
     """Whether tensor-parallel ranks share norms and dropouts, too, by tokens."""
 
@@ -113,6 +118,11 @@ class ExpertRouting(Section):
     """Tokens of each expert, as counted; each rank has a block of experts."""
 
 
+SEARCHED = (
+    "tensor", "pipeline", "expert", "sequence_parallel", "chunks", "micro_batch", "zero",
+    "recompute",
+)  # fmt: skip
+"""Fields of a plan that a search over plans chooses."""
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 
@@ -145,9 +155,12 @@ class TrainingWorkload(Periodic):
         What is computed again in the backward pass: ``none``, attention's core (``selective``), or
         whole layers (``full``).
     precision : str
-        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``.
+        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
     attention : str
         ``fused`` (flash attention), or ``written`` where scores go through memory.
+    detail : str
+        ``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
+        them.
     imbalance : float
         Tokens of the busiest rank's experts, over the mean.
     routing : ExpertRouting or None
@@ -162,6 +175,9 @@ class TrainingWorkload(Periodic):
         Whether a plan that does not fit into memory is an error.
     iterations : Iterations
         How many, and which count.
+    measured : MeasuredStep or None
+        One's own measured iteration: times of all ops on GPUs are multiplied by one factor, so that
+        it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
     """
@@ -182,8 +198,9 @@ class TrainingWorkload(Periodic):
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
         recompute: Recompute = "none",
-        precision: Literal["bf16", "fp8", "fp16"] = "bf16",
+        precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
+        detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
         routing: ExpertRouting | None = None,
         bucket: Positive = BUCKET,
@@ -191,12 +208,13 @@ class TrainingWorkload(Periodic):
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
         iterations: Iterations = ONE,
+        measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
     ):
         self.name = model if isinstance(model, str) else "described here"
         self.model = named_model(model)
         self.parallel, self.gpu = parallel, gpu.settings
-        self.reserve, self.must_fit = reserve, must_fit
+        self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         self.plan = ParallelPlan(
@@ -223,6 +241,8 @@ class TrainingWorkload(Periodic):
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
             precision=PRECISIONS[precision],
+            stages=tuple(parallel.layers or ()),
+            whole_layers=detail == "layers",
         )
 
     def size(self) -> Size | None:
@@ -234,7 +254,7 @@ class TrainingWorkload(Periodic):
 
         Raises
         ------
-        ScenarioError
+        PlanError
             No whole number of copies.
         """
         if self.parallel.data is not None:
@@ -242,7 +262,7 @@ class TrainingWorkload(Periodic):
         one = self.plan.ranks_of_a_copy
         if gpus < one or gpus % one:
             near = max(round(gpus / one), 1) * one
-            raise ScenarioError(
+            raise PlanError(
                 f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take {near} "
                 "GPUs, or say parallel.data"
             )
@@ -260,15 +280,35 @@ class TrainingWorkload(Periodic):
 
         Raises
         ------
+        PlanError
+            A plan that breaks a rule or does not fit into memory.
         ScenarioError
-            A plan that breaks a rule or does not fit into memory; a precision that the GPU lacks.
+            A precision that the GPU lacks.
         """
         model, plan = self.model, self.plan_on(len(job.on["gpu"]))
         self._require_precision(plan)
-        graph = step_graph(model, plan, self.times, f"training {self.name}")
+        plan.check(model)
         if self.must_fit and "memory" in self.gpu:
             require_fit(model, plan, self.gpu["memory"], self.reserve)
+        graph = step_graph(model, plan, self.times, f"training {self.name}")
         return replace(graph, facts=self._facts(model, plan))
+
+    def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
+        """Every parallel plan of the model on so many GPUs that keeps the rules."""
+        fields = {
+            f for f, path in SETTINGS.items() if any(_is_part_of(path, name) for name in kept)
+        }
+        if self.parallel.data is not None:
+            fields.add("data")
+        model = self.model
+        if not isinstance(model, Transformer):
+            raise ScenarioError(
+                f"workload.model: {self.name} is no transformer, and plans are searched for those; "
+                "vary settings by name"
+            )
+        searched = [f for f in SEARCHED if f not in fields and (f != "expert" or model.experts)]
+        for plan in allowed_plans(model, self.plan, gpus, node, fields):
+            yield {SETTINGS[f]: getattr(plan, f) for f in searched}
 
     def _require_precision(self, plan: ParallelPlan) -> None:
         dtype = plan.precision.products
@@ -289,6 +329,14 @@ class TrainingWorkload(Periodic):
             ),
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 2**30:.3g} GiB on stage {most.stage}, {most.when()}",
+            "pipeline": {
+                "stages": plan.pipeline,
+                "ranks": plan.tensor * plan.data,
+                "turns": tuple(
+                    turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)
+                    for s in range(plan.pipeline)
+                ),
+            },
         }
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
@@ -356,6 +404,10 @@ def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> Rout
             f"{experts.count} experts; write one for each, not all of them 0"
         )
     return Routing(tuple(counts), dealt=False)
+
+
+def _is_part_of(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}.")
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ capacity, and the walk goes on where it began.  What nothing explains is charged
 
 The walk of one of several jobs keeps to its own ops.  Where one waited for a slot that an op of
 another job held, or shared what it used with one, the component is charged all the same, and
-``slowed_by`` says whose op took it.
+``slowed_by`` says whose op took it, ``slowed_at`` also of which component.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Charge(NamedTuple):
 class Blame:
     """The critical path, first to last, and its ticks by who is charged.
 
-    ``slowed_by`` are those of its ticks that ops of other jobs took, by job: all of a wait for a
-    slot, and of a stretch in which a rate was shared the share that they had of it.
+    ``slowed_at`` are those of its ticks that ops of other jobs took, by job and component: all of a
+    wait for a slot, and of a stretch in which a rate was shared the share that they had of it.
     """
 
     path: tuple[Charge, ...]
     tick: Seconds
-    slowed_by: Mapping[str, int] = field(default_factory=dict)
+    slowed_at: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Largest charges in short; the path itself may be as long as the run."""
@@ -73,6 +73,14 @@ class Blame:
         for c in self.path:
             found[c.who] = found.get(c.who, 0) + c.end - c.start
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    @cached_property
+    def slowed_by(self) -> dict[str, int]:
+        """Ticks that ops of other jobs took, by job."""
+        found: dict[str, int] = {}
+        for (job, _), t in self.slowed_at.items():
+            found[job] = found.get(job, 0) + t
+        return found
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -111,7 +119,7 @@ class _InterferenceTally:
     def __init__(self, result: RunRecord):
         self.whole = result.whole or result
         self.job = -1 if result.whole is None else self.whole.jobs.index(result.jobs[0])
-        self.ticks: dict[str, int] = {}
+        self.ticks: dict[tuple[str, str], int] = {}
 
     def is_from_other_job(self, op: int) -> bool:
         """Whether an op is of another job and took time."""
@@ -120,16 +128,17 @@ class _InterferenceTally:
         columns = self.whole.columns
         return bool(columns.start[op] < columns.end[op])
 
-    def took(self, op: int, ticks: int) -> None:
-        """Add ticks to the tally of the job that an op belongs to."""
+    def took(self, op: int, ticks: int, component: str) -> None:
+        """Add ticks at a component to the tally of the job that an op belongs to."""
         if ticks:
-            who = self.whole.jobs[self.whole.job.item(op)]
-            self.ticks[who] = self.ticks.get(who, 0) + ticks
+            key = self.whole.jobs[self.whole.job.item(op)], component
+            self.ticks[key] = self.ticks.get(key, 0) + ticks
 
     def shared(self, bound: RateBound) -> None:
         """Add to the tally the share of a saturated component's rate that other jobs used."""
-        if self.job < 0:
+        if self.job < 0 or bound.component is None:
             return
+        full = self.whole.parts.names[bound.component]
         whole = sum(bound.taken.values())
         by_job: dict[int, tuple[int, int]] = {}  # one of its ops, and what all of them took
         for op, taken in bound.taken.items():
@@ -137,7 +146,7 @@ class _InterferenceTally:
                 k = self.whole.job.item(op)
                 by_job[k] = op, taken + by_job.get(k, (op, 0))[1]
         for op, taken in by_job.values():
-            self.took(op, (bound.end - bound.start) * taken // max(whole, 1))
+            self.took(op, (bound.end - bound.start) * taken // max(whole, 1), full)
 
 
 class _CriticalPathWalk:
@@ -238,8 +247,9 @@ class _CriticalPathWalk:
             if mine is not None or other is None:
                 return start, mine
             since = max(int(self.columns.start[other]), queued)
-            self.others.took(other, start - since)
-            found.append(Charge(since, start, -1, self.history.common_slot(op, other)))
+            slot = self.history.common_slot(op, other)
+            self.others.took(other, start - since, slot)
+            found.append(Charge(since, start, -1, slot))
             start = since
         if wait is not None and wait.granted == start:
             start = self._charge_wait(wait, found)

@@ -13,7 +13,7 @@ from ..backend import Spread
 from ..engine_api import Numbers
 from ..sampling import FRACTION, fixed_point_spread_tables, random_bits
 from .jit import INTERPRETED, compiled_for_argument_types, jit
-from .replica_draws import _draw, _factor, _scaled
+from .replica_draws import Arrays, _draw, _factor, _scaled
 
 Array = NDArray[Any]
 
@@ -124,6 +124,27 @@ def apply_random_factors(
                         return False
                     hi[f], lo[f] = scaled_wide(hi[f], lo[f], by)
     return True
+
+
+@jit
+def drawn_amounts(
+    fixed: Any, hi: Any, lo: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays
+) -> Any:
+    """Ticks and work of one op in this replica; spread 0 is none.  `drawn_ticks`, with work."""
+    prefix, at, table = chances
+    if spread:
+        k = 2 * spread - 2
+        if at[k] < at[k + 1]:
+            random = _draw(_draw(prefix[0], rank), step)
+            by = _factor(table, at[k], at[k + 1] - at[k], random)
+            fixed = _scaled(fixed, by)
+            hi, lo = scaled_wide(hi, lo, by)
+        if at[k + 1] < at[k + 2]:
+            random = _draw(prefix[1], row)
+            by = _factor(table, at[k + 1], at[k + 2] - at[k + 1], random)
+            fixed = _scaled(fixed, by)
+            hi, lo = scaled_wide(hi, lo, by)
+    return fixed, hi, lo
 
 
 @jit

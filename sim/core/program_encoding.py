@@ -69,12 +69,17 @@ def encode_program(program: RankProgram) -> ProgramWords:
     if most >= MAX_REGISTERS:
         raise OverflowError(f"an op waits for {most} others; fewer than {MAX_REGISTERS} can be")
     question, first = distinct_questions(program.ops, program.family)
-    head = _WHAT[program.ops.kind] | np.maximum(program.family, 0).astype(np.uint32) << FAMILY
+    head = kind_codes(program.ops.kind) | np.maximum(program.family, 0).astype(np.uint32) << FAMILY
     words = np.zeros(int((2 + (incoming.counts + 2) // 2).sum()), np.uint32)
     used = int(_allocate(head, question, incoming.indptr, incoming.values, words))
     if used > MAX_REGISTERS:
         raise OverflowError(f"a program keeps {used} ends at once; {MAX_REGISTERS} can be kept")
     return ProgramWords(words, used, question, first)
+
+
+def kind_codes(kind: Array) -> NDArray[np.uint32]:
+    """(n,) what each op is to an executor: ``LOCAL``, ``COLLECTIVE``, ``SEND`` or ``RECV``."""
+    return _WHAT[kind]
 
 
 def distinct_questions(

@@ -281,7 +281,7 @@ def _run_until_blocked(
                         stack[top] = q
                         top += 1
                 register[r, end_register(words, w)] = finish
-                _extend_step_span(first_start, end, r, step, begins, finish)
+                extend_step_span(first_start, end, r, step, begins, finish)
             i += 1
             w = next_op_position(words, w)
         done += i - first
@@ -318,7 +318,7 @@ def _run_collective(
         register[q, end_register(words, v)] = finish
         tally[q, COLUMNS] += latest - arrived[q]
         tally[q, answer[answer_at[program[q]] + words[v + 1], 1] >> 8] += takes
-        _extend_step_span(first_start, end, q, step, latest, finish)
+        extend_step_span(first_start, end, q, step, latest, finish)
         if q != r:
             cursor[q, 0] += 1
             cursor[q, 1] = next_op_position(words, v)
@@ -334,9 +334,7 @@ def _run_collective(
 
 
 @jit_without_refcounts
-def _extend_step_span(
-    first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int
-) -> None:
+def extend_step_span(first: Array, last: Array, r: Int, step: Int, begin: Int, finish: Int) -> None:
     """Extend the first start and last end of a step of a rank by one op."""
     if first[r, step] < 0 or begin < first[r, step]:
         first[r, step] = begin

@@ -11,11 +11,12 @@ from ..backend import Backend
 from ..binding import Answers, ask_all
 from ..core.factorize import number_by_first_appearance, number_pairs
 from ..csr import Csr
+from ..engine_api import EngineGraph, Flows
 from ..graph import Graph
-from ..lowering import ticks_from_seconds
+from ..lowering import lower_flows, ticks_from_seconds, warn_of_weights
 from ..ops import Ops
 from ..roles import components_by_role
-from ..units import Seconds
+from ..validation import check_graph
 from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
@@ -30,29 +31,32 @@ class NotUniform(Exception):  # noqa: N818  says why, it is no error
 
 
 class RankAnswers(NamedTuple):
-    """Answer of every question, and a number for equal answers."""
+    """Answer of every question, and a number for equal answers; which of them share rates."""
 
     ticks: Numbers
     spread: Numbers
     source: Numbers
     same: Numbers
+    flows: Flows  # of the questions whose ops have work
+    flow: Numbers  # of each question; -1 for none
 
     @classmethod
-    def of(cls, said: Answers, tick: Seconds) -> RankAnswers:
-        """Answers to all questions, refused where they do not say when each op ends.
+    def of(cls, said: Answers, simulation: Simulation, name: str) -> RankAnswers:
+        """Answers to all questions about a graph of this name.
 
         Raises
         ------
         NotUniform
-            Ops that share rates, hold of a capacity or are asked during the run.
+            Ops that hold of a capacity, are asked during the run, or share in a plugged medium.
+        GraphError, BackendError
+            Impossible answers.
         """
         if said.drivers:
             raise NotUniform("a backend is asked during the run")
-        if said.timing.work is not None and np.any(said.timing.work > 0):
-            raise NotUniform("its ops share rates")
         if said.timing.holds is not None:
             raise NotUniform("its ops hold amounts of a capacity")
-        fixed = ticks_from_seconds(said.timing.fixed, tick)
+        fixed = ticks_from_seconds(said.timing.fixed, simulation.tick)
+        flows, flow = _flows_of_questions(said, simulation, name, fixed)
         spread = np.zeros(len(fixed), np.int64)
         for i, (rows, _) in enumerate(said.spreads, 1):
             spread[rows] = i
@@ -62,13 +66,40 @@ class RankAnswers(NamedTuple):
         same = number_pairs(number_pairs(number_by_first_appearance(fixed)[0], spread)[0], source)[
             0
         ]
-        return cls(fixed, spread, source, same)
+        return cls(fixed, spread, source, same, flows, flow)
+
+
+def _flows_of_questions(
+    said: Answers, simulation: Simulation, name: str, fixed: Numbers
+) -> tuple[Flows, Numbers]:
+    """Flows of the questions whose ops have work, and the flow of each question; -1 for none."""
+    timing, parts = said.timing, simulation.parts
+    number = np.full(len(fixed), -1, np.int64)
+    if timing.work is None or not np.any(timing.work > 0):
+        return Flows.none(), number
+    if timing.usage is not None:
+        warn_of_weights(name, timing.usage, simulation.system)
+    flows = lower_flows(timing, simulation.system, simulation.scale, simulation.tick)
+    check_graph(parts, EngineGraph.loose(name, fixed, flows))
+    work = np.flatnonzero((flows.work_hi != 0) | (flows.work_lo != 0))
+    number[flows.op[work]] = np.arange(len(work))
+    flows = flows.take(work)
+    if len(parts.plugged) and np.any(parts.plugged[flows.component]):
+        raise NotUniform("its ops share rates of a medium that is plugged in")
+    return flows, number
 
 
 class QuestionTable:
-    """Table of timing questions of an SPMD graph, collected first, then answered in one call."""
+    """Table of timing questions of an SPMD graph, collected first, then answered in one call.
 
-    def __init__(self, simulation: Simulation, graph: Graph, template: SpmdGraph):
+    Parameters
+    ----------
+    every : whether every rank is asked about its own ops, not one of those that look alike
+    """
+
+    def __init__(
+        self, simulation: Simulation, graph: Graph, template: SpmdGraph, every: bool = False
+    ):
         assert graph.gpus is not None  # noqa: S101  it was placed
         self.graph, self.template, self.gpus = graph, template, graph.gpus
         self.system, self.bound = system, bound = simulation.system, simulation.bound
@@ -76,7 +107,7 @@ class QuestionTable:
         self.component = np.stack(
             [*(played[role] for role in PLAYED), np.full(len(self.gpus), -1, np.int32)]
         )
-        self.alike = simulation.alike
+        self.alike, self.every = simulation.alike, every
         self.fabric = system.number(system.fabric) if system.fabric else -1
         if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
             raise NotUniform(reason_to_ask_every_op(bound[self.fabric]))

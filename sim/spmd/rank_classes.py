@@ -17,7 +17,7 @@ from ..backend import Spread
 from ..core.chain_cover import count_chains_by_role
 from ..core.factorize import number_by_first_appearance, number_rows
 from ..csr import Csr
-from ..engine_api import ComponentTable
+from ..engine_api import ComponentTable, Flows
 from ..graph import Graph
 from ..ops import Kind
 from ..roles import NETWORK, ROLE
@@ -45,6 +45,9 @@ class RankClasses:
     sources : texts
     component : (4, ranks) whom each role is played by; -1 for nobody
     spreads : by their numbers
+    flows : of the questions whose ops share rates, each asked of one rank
+    flow : of each rank, (q,) number in ``flows`` of what its program asks, of a collective where
+        it leads; -1 for none
     """
 
     template: SpmdGraph
@@ -54,29 +57,43 @@ class RankClasses:
     sources: tuple[str, ...]
     component: NDArray[np.int32]
     spreads: tuple[Spread, ...]
+    flows: Flows
+    flow: tuple[NDArray[np.int32], ...]
 
 
-def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankClasses:
+def classify(
+    simulation: Simulation, graph: Graph, template: SpmdGraph, every: bool = False
+) -> RankClasses:
     """Classes of the ranks of an SPMD graph, after asking backends about its ops.
+
+    Parameters
+    ----------
+    every : whether every rank is asked about its own ops, not one of those that look alike: what
+        looks alike takes equal times, but shares rates of its own
 
     Raises
     ------
     NotUniform
-        The answers do not say when each op ends, or not for all of its class at once.
+        The answers do not hold for all of a class at once, or not for the whole run.
     GraphError, BackendError
         What cannot be scheduled or timed.
     """
     template.check()
-    asking = QuestionTable(simulation, graph, template)
+    asking = QuestionTable(simulation, graph, template, every)
     made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
     said = asking.ask()
-    told = RankAnswers.of(said, simulation.tick)
+    told = RankAnswers.of(said, simulation, graph.name)
+    if not every and any(of.shares_on_one_for_all(told) for of in made):
+        return classify(simulation, graph, template, every=True)
     program = np.zeros(template.ranks, np.int32)
     programs: list[RankProgram] = []
     answers: list[Numbers] = []
     source: list[Numbers] = []
     source_of: list[Numbers] = []
+    flow: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * template.ranks
     for of in made:
+        for r, row in zip(of.ranks.tolist(), of.flows(told), strict=True):
+            flow[r] = row
         which, tables, columns, each = of.classes(told)
         program[of.ranks] = len(programs) + which
         programs += [of.program] * len(tables)
@@ -93,6 +110,8 @@ def classify(simulation: Simulation, graph: Graph, template: SpmdGraph) -> RankC
         said.sources,
         asking.component,
         tuple(s for _, s in said.spreads),
+        told.flows,
+        tuple(flow),
     )
 
 
@@ -167,6 +186,8 @@ class _ProgramClasses:
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
                 if who is not None:  # else asking says who is missing
                     raise NotUniform(reason_to_ask_every_op(who))
+            if self.asking.every:
+                same = np.arange(len(same))
             which, first = number_by_first_appearance(same)
             rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
             found.append(_ProgramQuestions(of, rows, which))
@@ -227,6 +248,26 @@ class _ProgramClasses:
         return _ProgramQuestions(
             of, self.asking.add(self.ops.take(of), ranks, fabric, members), who
         )
+
+    def shares_on_one_for_all(self, told: RankAnswers) -> bool:
+        """Whether an op shares rates whose answer was that of another rank, which looks alike."""
+        return any(
+            len(a.rows) < len(self.ranks) and np.any(told.flow[a.rows] >= 0)
+            for a in self.questions
+            if not np.any(self.kind[a.of] == Kind.COLLECTIVE)
+        )
+
+    def flows(self, told: RankAnswers) -> NDArray[np.int32]:
+        """(ranks, q) number of the flow of each rank's question, of collectives where it leads."""
+        found = np.full((len(self.ranks), len(self.kind)), -1, np.int32)
+        for a in self.questions:
+            asks = np.flatnonzero(a.who >= 0)
+            if len(a.of) and self.kind[a.of[0]] == Kind.COLLECTIVE:
+                f = self.family[a.of[0]]
+                leads = self.template.leads[f][self.template.groups[f]]
+                asks = asks[leads[self.ranks[asks]] == self.ranks[asks]]
+            found[np.ix_(asks, a.of)] = told.flow[a.rows[a.who[asks]]]
+        return found
 
     def classes(
         self, told: RankAnswers

@@ -16,19 +16,25 @@ from ..aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
 from ..backend import Spread, Timing
 from ..binding import Answers
 from ..core.program_executor import ProgramTimes, TimedPrograms, run_programs
+from ..core.program_threads import STEP
 from ..core.rendezvous import Rendezvous
 from ..core.replica_draws import ReplicaDraws
+from ..core.thread_breakdown import breakdown_of_threads
+from ..core.thread_executor import ThreadTimes, run_threads
+from ..core.thread_plan import Partners, ThreadPlan
 from ..core.time_breakdown import breakdown_of_ranks
 from ..engine_api import NEVER, EngineGraph
 from ..flat_graph import FlatGraph
 from ..graph import Graph
 from ..lowering import lower
 from ..ops import Kind
-from ..units import seconds
+from ..units import seconds, ticks_per_second
+from .bottlenecks import flows_over_bottlenecks
 from .expansion import Expansion
 from .query import NotUniform
 from .rank_classes import LED, SEVERAL, WHAT, RankClasses, classify
 from .rank_quotient import RankQuotient, fold_identical_ranks
+from .shared_rates import TemplateFlows
 from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
@@ -71,7 +77,7 @@ class SpmdRun:
             What cannot be scheduled or timed.
         """
         classes = classify(simulation, graph, template)
-        drawn = replica is not None and bool(classes.spreads)
+        drawn = (replica is not None and bool(classes.spreads)) or len(classes.flows) > 0
         return cls(
             simulation,
             graph,
@@ -93,10 +99,9 @@ class SpmdRun:
         SimulationError
             Ranks that wait for each other, or a time beyond the range.
         """
-        template, chances = self.template, ReplicaDraws.none()
-        if self.folded is None and self.replica is not None:
-            seed = self.simulation.seed
-            chances = ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
+        if self.shares_rates:
+            return self._kept_of_threads(keep)
+        template, chances = self.template, self._draws()
         answered = TimedPrograms.from_answers(template, self.classes.answers)
         meet = Rendezvous.of(template)
         self._refuse_wide()
@@ -108,6 +113,51 @@ class SpmdRun:
         else:
             boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
         return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+
+    @property
+    def shares_rates(self) -> bool:
+        """Whether any op of it shares a rate."""
+        return len(self.classes.flows) > 0
+
+    def _draws(self) -> ReplicaDraws:
+        """Factors of the replica's durations."""
+        if self.folded is not None or self.replica is None:
+            return ReplicaDraws.none()
+        seed = self.simulation.seed
+        return ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
+
+    def _kept_of_threads(self, keep: str) -> RunAggregates:
+        """Aggregates of a run whose ops share rates."""
+        template, classes, parts = self.template, self.classes, self.simulation.parts
+        self._refuse_wide()
+        made = TemplateFlows.of_classes(classes)
+        partners, chances = Partners.of(template), self._draws()
+        answers = [
+            np.column_stack([a, s]) for a, s in zip(classes.answers, classes.source_of, strict=True)
+        ]
+        plan = ThreadPlan.of(template, made.threads, answers, made.of, partners.notes)
+        simple = not plan.op[:, STEP].any() and all(p.is_chain for p in template.programs)
+        own_at = np.zeros(made.total + 1, np.int64) if simple else made.own_ends()
+        flows = flows_over_bottlenecks(made.flows, made.thread, parts)
+        ran = run_threads(
+            template, plan, partners, parts, flows, chances, len(classes.sources), own_at
+        )
+        most = max((len(t.begin) for t in made.threads), default=1)
+        if float(ran.end.max(initial=0)) * most >= 2.0**62:
+            raise NotUniform("times of its ops may add up to more than the range of ticks")
+        sources: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
+        at = np.broadcast_to(np.arange(len(sources)), ran.sources.shape).ravel()
+        sources = add_ticks(sources, (at,), ran.sources.ravel())
+        kept = replace(
+            self._sum_aggregates(ran),
+            moved=made.moved(parts, ticks_per_second(self.simulation.tick)),
+            sources=dict(zip(classes.sources, sources.tolist(), strict=True)),
+        )
+        if simple:
+            boxes = _boxes_of_chains(ran, kept.edges)
+        else:
+            boxes = breakdown_of_threads(template, plan, partners, chances, ran, kept.marks)
+        return kept.with_box_times(boxes, keep)
 
     def _refuse_wide(self) -> None:
         """Refuse times whose sums, or draws, could exceed the range of ticks."""
@@ -124,7 +174,7 @@ class SpmdRun:
         """Table with one column per rank, from one with one column per class."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
-    def _sum_aggregates(self, ran: ProgramTimes) -> RunAggregates:
+    def _sum_aggregates(self, ran: ProgramTimes | ThreadTimes) -> RunAggregates:
         """Aggregates by component, kind and source, from the times of ranks."""
         tally = self._spread_to_ranks(ran.tally.T)
         parts = self.simulation.parts
@@ -144,7 +194,7 @@ class SpmdRun:
             self._spread_to_ranks(ran.end[steps]),
             busy,
             np.zeros(busy.shape),
-            self._ticks_by_source(ran, tally),
+            self._ticks_by_source(ran, tally) if isinstance(ran, ProgramTimes) else {},
         )
 
     def _ticks_by_source(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
@@ -204,7 +254,12 @@ class SpmdRun:
         return found
 
     def why_not_written(self) -> str:
-        """Reason why one rank of each class cannot be written out; "" where it can."""
+        """Reason why one rank of each class cannot be written out; "" where it can.
+
+        Where rates are shared, every rank can: who was slowed by whom is not one rank's affair.
+        """
+        if self.shares_rates:
+            return f"it has {len(self.graph):,} ops" if len(self.graph) > MOST_OPS else ""
         if self.folded is None:
             return "every rank drew durations of its own"
         if len(self.template) > MOST_OPS:
@@ -225,6 +280,13 @@ class SpmdRun:
         )  # fmt: skip
         block = _with_rank_numbers(block, self.folded.first)
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
+
+    def copies(self) -> Numbers:
+        """(ranks,) how many ranks each one stands for that is written out; 0 for the others."""
+        assert self.folded is not None  # noqa: S101
+        found = np.zeros(int(self.folded.first.max()) + 1, np.int64)
+        found[self.folded.first] = np.bincount(self.folded.colour)
+        return found
 
     def _answers_of(self, made: Expansion, n: int) -> tuple[Numbers, Answers]:
         """Ticks and answers of each op that was written out."""
@@ -268,7 +330,7 @@ def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph
     )
 
 
-def _boxes_of_chains(ran: ProgramTimes, edges: Numbers) -> Numbers:
+def _boxes_of_chains(ran: ProgramTimes | ThreadTimes, edges: Numbers) -> Numbers:
     """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
     tally = ran.tally.T
     boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)

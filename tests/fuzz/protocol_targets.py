@@ -6,7 +6,6 @@ Nothing is started: an agent's loop reads bytes, and a parent reads pipes that h
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -83,7 +82,6 @@ def packed(value: Any) -> bytes:
 def frames(value: Any, folder: Path) -> None:
     """An agent hears somebody who has the token: each reply can be read, and it is of a kind."""
     sink = BytesIO()
-    logging.disable(logging.CRITICAL)  # what a driver's library raised is told to who asked
     reply_until_end((NAME,), BytesIO(packed(value)), sink, lambda: None)
     sink.seek(0)
     with suppress(EOFError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -188,7 +187,6 @@ def command(value: Any, folder: Path) -> None:
 
 def _run(*words: str) -> int:
     sys.argv = ["foretrace", *words]
-    logging.disable(logging.CRITICAL)
     said = StringIO()
     try:
         with redirect_stdout(StringIO()), redirect_stderr(said):

@@ -17,6 +17,8 @@ from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
+ODD = Path(__file__).with_name("odd_driver.py")
+
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
@@ -72,6 +74,23 @@ def test_offline_a_driver_that_is_missing_or_not_allowed_ends_with_4(bare):
         done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
         assert done.returncode == 4
         assert said in done.stderr
+
+
+@pytest.mark.parametrize(("fault", "ends", "said"), [
+    ({"fault": "died", "after": 4}, 4, "died: the agent ended (code 7)"), ({}, 3, "time limit"),
+])  # fmt: skip
+def test_offline_a_driver_of_ones_own_that_ends_early_is_not_0_and_what_it_measured_is_kept(
+    bare, fault, ends, said
+):
+    folder, command, environment = bare
+    seconds = 170.0 if fault else 1e-9
+    work = WorkList("odd", (Request("host:idle", 2),), fault, busy=1e6, seconds=seconds)
+    (folder / "work.json").write_text(work.text())
+    record = [*command, "--load", str(ODD), "--record", "work.json", "--out", f"kept-{ends}"]
+    done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode, said in done.stderr) == (ends, True), done.stderr
+    (path,) = (folder / f"kept-{ends}").iterdir()
+    assert len(read(path).samples) == bool(fault)
 
 
 def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):

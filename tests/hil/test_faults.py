@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -227,7 +226,6 @@ def interrupted_when_marked(words, folder, mark):
     process = subprocess.Popen(
         [sys.executable, "-m", "foretrace", *words], cwd=folder, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "XDG_CONFIG_HOME": str(folder)},
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # also nohup
     )  # fmt: skip
     Thread(target=end_waiting, args=(process, mark), daemon=True).start()
     mark.read_text()  # it hangs from here on

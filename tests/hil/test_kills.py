@@ -7,6 +7,7 @@ or where the parent itself was killed, when the same is run again.
 import os
 import random
 import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 from foretrace.hil.coupling.journal import read_journal
 from foretrace.hil.driver import DRIVERS
+from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
+from foretrace.hil.sample import Request
 
 KILLING = Path(__file__).with_name("killing_driver.py")
 SCENARIO = """\
@@ -42,6 +45,7 @@ COMMANDS = {"coupled": ("run", "--quiet"), "replay": ("hil", "check", "--quiet")
 BEFORE = {"coupled": 3, "replay": 4}  # frames before the first answer: hello, probe, open, describe
 WARM = {"coupled": 0, "replay": 3}  # answers that do not count: those of warming up
 ANSWERS = {"coupled": 4, "replay": 6}  # all that are asked for, before closing
+WHOLE = {"coupled": 4, "replay": 6}  # answers that count, of the two agents of a whole check
 CLOSED = {mode: BEFORE[mode] + ANSWERS[mode] + 1 for mode in COMMANDS}
 KILLED = """\
 import os, signal, sys
@@ -50,7 +54,7 @@ def seen(event, args):
     if event == "os.rename" and RUNS in str(args[0]):
         left[0] -= 1
         if not left[0]:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGNAL)
 sys.addaudithook(seen)
 from foretrace.scenarios.cli.app import main
 main()
@@ -86,6 +90,7 @@ def killed(cli, tmp_path, monkeypatch):
             return code, error
         program = KILLED.replace("NUMBER", str(number if who == "writing" else 0))
         program = program.replace("RUNS", repr("runs"))
+        program = program.replace("SIGNAL", when if who == "writing" else "SIGKILL")
         done = subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, text=True,
                               capture_output=True, stdin=subprocess.DEVNULL)  # fmt: skip
         return done.returncode, done.stderr
@@ -172,15 +177,50 @@ def test_what_was_measured_before_the_parent_was_killed_is_kept_by_the_next_one(
     try_a_kill_of_the_parent(killed, mode, frame(mode, step))
 
 
-@pytest.mark.parametrize("mode", ["coupled"])
-def test_a_parent_that_is_killed_while_it_saves_loses_nothing(killed, mode):
+@pytest.mark.parametrize(("mode", "how"), [
+    ("coupled", "SIGKILL"), ("replay", "SIGKILL"), ("replay", "SIGTERM"),
+])  # fmt: skip
+def test_a_parent_that_is_killed_while_it_saves_loses_nothing(killed, mode, how):
     """Where what it has written is to take its place."""
-    code, error = killed(mode, "writing", number=1)
-    assert code == -9, error
+    code, error = killed(mode, "writing", how, number=1)
+    assert code == -getattr(signal, how), error
     no_agent_is_left(killed.folder)
     code, error = killed(mode)
     assert code == 0, error
-    assert kept_answers(killed.folder, mode) == ANSWERS[mode] - WARM[mode]
+    assert kept_answers(killed.folder, mode) == WHOLE[mode]
+
+
+def test_a_check_that_is_interrupted_while_it_saves_loses_nothing(killed):
+    code, error = killed("replay", "writing", "SIGINT", number=1)
+    assert code == 130, error
+    assert kept_answers(killed.folder, "replay") == WHOLE["replay"]
+    assert not list(killed.folder.glob("runs/killed/.answers*"))
+
+
+RECORDERS = {
+    "here": ("foretrace", "hil", "record", "work.json", "--agent", "killing"),
+    "offline": ("foretrace.hil.agent", "--load", str(KILLING), "--record", "work.json"),
+}
+
+
+@pytest.mark.parametrize("where", RECORDERS)
+def test_what_a_work_list_had_measured_before_it_was_killed_is_kept_by_the_next_one(
+    killed, tmp_path, where
+):
+    asked = (Request("copy:h2h uint8[1000000]", 1),)
+    work = WorkList("killing", asked, starts=1, most_starts=1, blocks=3, busy=1e3)
+    (tmp_path / "work.json").write_text(work.text())
+    (tmp_path / "foretrace/agents.yaml").write_text(f"agents: {{killing: {{load: [{KILLING}]}}}}\n")
+    second = BEFORE["replay"] + WARM["replay"] + 2  # frame of the second batch that counts
+    for kill, ends in ((f"before {second} parent", -9), ("", 0)):
+        done = subprocess.run([sys.executable, "-m", *RECORDERS[where]], cwd=tmp_path, text=True,
+                              capture_output=True, env={**os.environ, "KILL": kill})  # fmt: skip
+        assert done.returncode == ends, done.stderr
+        no_agent_is_left(tmp_path)
+    assert "what was measured before the last one was killed is in killing-" in done.stderr
+    kept = sorted((read(path) for path in tmp_path.glob("*.rec.gz")), key=lambda r: len(r.samples))
+    assert [(len(r.samples), r.ended) for r in kept] == [(1, "killed"), (3, "")]
+    assert not list(tmp_path.glob(".answers*"))
 
 
 @pytest.mark.nightly

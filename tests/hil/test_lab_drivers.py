@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from foretrace.hil.driver import Missing, Ready
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import netns, switch
+from foretrace.hil.drivers import collective, netns, switch
 from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
@@ -96,7 +96,7 @@ def test_devices_on_a_switch_need_the_lab():
 def test_the_queue_of_a_port_is_what_was_asked_for():
     told = {**switch.SETTINGS, "rate": "1gbit", "loss": 1.5}
     assert " ".join(switch.queue_words(told)) == "netem loss 1.5% rate 1gbit limit 10000"
-    assert switch.queue_words(switch.SETTINGS) == []
+    assert switch.queue_words(switch.SETTINGS) == switch.queue_words(collective.SETTINGS) == []
 
 
 @pytest.mark.parametrize("name", ["verbs", "switch", "collective", "cxl"])

@@ -3,11 +3,15 @@
 Part of ``make lab-test``.  Each start of a replay is a boot, so these take minutes.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import foretrace
 import pytest
+from foretrace.hil.coupling.journal import read_journal
 from foretrace.hil.lab import build_cache, qemu
+from foretrace.hil.recording import read
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.accuracy.check_folder import save_check
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
@@ -71,3 +75,40 @@ def test_the_models_are_compared_with_the_real_driver(name, agents, tmp_path):
     folder = save_check(scenario, found, tmp_path, "a test")
     page = (folder / "accuracy.html").read_text()
     assert found.outcome != "pass" or "Yes: all 2 expectations hold" in page
+
+
+GUEST_KILLED = """\
+import os, select, signal
+from pathlib import Path
+from foretrace.hil.measuring.answer_log import AnswerLog
+from foretrace.scenarios.cli.app import main
+def only_child(pid):
+    (found,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(found)
+def append(log, line):
+    keep(log, line)
+    if "entry" in line or "sample" in line:
+        emulator = only_child(only_child(os.getpid()))
+        ended = os.pidfd_open(emulator)
+        os.kill(emulator, signal.SIGKILL)
+        select.select([ended], [], [])
+keep, AnswerLog.append = AnswerLog.append, append
+main()
+"""
+ASKED = {"coupled": ("run", "--quiet"), "replay": ("hil", "check", "--quiet")}
+
+
+@pytest.mark.parametrize("mode", ASKED)
+def test_a_machine_that_is_killed_ends_it_with_what_was_measured(mode, agents, tmp_path):
+    """With the first answer that counts its emulator is killed: exit code 4, and that is kept."""
+    words = [*ASKED[mode], str(DOCS / "incast.yaml"), "--set", f"hil.mode={mode}"]
+    done = subprocess.run([sys.executable, "-c", GUEST_KILLED, *words], cwd=tmp_path, text=True,
+                          capture_output=True)  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "died: hil.swap fabric: switch: the agent ended (code -9" in done.stderr
+    (kept,) = tmp_path.glob("runs/lab-incast/partial-*")
+    assert f"what was measured before is in {kept.relative_to(tmp_path)}" in done.stderr
+    if mode == "coupled":
+        assert len(read_journal(kept / "journal.base.jsonl")) == 1
+    else:
+        assert len(read(kept / "fabric.rec.gz").samples) == 1

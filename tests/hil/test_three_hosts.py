@@ -1,10 +1,14 @@
 """Three network namespaces as three hosts, each with its own agent; one has a clock of its own.
 
+Agents are reached by sockets, and by a real ssh whose server is in the host's namespaces.
+
 The port of each into their bridge has a rate, so that some times have a lower bound whatever this
 machine does besides; no time has an upper one.
 """
 
 import os
+import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -20,6 +24,9 @@ from foretrace.hil.drivers import netns
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_ssh_live import OURS, unpacked  # beside this file
 
 TOKEN = "three hosts have one word here"
 DAY = 86_400  # s that the clock of the third host is ahead
@@ -41,6 +48,12 @@ def in_host(star, number):
     if number == 3:
         words += ["unshare", "--time", "--monotonic", str(DAY), "--fork", "--kill-child"]
     return words
+
+
+def write_program(path, text):
+    """A script that can be run."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +123,50 @@ def near(hosts):
             driver.close()
 
 
-def test_a_scenario_measures_latency_rate_and_incast_between_three_hosts(cli, hosts):
+@pytest.fixture
+def behind_ssh(star, tmp_path, monkeypatch):
+    """An agent of each host's own, behind an ssh server in its namespaces, and their list.
+
+    The server is started by the client of each connection, and speaks through a pipe.
+    """
+    if shutil.which("ssh") is None:
+        pytest.skip("NO SSH HERE; apt install openssh-client")
+    program, libraries = unpacked(tmp_path)
+    for name in ("host", "mine"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name],
+                       check=True)  # fmt: skip
+    (tmp_path / "sshd").write_text(
+        f"HostKey {tmp_path}/host\nAuthorizedKeysFile {tmp_path}/mine.pub\nPidFile none\n"
+        "StrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\n"
+    )
+    (tmp_path / "known").write_text(f"three {(tmp_path / 'host.pub').read_text()}")
+    config = (f"Host *\n User root\n IdentityFile {tmp_path}/mine\n IdentitiesOnly yes\n"
+              f" UserKnownHostsFile {tmp_path}/known\n HostKeyAlias three\n")  # fmt: skip
+    agent, agents = tmp_path / "foretrace-agent.pyz", "agents:\n"
+    write_bundle(agent)
+    for k in (1, 2, 3):
+        (tmp_path / f"etc{k}").mkdir()
+        words = [*in_host(star, k), "unshare", "--mount", "sh", "-c", OURS, "sh", program]
+        words += ["-i", "-e", "-f", str(tmp_path / "sshd")]
+        run_in = f"cd {tmp_path}/etc{k} && LD_LIBRARY_PATH={libraries} exec {shlex.join(words)}"
+        (tmp_path / f"start{k}").write_text(run_in)
+        config += f"Host host{k}\n ProxyCommand sh {tmp_path}/start{k}\n"
+        agents += f"  host{k}: {{ssh: host{k}, python: {sys.executable}, agent: {agent}}}\n"
+    (tmp_path / "config").write_text(config)
+    write_program(tmp_path / "ssh", f'exec {shutil.which("ssh")} -F {tmp_path}/config "$@"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "foretrace").mkdir(exist_ok=True)
+    (tmp_path / "foretrace/agents.yaml").write_text(agents)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("way", [
+    "hosts", pytest.param("behind_ssh", marks=pytest.mark.hardware("ssh")),
+])  # fmt: skip
+def test_a_scenario_measures_latency_rate_and_incast_between_three_hosts(cli, request, way):
     """The file of the docs, by its command line; the recording tells hosts, inside and clocks."""
+    hosts = request.getfixturevalue(way)
     words = ("hil.keep_recording=kept", "hil.busy=1000", "hil.time_limit=600 s", "hil.repeat=1")
     (hosts / "s.yaml").write_text(SCENARIO.read_text() + COARSE)
     code, _, error = cli("hil", "check", "s.yaml", *(f"--set={word}" for word in words))
@@ -169,9 +224,7 @@ def test_the_bundle_of_the_agent_has_what_two_hosts_need(star, tmp_path, monkeyp
     write_bundle(tmp_path / "agent.pyz")
     program = tmp_path / "python"
     words = " ".join(in_host(star, 2))
-    line = f'exec {words} {sys.executable} -I {tmp_path}/agent.pyz "$@"'
-    program.write_text(f"#!/bin/sh\nshift\n{line}\n")
-    program.chmod(0o755)
+    write_program(program, f'shift\nexec {words} {sys.executable} -I {tmp_path}/agent.pyz "$@"')
     far = RemoteDriver(Address("b", python=str(program)).open(), "tcp")
     far.open({"device": "10.9.0.2", "end": "far"})
     assert far.as_far_end("ask", {"do": "listen"}, 60.0, time.monotonic() + 60)["port"] > 0

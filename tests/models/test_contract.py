@@ -11,6 +11,8 @@ from foretrace import models
 from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
+from foretrace.models.compute.layer_profile import LayerProfile
+from foretrace.models.compute.layer_profile_rows import ProfileKey
 from foretrace.models.compute.op_database import OpDatabase
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.table import MeasuredTable
@@ -95,6 +97,12 @@ def test_a_registered_backend_keeps_its_contract(name):
         same = replace(GPU, signature=np.zeros(24, np.int32), signatures=PRODUCTS.signatures[:1])
         shape = op_shape(same.signatures[0])
         check_backend(lambda: OpDatabase.of({shape: 1e-6}), same)
+        return
+    if name == "layer-profile":
+        text = "compute:layer::forward of=dense tensor=1 fp32[2x8x4]"
+        same = replace(GPU, signature=np.zeros(24, np.int32), signatures=(text,))
+        times = {ProfileKey("forward", "dense"): {(2, 1): 1e-6}}
+        check_backend(lambda: LayerProfile.of(times, hidden=4, sequence=8), same)
         return
     if name == "carried":
         slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peak_bf16": 3e14})

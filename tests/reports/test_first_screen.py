@@ -186,11 +186,11 @@ def test_a_comparison_says_what_differs_and_why():
             limit="the critical path is fabric for 60 %", see="foretrace run b")  # fmt: skip
     html = compared(row("a", 1.0), b)
     text = shown(html)
-    assert "b is 50.0 % quicker than a: an iteration takes 500 ms, there 1 s." in text
+    assert "b is 50.0 % quicker than a: an iteration takes 500 ms instead of 1 s." in text
     assert "-60.0 % to -40.0 %" in text
     assert "waiting 500 ms -&gt; 100 ms" in text
     assert "b is the quickest; see what limits it: foretrace run b" in text
-    assert "<code>cluster.nodes</code></td><td>2</td><td>4</td>" in html
+    assert '<code>cluster.nodes</code></td><td data-of="a">2</td><td data-of="here">4</td>' in html
     assert "1 other metrics are the same" in html
     assert "No effect: <code>x.y</code>" in html
 
@@ -199,3 +199,12 @@ def test_runs_that_nothing_pairs_have_no_interval_and_are_told_how_to_get_one():
     text = shown(compared(row("a", 1.0), row("b", 1.1, 0.1)))
     assert "b is 10.0 % slower than a" in text
     assert "Nothing pairs these runs" in text
+
+
+def test_of_many_runs_the_best_have_a_sentence_and_the_others_one():
+    many = [
+        row(f"r{i}", 1.0 - i / 10, -i / 10, (-i / 10 - 0.01, -i / 10 + 0.01)) for i in range(1, 7)
+    ]
+    text = shown(compared(row("a", 1.0), *many))
+    assert "r6 is 60.0 % quicker than a" in text
+    assert "Of the others, better: r3 (-30.0 %), r2 (-20.0 %), r1 (-10.0 %)." in text

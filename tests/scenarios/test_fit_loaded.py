@@ -50,6 +50,7 @@ def test_known_constants_come_back_and_combinations_that_no_fit_saw(recorded):
     assert found.held.median < 0.02
 
 
+@pytest.mark.nightly
 def test_a_bus_that_turns_around_and_a_sharp_bend_are_told(recorded):
     sharp = LoadedMemory(**{**asdict(TRUE), "turnaround": 0.15, "sharpness": 0.5})
     found, _ = fit_loaded(measured_rows([recorded(sharp, 0.002)]), KNOWN, ALL, "shapes")

@@ -56,6 +56,7 @@ def test_known_constants_come_back_from_depths_that_were_not_held_out(recorded):
     assert found.blind.median > 0.1
 
 
+@pytest.mark.nightly
 def test_combinations_that_no_fit_saw_are_foretold_on_real_queue_pairs():
     """108 of size, depth and queue pairs on soft-RoCE over a port of 10 Gb/s; none failed."""
     kept = read(recording_path("foretrace:rates-10gbit"))

@@ -77,12 +77,14 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "switch": ("transfers", "leaf*", ""),
     "table": ("predicted", "node*.gpu*", ", file: none.csv"),
     "families": ("predicted", "node*.gpu*", ", file: none.json"),
+    "layer-profile": ("predicted", "node*.gpu*", ", file: none, hidden: 8, sequence: 8"),
     "op-database": ("predicted", "node*.gpu*", ", folder: none"),
     "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
 }
 STEERING = {  # what it must be told
     "degrade": ", component: node3.nic0.rx, at: 1 us, slowdown: 4",
     "fail": ", component: node3.gpu0, at: 1 us",
+    "link-failure": ", links: [node3.nic0.rx], at: 1 us, lasts: 1 us",
     "hot-spare": ", spares: [node3.gpu0], period: 1 us",
 }
 ELSEWHERE = {  # what a setting is about is not the numbers of one run
@@ -96,6 +98,7 @@ ELSEWHERE = {  # what a setting is about is not the numbers of one run
     "sweep": "other runs",
     "expect": "the exit code",
     "catalog": "parts that somebody names",
+    "media": "a plug-in that somebody names",
     "hil": "devices",
     "backends": "below, backend by backend",
     "processes": "below, process by process",

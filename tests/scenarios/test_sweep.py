@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -518,10 +517,7 @@ def test_an_interrupt_is_exit_130_and_the_same_command_goes_on(
 def test_an_interrupt_from_outside_ends_every_process_of_a_sweep(scenario):
     s = scenario(vary=LONG)
     words = [word for word in COMMAND if word != "-q"]
-    heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # also under nohup
-    with subprocess.Popen(
-        [*words, "interrupted"], stderr=subprocess.PIPE, text=True, preexec_fn=heard
-    ) as process:
+    with subprocess.Popen([*words, "interrupted"], stderr=subprocess.PIPE, text=True) as process:
         kept = outcome_store(Path("interrupted"), s)
         while process.poll() is None and not any(True for _ in kept.outcomes()):
             time.sleep(0.1)

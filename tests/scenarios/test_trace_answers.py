@@ -16,6 +16,7 @@ from foretrace.traces.formats import kineto
 ROOT = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TRACES = ROOT / "kineto-traces"
 OTHERS = ("h100-sxm5-80g", "h200-sxm-141g")
+LARGE = 1_000_000  # bytes
 SCENARIO = """\
 foretrace: 1
 name: recorded
@@ -41,6 +42,14 @@ def recorded():
     return [str(f) for f in single] + [str(d / "rank*.json.gz") for d in TRACES.glob("*/kineto")]
 
 
+def by_day(traces):
+    """Traces of which the large ones wait for the night."""
+    return [
+        pytest.param(t, marks=pytest.mark.nightly if os.path.getsize(t) > LARGE else ())
+        if "*" not in t else t for t in traces
+    ]  # fmt: skip
+
+
 def of(trace, gpu="h100-sxm5-80g", device="a100-sxm4-80g", backends="{}"):
     return loads(SCENARIO.format(trace=trace, gpu=gpu, device=device, backends=backends))
 
@@ -51,7 +60,7 @@ def test_there_are_recorded_traces():
     assert len(recorded()) >= 18
 
 
-@pytest.mark.parametrize("trace", recorded())
+@pytest.mark.parametrize("trace", by_day(recorded()))
 def test_a_run_answers_as_trace_info_says(trace):
     _, graph = kineto.read(trace).described()
     told = link_shares_by_gpu(graph, OTHERS, "a100-sxm4-80g")
@@ -62,7 +71,7 @@ def test_a_run_answers_as_trace_info_says(trace):
         assert [one["ops"] for one in found["links"]] == [one["ops"] for one in told[gpu]["links"]]
 
 
-@pytest.mark.parametrize("trace", recorded())
+@pytest.mark.parametrize("trace", by_day(recorded()))
 def test_every_trace_runs_with_a_chain(trace):
     for gpu in ("a100-sxm4-80g", *OTHERS):
         (point,) = build_variants(of(trace, gpu, backends=CHAIN))

@@ -3,6 +3,7 @@
 import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.samples import samples_of
+from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ForetraceError, ScenarioError
 
@@ -248,3 +249,28 @@ def test_a_scenario_of_the_library_meets_what_it_expects_but_for_what_is_known(n
         if not condition.that.holds(float(samples[condition.that.name.removesuffix(".p50")][0]))
     ]
     assert missed == MISSED.get(name, [])
+
+
+def test_a_variant_of_more_machines_trains_on_all_of_them():
+    more = "what_if=[{name: twice, set: {cluster.nodes: 2}}]"
+    base, twice = build_variants(loads(TINY, set=[more]))
+    assert (base.graph.ranks, twice.graph.ranks) == (4, 8)
+    _, alone = run("cluster.nodes=2")
+    told = samples_of(twice, twice.run())
+    assert float(told["iteration_time"][0]) == alone["iteration_time"]
+
+
+def test_a_variant_on_a_smaller_gpu_is_refused_where_it_does_not_fit():
+    small = "what_if=[{name: small, set: {cluster.node.gpu.memory: 2 GB}}]"
+    with pytest.raises(ScenarioError, match="does not fit"):
+        build_variants(loads(TINY, set=[small]))
+
+
+def test_a_sweep_over_machines_trains_on_all_of_them():
+    vary = "sweep={vary: {cluster.nodes: [1, 2]}}"
+    scenario = loads(TINY, set=[vary, "run.quick=true"])
+    shared = shared_task_part(scenario)
+    ranks = [
+        evaluate_point(make_task(shared, {"cluster.nodes": nodes}))["ranks"] for nodes in (1, 2)
+    ]
+    assert ranks == [4, 8]

@@ -242,7 +242,7 @@ def run(seed, engine, jobs, keep="ops"):
     return simulation.run(jobs, replica=0 if seed % 2 else None, keep=keep)
 
 
-@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(120), pytest.param(range(120, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
     compared = ops = 0

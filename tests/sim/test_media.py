@@ -262,7 +262,7 @@ def test_max_min_and_a_medium_beside_it_do_not_touch_each_other(engine):
 def test_an_op_over_two_media_is_refused(engine):
     backends = {"fabric": Wires({2: 1.0, 3: 1.0})}
     simulation = Simulation(system(), backends, engine, media={"wire1": MEDIUM})
-    with pytest.raises(GraphError, match="component 3 and another are in two media; split it"):
+    with pytest.raises(GraphError, match="component 3 and another are in two media; put both"):
         simulation.run(sends(1))
 
 

@@ -76,7 +76,7 @@ def ask(replay):
 
 
 @pytest.mark.parametrize("name", TRACES)
-@pytest.mark.parametrize("factor", [0, 0.5])
+@pytest.mark.parametrize("factor", [0, pytest.param(0.5, marks=pytest.mark.nightly)])
 def test_a_quicker_gpu_leaves_the_longest_path_of_the_raw_file(data, ask, name, factor):
     graph, raw = both(data / f"{name}.json.gz")
     assert ask(graph, gpu=factor) == pytest.approx(raw_what_if.what_if(raw, factor), rel=0.05)

@@ -140,7 +140,7 @@ def rate(s, own, f, port):
 class StoreAndForward(Medium):
     """One queue a port, first come first served; a message is sent on when it is there whole."""
 
-    kernels, transfer_columns = Kernels(settle, advance, leave, change, rate), 4
+    kernels, transfer_columns, one_way = Kernels(settle, advance, leave, change, rate), 4, True
 
     def plain(self, rates):
         return Ports(rates)

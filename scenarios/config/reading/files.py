@@ -20,7 +20,7 @@ from .tree import Path, Plain, dotted_path_text
 
 BUNDLED = "foretrace:"
 WRITTEN = ("hil.keep_recording",)  # a run fills it, and reads nothing there
-CHOSEN = ("backends", "processes")  # whose settings are those of who is named by ``use``
+CHOSEN = ("backends", "media", "processes")  # whose settings are those of who is named by ``use``
 SETTING = "file"  # of a backend or process: what is named so is one
 LINKS = (("use", "*", SETTING), ("*", SETTING))  # of a chain, below its components
 
@@ -199,13 +199,14 @@ def _content_digest(file: str, _written: int, _size: int) -> str:
 
 
 def _code_digests(told: Plain) -> dict[str, str]:
-    """SHA-256 of the source files of plug-in backends, processes and workloads, by name."""
-    from ..settings import known_backends, known_processes, known_workloads
+    """SHA-256 of the source files of plug-in backends, processes, media and workloads, by name."""
+    from ..settings import known_backends, known_media, known_processes, known_workloads
 
     jobs = told.get("jobs") or {}
-    known = {**known_workloads(), **known_backends(), **known_processes()}
+    known = {**known_workloads(), **known_backends(), **known_processes(), **known_media()}
     steering = [told.get("processes"), *(j.get("processes") for j in jobs.values())]
-    used = {name for chosen in (told.get("backends"), *steering) for name in _names_in_use(chosen)}
+    choices = (told.get("backends"), told.get("media"), *steering)
+    used = {name for chosen in choices for name in _names_in_use(chosen)}
     used |= {str(w.get("type")) for j in (told, *jobs.values()) if (w := j.get("workload"))}
     files = {name: _source_file(known[name]) for name in sorted(used & known.keys())}
     return {f"code of {name}": content_digest(file) for name, file in files.items() if file}

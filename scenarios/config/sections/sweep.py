@@ -13,9 +13,10 @@ from ..parameters import Range, RangeSection, Values, Vary, read_vary
 from ..problems import InvalidScenarioError, Problem
 from ..reading.overrides import apply_override
 from ..reading.tree import TreeNode, find_node, to_dict, tree_from_value
-from ..schema import REQUIRED, Many, Section, register
+from ..schema import Many, Section, register
 
 MOST = 100_000  # points of a sweep
+RANKED = 10  # plans, unless said
 BETWEEN = 0.381966  # of a range, where no round number lies
 SEARCHED = 100  # points of a search that says nothing else
 
@@ -67,46 +68,55 @@ def _read_vary(data: Any, info: ValidationInfo) -> Vary:
     return read_vary(data, info.context)
 
 
-Method = Literal["grid", "random", "sobol", "tpe", "nsga2"]
+Method = Literal["grid", "random", "sobol", "tpe", "nsga2", "plans"]
 
 
 class Sweep(Section):
     """Settings that vary, how points are chosen, and what is wanted of them."""
 
     method: Method = "grid"
-    """Every combination; or drawn, spread evenly, or searched for (``tpe``, ``nsga2``: Optuna)."""
+    """Every combination; drawn, spread evenly, or searched for (``tpe``, ``nsga2``: Optuna); or,
+    beside every combination, each parallel plan that the workload allows (``plans``)."""
     points: Annotated[int, Field(ge=1, le=MOST)] | None = None
-    """How many are tried; of a grid all, and else 100 unless said."""
-    vary: Annotated[
-        dict[
-            Annotated[str, Field(min_length=1)],
-            Annotated[
-                Vary, PlainValidator(_read_vary, json_schema_input_type=list[Any] | RangeSection)
-            ],
+    """How many are tried; of a grid and of plans all, and else 100 unless said."""
+    vary: dict[
+        Annotated[str, Field(min_length=1)],
+        Annotated[
+            Vary, PlainValidator(_read_vary, json_schema_input_type=list[Any] | RangeSection)
         ],
-        Field(min_length=1),
-    ] = REQUIRED
+    ] = Field(default_factory=dict)
     """Settings by dotted path, each with a list or ``{from, to, step | log}``; several paths
     with commas between take the same value at once, or each its own of a list."""
     optimize: Many[Annotated[Objective, _OBJECTIVE]] = ()
     """What is wanted of a point; with several, the front between them is sought."""
+    rank: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """How many of the best are ranked by the first of them, each run again with what is known of
+    the errors of models; of plans ten unless said, else none."""
 
     @model_validator(mode="after")
     def _check_points(self) -> Sweep:
         """A grid has a number of points of its own, and no ranges without steps."""
-        if self.method != "grid":
+        if not self.vary and self.method != "plans":
+            raise ValueError("nothing varies; name settings under vary, or take the method plans")
+        if self.method not in ("grid", "plans"):
             return self
         for path, vary in self.vary.items():
             if isinstance(vary, Range):
                 raise ValueError(
-                    f"a grid needs the values of '{path}'; give it a step, or log: 5 for five"
+                    f"{'a grid' if self.method == 'grid' else self.method} needs the values of "
+                    f"'{path}'; give it a step, or log: 5 for five"
                 )
-        if self.size > (self.points or MOST):
+        if self.method == "grid" and self.size > (self.points or MOST):
             raise ValueError(
                 f"the grid has {self.size} points, more than {self.points or MOST}; leave values "
                 "out, or take the method random or sobol"
             )
         return self
+
+    @property
+    def ranked(self) -> int:
+        """How many of the best are ranked."""
+        return self.rank if self.rank is not None else RANKED if self.method == "plans" else 0
 
     @property
     def size(self) -> int:

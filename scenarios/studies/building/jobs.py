@@ -55,6 +55,23 @@ def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph |
     return graphs
 
 
+def graph_inputs(scenario: Scenario, on: System) -> str:
+    """Text of all that a scenario's graphs depend on: where it is the same, they are.
+
+    Network and prices are not in it.  A workload sees its own settings, the GPU, the seed of its
+    draws, and the components of its pools, which are more on more machines.
+
+    Parameters
+    ----------
+    on : its machine
+    """
+    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
+    pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
+    there = {need.kind: on.select(kind=need.kind) for need in pools}
+    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand, scenario.run.seed
+    return repr((jobs, there, on.gpus, beside))
+
+
 def graph_of(scenario: Scenario) -> Graph:
     """The graph of a scenario's only workload.
 

@@ -256,7 +256,11 @@ def build_backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
 
 def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
     """Refuse a name or glob that means no component."""
-    tables = {"backends": scenario.backends, "cluster.override": scenario.cluster.override}
+    tables: dict[str, Mapping[str, Any]] = {
+        "backends": scenario.backends,
+        "media": scenario.section("media"),
+        "cluster.override": scenario.cluster.override,
+    }
     for path, table in tables.items():
         for glob in table:
             if not machine.match(glob):

@@ -109,8 +109,8 @@ def write_table(path: Path, swept: Swept, kept: OutcomeStore) -> None:
 
     row = {t.key: i for i, t in enumerate(swept.trials)}
     columns: dict[str, Any] = {"point": np.arange(len(row))}
-    for setting in swept.trials[0].settings if swept.trials else ():
-        columns[setting] = _object_array(_shown_text(t.settings[setting]) for t in swept.trials)
+    for setting in dict.fromkeys(s for t in swept.trials for s in t.settings):
+        columns[setting] = _object_array(_shown_text(t.settings.get(setting)) for t in swept.trials)
     columns |= _metric_columns(row, kept)
     columns["error"] = _object_array(t.error["message"] if t.error else None for t in swept.trials)
     quoted = str(path).replace("'", "''")

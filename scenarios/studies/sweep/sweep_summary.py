@@ -5,7 +5,7 @@ The same points give the same bytes, whoever ran them, and however often they we
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from .pareto import pareto_front
 from .trial import SweepTrial
 
 SCHEMA = 1
+Ranking = tuple[tuple[SweepTrial, Mapping[str, Any]], ...]
+"""The best points in order, and how far each is behind: see ``ranking.rank_points``."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Swept:
     base : the scenario as it stands
     trials : each point once, in the order in which it was asked for
     asked : how many were, some of them more than once
+    ranking : the best of them, where they are to be ranked
     """
 
     scenario: Scenario
@@ -37,6 +40,7 @@ class Swept:
     base: SweepTrial
     trials: tuple[SweepTrial, ...]
     asked: int
+    ranking: Ranking = ()
 
     def summary(self) -> dict[str, Any]:
         """As plain data: what ``foretrace sweep --json`` prints."""
@@ -60,8 +64,14 @@ class Swept:
 
     @property
     def failed(self) -> tuple[SweepTrial, ...]:
-        """Points that did not finish."""
-        return tuple(t for t in self.trials if t.error is not None)
+        """Points that did not finish, but for plans that were refused."""
+        return tuple(t for t in self.trials if t.error is not None and not t.refused)
+
+    @property
+    def wanted(self) -> tuple[Objective, ...]:
+        """Objectives; the answer where the sweep names none."""
+        section: Sweep = self.scenario.section("sweep")
+        return section.optimize or (default_objective(answer_of(self.scenario)),)
 
 
 def sweep_summary(swept: Swept) -> dict[str, Any]:
@@ -69,7 +79,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
     scenario = swept.scenario
     section: Sweep = scenario.section("sweep")
     answer = answer_of(scenario)
-    wanted = section.optimize or (default_objective(answer),)
+    wanted = swept.wanted
     rows = [_trial_row(t, scenario.expect) for t in swept.trials]
     best = _best_rows(swept.trials, rows, wanted)
     for i in best:
@@ -80,8 +90,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
         "name": scenario.name,
         "question": scenario.question,
         "method": {"name": section.method, "sampler": swept.sampler, "seed": scenario.run.seed},
-        "vary": {paths: list(v.to_dict().values()) if hasattr(v, "values") else v.to_dict()
-                 for paths, v in section.vary.items()},
+        "vary": _tried_values(section, swept.trials),
         "answer": answer.to_dict(),
         "optimize": [{**o.to_dict(), "unit": o.unit} for o in wanted],
         "expect": [{"that": e.that.text, "otherwise": e.otherwise, "metric": e.that.name,
@@ -90,13 +99,52 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
             "asked": swept.asked,
             "points": len(rows),
             "failed": len(swept.failed),
+            **({"refused": refused} if (refused := sum(t.refused for t in swept.trials)) else {}),
             "missed": sum(bool(r.get("missed")) for r in rows),
             "front": len(best),
         },
         "base": _trial_row(swept.base, scenario.expect),
         "points": rows,
         "no_effect": settings_without_effect(swept.trials, wanted),
+        **({"ranking": _ranking_rows(swept)} if swept.ranking else {}),
     }  # fmt: skip
+
+
+def best_trials(swept: Swept) -> list[SweepTrial]:
+    """Trials that meet what is expected, by the first objective, the best first."""
+    first = swept.wanted[0]
+    strict = [e.that for e in swept.scenario.expect if e.otherwise == "fail"]
+    fit = [
+        t
+        for t in swept.trials
+        if first.metric in t.values and all(c.holds(t.values.get(c.name, NAN)) for c in strict)
+    ]
+    return sorted(fit, key=lambda t: first.sign * t.values[first.metric])
+
+
+def _ranking_rows(swept: Swept) -> list[dict[str, Any]]:
+    """The best points with their place among all, and how far each is behind."""
+    place = {t.key: i for i, t in enumerate(swept.trials)}
+    return [{"point": place[t.key], **found} for t, found in swept.ranking]
+
+
+def _tried_values(section: Sweep, trials: Sequence[SweepTrial]) -> dict[str, Any]:
+    """Values by setting: those that vary, and those that the method chose."""
+    said = {
+        paths: list(v.to_dict().values()) if hasattr(v, "values") else v.to_dict()
+        for paths, v in section.vary.items()
+    }
+    chosen: dict[str, list[Any]] = {}
+    for trial in trials:
+        for path, value in trial.settings.items():
+            if path not in said and value not in chosen.setdefault(path, []):
+                chosen[path].append(value)
+    return {**said, **{path: _in_order(values) for path, values in chosen.items()}}
+
+
+def _in_order(values: list[Any]) -> list[Any]:
+    """Numbers by size, words as they came."""
+    return sorted(values) if all(isinstance(v, int | float) for v in values) else values
 
 
 def default_objective(answer: StudyAnswer) -> Objective:

@@ -12,9 +12,11 @@ from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, settings_of_value
 from ..answers import answer_of
 from ..workers.crew import Outcome, Task, WorkerPool
-from .method import make_method
+from .method import FixedPoints, Method, make_method
 from .outcomes import OutcomeStore
-from .sweep_summary import Swept
+from .plan_points import plan_points
+from .ranking import rank_points
+from .sweep_summary import Ranking, Swept, best_trials
 from .task import Settings, evaluate_point, make_task, point_key, poison_outcome, shared_task_part
 from .trial import SweepTrial
 
@@ -80,6 +82,7 @@ class SweepInProgress:
                 trial = self._make_trial({}, outcome)
                 self.known[trial.key] = replace(trial, cached=True)
         self.asked = 0
+        self.tasks: dict[str, Task] = {}
 
     @property
     def limits(self) -> tuple[Condition, ...]:
@@ -89,8 +92,7 @@ class SweepInProgress:
     def try_all_points(self) -> Swept:
         """Try every point; of a shard, those that are its own."""
         found = self.try_points([{}])
-        strict = [e.that for e in self.scenario.expect if e.otherwise == "fail"]
-        chooser = make_method(self.section, self.scenario.run.seed, strict)
+        chooser = self._method()
         start = found[0] if found else SweepTrial({}, "")
         tried: dict[str, SweepTrial] = {}
         asked = 0
@@ -100,12 +102,28 @@ class SweepInProgress:
             chooser.tell([{"values": t.values} if t.error is None else {} for t in found])
             for trial in found:
                 tried.setdefault(trial.key, trial)
-        return Swept(self.scenario, chooser.name, start, tuple(tried.values()), asked)
+        done = Swept(self.scenario, chooser.name, start, tuple(tried.values()), asked)
+        return replace(done, ranking=self._ranking(done)) if self.shard.count == 1 else done
+
+    def _method(self) -> Method:
+        if self.section.method == "plans":
+            return FixedPoints("every parallel plan", iter(plan_points(self.scenario)))
+        strict = [e.that for e in self.scenario.expect if e.otherwise == "fail"]
+        return make_method(self.section, self.scenario.run.seed, strict)
+
+    def _ranking(self, done: Swept) -> Ranking:
+        """The best points, in order, and how sure it is."""
+        best = best_trials(done)[: self.section.ranked]
+        if len(best) < 2:
+            return ()
+        found = rank_points([self.tasks[t.key] for t in best], done.wanted[0])
+        return tuple(zip(best, [{}, *found], strict=True))
 
     def try_points(self, points: Iterable[Settings]) -> list[SweepTrial]:
         """Trials of some points, in their order; those that are not known are run."""
         tasks = [(_shown_settings(settings), self._make_task(settings)) for settings in points]
         keys = [point_key(t) for _, t in tasks]
+        self.tasks |= {k: task for k, (_, task) in zip(keys, tasks, strict=True)}
         first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # each once
         order = self._own_shard(list(dict.fromkeys(keys)))
         found = {k: replace(self.known[k], settings=first[k][0]) for k in order if k in self.known}

@@ -21,6 +21,7 @@ from ...config.scenario import Scenario
 from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
+    from ....sim.system import System
     from ..variant import BuiltGraphs
 
 Settings = dict[str, Plain]
@@ -129,15 +130,17 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 def _outcome_of_point(point: Task) -> Outcome:
     from ...config.loader import with_overrides
+    from ..building.system import build_system
     from ..prints import prints_kept
     from ..summary import metric_values
     from ..variants import build_variant as built
     from ..variants import run_with_replicas
 
     scenario = with_overrides(point["scenario"], point["set"])
-    graphs = graphs_and_variation(scenario, point["files"])
+    made = build_system(scenario)
+    graphs = graphs_and_variation(scenario, made, point["files"])
     with prints_kept():  # of many points at once they are of no use; a run of one keeps them
-        results = run_with_replicas(built(scenario, graphs))
+        results = run_with_replicas(built(scenario, graphs, made))
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
         "ops": results.result.count,
@@ -170,11 +173,12 @@ WORKS = 8  # kept in a process
 _works: dict[str, BuiltGraphs] = {}
 
 
-def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltGraphs:
+def graphs_and_variation(scenario: Scenario, on: System, files: Mapping[str, str]) -> BuiltGraphs:
     """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters
     ----------
+    on : its machine
     files : what is in those that the point names, by setting
 
     Raises
@@ -182,13 +186,11 @@ def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltG
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ..building.jobs import files_of
+    from ..building.jobs import files_of, graph_inputs
     from ..variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
-    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
-    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
-    description = repr((jobs, beside, named))
+    description = repr((graph_inputs(scenario, on), named))
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
@@ -199,4 +201,4 @@ def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltG
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    return _works.setdefault(description, BuiltGraphs.of(scenario))
+    return _works.setdefault(description, BuiltGraphs.of(scenario, on))

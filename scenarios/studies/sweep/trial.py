@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....sim.errors import PlanError
 from .task import Settings
 
 
@@ -29,3 +30,8 @@ class SweepTrial:
     intervals: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, str] | None = None
     cached: bool = False
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is a parallel plan that breaks a rule or does not fit."""
+        return self.error is not None and self.error["kind"] == PlanError.__name__

@@ -46,6 +46,7 @@ from .table_layout import (
     HASH,
     LEADER,
     LIMIT,
+    LOWEST_AT,
     MASK,
     OPEN,
     RATE,
@@ -54,6 +55,7 @@ from .table_layout import (
     SHARED,
     SINCE,
     SIZE,
+    STALE,
     START,
     TAG_HI,
     TAG_LO,
@@ -161,7 +163,7 @@ def _new_class(s: State, f: Int, ceiling: Int, fence: Int, key: Int, now: Int) -
     bundles[b, SINCE] = now
     bundles[b, ROOT] = NONE
     bundles[b, LEADER], bundles[b, CEILING], bundles[b, HASH] = f, ceiling, key
-    bundles[b, REACH] = fence
+    bundles[b, REACH], bundles[b, LOWEST_AT] = fence, STALE
     at = key & bundles[0, MASK]
     bundles[b, CHAIN] = bundles[at, BUCKET]
     bundles[at, BUCKET] = b

@@ -31,13 +31,18 @@ from .table_layout import (
     LEVEL,
     LOAD_HI,
     LOAD_LO,
+    LOWEST,
+    LOWEST_AT,
     NEXT_ROOMY,
     NEXT_STAKE,
     OPEN,
     OTHER,
     OWNER,
     ROOMY,
+    SECOND,
+    SECOND_AT,
     SHARED,
+    STALE,
     START,
     SUM,
     TOTAL,
@@ -81,6 +86,7 @@ def settle_levels(s: State) -> None:
                 bundles[0, FIRST_ROOMY] = c
         if new != old:
             parts[c, LEVEL] = new
+            _note_level(s, c, old, new)
             _queue_affected_components(s, c, old, new)
 
 
@@ -93,14 +99,53 @@ def class_rate(s: State, b: Int) -> Int:
 @jit_without_refcounts
 def _class_rate_without(s: State, b: Int, but: Int) -> Int:
     """Rate of a flow class if one given component were not a bottleneck."""
+    bundles = s[3]
+    if bundles[b, LOWEST_AT] == STALE:
+        _find_lowest_levels(s, b)
+    lowest = bundles[b, SECOND] if bundles[b, LOWEST_AT] == but else bundles[b, LOWEST]
+    return min(bundles[b, CEILING], lowest)
+
+
+@jit_without_refcounts
+def _find_lowest_levels(s: State, b: Int) -> None:
+    """Find the lowest and the next lowest level of the shared components of a flow class."""
     parts, flows, uses, bundles = s
     f = bundles[b, LEADER]
-    lowest = bundles[b, CEILING]
+    lowest, second, lowest_at, second_at = np.int64(OPEN), np.int64(OPEN), NONE, NONE
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         c = uses[u, COMPONENT]
-        if parts[c, SHARED] and c != but:
-            lowest = min(lowest, parts[c, LEVEL])
-    return lowest
+        if parts[c, SHARED] and parts[c, LEVEL] < second:
+            if parts[c, LEVEL] < lowest:
+                second, second_at = lowest, lowest_at
+                lowest, lowest_at = parts[c, LEVEL], c
+            else:
+                second, second_at = parts[c, LEVEL], c
+    bundles[b, LOWEST], bundles[b, LOWEST_AT] = lowest, lowest_at
+    bundles[b, SECOND], bundles[b, SECOND_AT] = second, second_at
+
+
+@jit_without_refcounts
+def _note_level(s: State, c: Int, old: Int, new: Int) -> None:
+    """Note a changed level in the two lowest of the classes that use the component."""
+    parts, _, uses, bundles = s
+    u = parts[c, HEAD]
+    while u != NONE:
+        b = uses[u, OWNER]
+        u = uses[u, NEXT_STAKE]
+        if bundles[b, LOWEST_AT] == STALE:
+            continue
+        if bundles[b, LOWEST_AT] == c:
+            if new <= bundles[b, SECOND]:
+                bundles[b, LOWEST] = new
+            else:
+                bundles[b, LOWEST_AT] = STALE
+        elif bundles[b, SECOND_AT] == c and new > old:
+            bundles[b, LOWEST_AT] = STALE
+        elif new < bundles[b, LOWEST]:
+            bundles[b, SECOND], bundles[b, SECOND_AT] = bundles[b, LOWEST], bundles[b, LOWEST_AT]
+            bundles[b, LOWEST], bundles[b, LOWEST_AT] = new, c
+        elif new < bundles[b, SECOND]:
+            bundles[b, SECOND], bundles[b, SECOND_AT] = new, c
 
 
 @jit_without_refcounts

@@ -43,11 +43,15 @@ USE_COLUMNS = FLOW + 1
 # bundles: node of what is due, whose key is the tick; rate and the exact integral of it (128
 # bits) up to a tick; heap of its flows; leader, members, rate that its flows' limits and unshared
 # components allow, lowest fence; whether it is in the list of touched ones and the next there;
-# hash, next of equal hash, and (nothing of the bundle) the first bundle of the row's hash bucket
+# hash, next of equal hash, and (nothing of the bundle) the first bundle of the row's hash bucket;
+# the lowest and the next lowest level of its shared components, and which ones have them (`STALE`:
+# to be looked for)
 DUE = KEY_HI
 RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, LEADER, SIZE, CEILING, REACH = range(NODE, NODE + 9)
 TOUCHED, NEXT_TOUCHED, HASH, CHAIN, BUCKET = range(REACH + 1, REACH + 6)
-BUNDLE_COLUMNS = BUCKET + 1
+LOWEST, LOWEST_AT, SECOND, SECOND_AT = range(BUCKET + 1, BUCKET + 5)
+BUNDLE_COLUMNS = SECOND_AT + 1
+STALE = -2  # of `LOWEST_AT`
 
 # row 0 of bundles
 FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(7)

@@ -201,8 +201,9 @@ def test_ranks_of_several_jobs_have_lanes_of_their_own(tmp_path):
     table = tmp_path / "ops.base.parquet"
     with duckdb.connect() as db:
         db.execute(
-            "COPY (SELECT i AS op, 'compute' AS kind, 0 AS rank, 7 AS stream, j AS job, NULL AS "
-            "component, 'gemm' AS name, i AS ready, i AS start, i + 5 AS \"end\", 'ended' AS state "
+            "COPY (SELECT i AS op, 'compute' AS kind, 0 AS rank, 7 AS stream, j AS job, "
+            "NULL::VARCHAR AS component, 'gemm' AS name, i AS ready, i AS start, "
+            "i + 5 AS \"end\", 'ended' AS state "
             f"FROM (VALUES (0, 'b'), (1, 'it''s'), (2, 'b')) AS t(i, j)) TO '{table}'"
         )
     viewed = ViewedTable(table, pyramid_folder(table))

@@ -1,7 +1,7 @@
 """Log of what devices answer, a line on disk for each: what is left where a process is killed.
 
-A run or a check that ends in any other way removes it; the next one of the same scenario makes of
-it what an interrupted one leaves.
+What ends in any other way, a run, a check or a work list, removes it; the next one of the same key
+makes of it what an interrupted one leaves.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...hil.coupling.journal import JournalEntry, entry_of_json
-from ...hil.recording import Recording, sample_from_json, sample_to_json
-from ...hil.sample import Sample
 from ...sim.errors import RecordingError
+from ..recording import Recording, sample_from_json, sample_to_json
+from ..sample import Sample
 
-NAME = ".answers-{}-{}.jsonl"  # the scenario's key, the process
+NAME = ".answers-{}-{}.jsonl"  # its key, the process
 
 
 class AnswerLog:
@@ -28,26 +26,26 @@ class AnswerLog:
 
     Parameters
     ----------
-    folder : of the runs of a scenario
-    key : of the scenario
+    folder : of the runs of a scenario, or of recordings
+    key : of the scenario, or of what is recorded
     """
 
     def __init__(self, folder: Path, key: str):
         self.path = folder / NAME.format(key, os.getpid())
         self.file: int | None = None
 
-    def begin_run(self, variant: str) -> None:
-        """From here on answers drive this variant, anew."""
-        self._append({"variant": variant})
-
-    def entry(self, variant: str, entry: JournalEntry) -> None:
-        """Keep an answer of a coupled run."""
-        self._append({"variant": variant, "entry": asdict(entry)})
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Keep a line of the caller's own; the kernel has it when this returns."""
+        if self.file is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+        os.write(self.file, json.dumps(line).encode() + b"\n")
 
     def sample(self, component: str, sample: Sample, head: Recording) -> None:
-        """Keep a batch of a check, and of what it is."""
+        """Keep a batch that was measured, and of what it is."""
         told = {k: v for k, v in vars(head).items() if k not in ("samples", "failed")}
-        self._append({"component": component, "head": told, "sample": sample_to_json(sample)})
+        self.append({"component": component, "head": told, "sample": sample_to_json(sample)})
 
     def remove(self) -> None:
         """Nothing of it is needed any more."""
@@ -55,13 +53,6 @@ class AnswerLog:
             self.path.unlink(missing_ok=True)
             os.close(self.file)
             self.file = None
-
-    def _append(self, line: Mapping[str, Any]) -> None:
-        if self.file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            fcntl.flock(self.file, fcntl.LOCK_EX)
-        os.write(self.file, json.dumps(line).encode() + b"\n")
 
 
 def abandoned_logs(folder: Path, key: str) -> Iterator[Path]:
@@ -73,28 +64,39 @@ def abandoned_logs(folder: Path, key: str) -> Iterator[Path]:
             path.unlink()
 
 
-def read_answers(path: Path) -> tuple[dict[str, list[JournalEntry]], dict[str, Recording]]:
-    """Journals by variant and recordings by component; a line that was not finished is left out.
+def read_log(path: Path) -> tuple[list[dict[str, Any]], dict[str, Recording]]:
+    """The caller's own lines, and recordings by component; a line that was cut is left out.
 
     Raises
     ------
     RecordingError
         It is of another version, or was changed.
     """
-    journals: dict[str, list[JournalEntry]] = {}
+    own: list[dict[str, Any]] = []
     heads: dict[str, dict[str, Any]] = {}
     samples: dict[str, list[Sample]] = {}
     whole = path.read_text().rpartition("\n")[0]
-    try:
+    with damage_named(path):
         for told in map(json.loads, whole.splitlines()):
             if "component" in told:
                 heads[told["component"]] = told["head"]
                 samples.setdefault(told["component"], []).append(sample_from_json(told["sample"]))
-            elif "entry" in told:
-                journals[told["variant"]].append(entry_of_json(told["entry"]))
             else:
-                journals[told["variant"]] = []
+                own.append(told)
         recordings = {c: Recording(**head, samples=tuple(samples[c])) for c, head in heads.items()}
+    return own, recordings
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Block that reads lines of a log; what does not fit names the file.
+
+    Raises
+    ------
+    RecordingError
+        A line is not as it was written.
+    """
+    try:
+        yield
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"{path}: is damaged ({error}); remove it") from error
-    return {v: entries for v, entries in journals.items() if entries}, recordings

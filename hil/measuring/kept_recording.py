@@ -1,0 +1,64 @@
+"""Work list measured into a folder: its recording is kept whole, partial, interrupted or killed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from ...sim.errors import DriverFault
+from ..driver import Driver
+from .answer_log import AnswerLog, abandoned_logs, read_log
+from .measurement import Measurement
+from .work_list import WorkList
+
+log = logging.getLogger(__name__)
+Tell = Callable[[str], None]
+KEY = "recording"  # of the logs in a folder, whichever work list they are of
+
+
+def record_work(
+    work: WorkList, opener: Callable[[], Driver], folder: Path, tell: Tell = log.info
+) -> Path:
+    """Recording of a work list, measured now into a folder; returns its path.
+
+    Every batch is on disk when the next one begins.  What a killed process left in the folder is
+    made a recording first.
+
+    Parameters
+    ----------
+    opener : starts a driver, each time in a new process
+
+    Raises
+    ------
+    DriverFault
+        The device is missing, busy or fails before anything was measured.
+    """
+    _keep_abandoned(folder, tell)
+    answers = AnswerLog(folder, KEY)
+    under_way = Measurement(work, opener, tell)
+    under_way.noted = lambda sample: answers.sample(
+        work.driver, sample, replace(under_way.recording("killed"), samples=())
+    )
+    try:
+        kept = under_way.run().keep(folder)
+    except KeyboardInterrupt:
+        if under_way.samples:
+            partial = under_way.recording("interrupted").keep(folder)
+            tell(f"what was measured before is in {partial}")
+        answers.remove()
+        raise
+    except DriverFault:  # before anything was measured
+        answers.remove()
+        raise
+    answers.remove()
+    return kept
+
+
+def _keep_abandoned(folder: Path, tell: Tell) -> None:
+    """Make recordings of what killed processes had measured."""
+    for path in abandoned_logs(folder, KEY):
+        for recording in read_log(path)[1].values():
+            kept = recording.keep(folder)
+            tell(f"what was measured before the last one was killed is in {kept}")

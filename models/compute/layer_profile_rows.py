@@ -1,0 +1,61 @@
+"""Reader of Sailor's profiles of layers: seconds by phase, kind of layer, micro-batch and ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+Profile = Mapping[str, Mapping[str, Mapping[str, list[float]]]]
+Sizes = tuple[int, int]  # sequences of a micro-batch, tensor-parallel ranks
+Seconds = dict[Sizes, float]
+PHASES, KINDS = ("forward", "backward"), ("embedding", "dense", "output")
+ANY = 1  # the micro-batch under which updates are kept, which do not depend on it
+
+
+class ProfileKey(NamedTuple):
+    """What a time of a profile is of: phase, and kind of layer."""
+
+    phase: str
+    kind: str
+
+
+UPDATE = ProfileKey("update", "")  # of the weights of any layer
+
+
+def read_profile(
+    read: Mapping[str, Mapping[str, Mapping[str, list[float]]]],
+) -> dict[ProfileKey, Seconds]:
+    """Seconds by micro-batch and tensor-parallel ranks of what is in a profile.
+
+    Layers between embedding and output are alike: their median counts.  Updates do not depend on
+    the micro-batch: those of one number of ranks count with their median.
+
+    Raises
+    ------
+    ValueError
+        A number of layers below three, or a time that cannot be.
+
+    Examples
+    --------
+    >>> times = {"1": {"2": {"0": [1, 0, 5], "1": [2, 4, 5], "2": [3, 6, 5], "3": [9, 9, 5]}}}
+    >>> found = read_profile(times)
+    >>> found[ProfileKey("forward", "dense")], found[UPDATE]
+    ({(1, 2): 2.5}, {(1, 2): 5.0})
+    """
+    found: dict[ProfileKey, Seconds] = {}
+    updates: dict[int, list[float]] = {}
+    for batch, by_tensor in read.items():
+        for tensor, by_layer in by_tensor.items():
+            times = np.array([by_layer[str(n)] for n in range(len(by_layer))], float)
+            if times.ndim != 2 or len(times) < 3 or times.shape[1] != 3 or not (times >= 0).all():
+                raise ValueError(f"{batch} x {tensor} has no three times of three layers or more")
+            each = times[0], np.median(times[1:-1], axis=0), times[-1]
+            for kind, values in zip(KINDS, each, strict=True):
+                for phase, seconds in zip(PHASES, values.tolist(), strict=False):
+                    key = ProfileKey(phase, kind)
+                    found.setdefault(key, {})[int(batch), int(tensor)] = seconds
+            updates.setdefault(int(tensor), []).append(float(times[:, 2].mean()))
+    found[UPDATE] = {(ANY, tensor): float(np.median(s)) for tensor, s in updates.items()}
+    return found

@@ -1,0 +1,112 @@
+"""Links that go down during a run and come up again; routing leads data around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...sim.errors import GraphError, SimulationError
+from ...sim.process import Running, Steps, process
+from ...sim.system import System
+from ...sim.units import Duration
+
+
+@process("link-failure")
+class LinkFailure:
+    """Process that takes links down at one time, together, and brings them up again.
+
+    What crosses them stops there.  Once routing has noticed, all that is open and crosses other
+    links then goes on by those with what is left of it, and new data take them; what has no other
+    way waits for the links.  When they are up, routes are again what they were.
+
+    Parameters
+    ----------
+    links : Sequence of str
+        Names or globs of links in one direction: ``["leaf*.spine1", "spine1.leaf*"]`` is a spine,
+        ``[node0.nic0.tx]`` one direction of a NIC.
+    at : Duration
+        When, in simulated time.
+    lasts : Duration
+        For how long; to the end unless said, which needs another way for everybody.
+    noticed_after : Duration
+        From then until routes lead around them: a timer of the routing protocol, or of the sender.
+
+    Examples
+    --------
+    >>> LinkFailure(links=["leaf0.spine1"], at=0.5, lasts=1.0).links
+    ('leaf0.spine1',)
+    """
+
+    def __init__(
+        self,
+        *,
+        links: Sequence[str],
+        at: Duration,
+        lasts: Duration | None = None,
+        noticed_after: Duration = 0.0,
+    ):
+        self.links, self.at, self.lasts = tuple(links), at, lasts
+        self.noticed_after = noticed_after
+        self.touches = self.links
+
+    def check(self, system: System) -> None:
+        """Refuse, before a run, what is no link, and links for good that nothing leads around.
+
+        Raises
+        ------
+        SimulationError
+            Names the component, and what to write.
+        """
+        names = self._names(system)
+        for name in names:
+            if system[name].rate is None:
+                raise SimulationError(
+                    "action", f"link-failure: {name} has no rate; name links, ports or NICs"
+                )
+        if self.lasts is not None:
+            return
+        try:
+            system.around(map(system.number, names))
+        except GraphError as error:
+            raise SimulationError(
+                "action", f"link-failure: {error}; or say how long it lasts (lasts: 1 s)"
+            ) from error
+
+    def _names(self, system: System) -> list[str]:
+        found: dict[str, None] = {}
+        for glob in self.links:
+            found |= dict.fromkeys(system.components[c].name for c in system.match(glob))
+        return list(found)
+
+    def __call__(self, sim: Running) -> Steps:
+        """Wait, take them down, lead around them, wait, bring them up."""
+        yield sim.wait(self.at)
+        rates = {name: sim.rate(name) for name in self._names(sim.system)}
+        for name in rates:
+            sim.set_rate(name, 0.0)
+        if self.lasts is not None and self.lasts <= self.noticed_after:
+            yield sim.wait(self.lasts)
+            self._restore(sim, rates)
+            return
+        yield sim.wait(self.noticed_after)
+        led = _avoidable(sim.system, rates)
+        sim.lead_around(led)
+        if self.lasts is not None:
+            yield sim.wait(self.lasts - self.noticed_after)
+            self._restore(sim, rates)
+            sim.lead_over(led)
+
+    def _restore(self, sim: Running, rates: Mapping[str, float]) -> None:
+        for name, rate in rates.items():
+            sim.set_rate(name, rate)
+
+
+def _avoidable(system: System, names: Iterable[str]) -> list[str]:
+    """Those components that all data can be led around together, the first ones first."""
+    found: list[str] = []
+    for name in names:
+        try:
+            system.around(map(system.number, [*found, name]))
+        except GraphError:
+            continue  # what crosses it waits
+        found.append(name)
+    return found

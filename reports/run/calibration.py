@@ -1,0 +1,35 @@
+"""Section of a measured step: each variant blind and calibrated, and what the one constant is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..blocks import Block, Column, Paragraph, Table
+from ..headline import metric_header, metric_value
+from ..numbers import format_change, format_quantity, three_digits
+from ..section import section
+from .study import StudyShown
+
+
+@section("calibration", title="Blind and calibrated", order=16)
+def calibration(study: StudyShown) -> Iterable[Block]:
+    """The constant with where it comes from, and what it does to each variant."""
+    told = study.base.get("calibration")
+    if told is None:
+        return
+    measured, blind = (format_quantity(told[key], "s") for key in ("measured", "blind_there"))
+    yield Paragraph(
+        f"One constant: all ops on GPUs take {three_digits(told['factor'])} times as long as "
+        f"predicted, so that the measured step ({told['on']}) takes {measured}, as measured, where "
+        f"{blind} was predicted. Nothing else was changed: neither network nor plan."
+    )
+    answer = study.summary["answer"]
+    columns = [Column("", header=True), Column(f"{metric_header(answer)}, blind", number=True)]
+    columns += [Column("calibrated", number=True), Column("", number=True)]
+    rows = []
+    for name, point in study.summary["points"].items():
+        value = metric_value(point, answer)["value"]
+        plain = point["calibration"]["blind"] if "calibration" in point else value
+        both = [format_quantity(v, answer["unit"]) for v in (plain, value)]
+        rows.append((name, *both, format_change(value / plain - 1 if plain else 0.0)))
+    yield Table(columns, rows)

@@ -1,0 +1,52 @@
+"""One variant of a scenario, built from what is described alone."""
+
+from __future__ import annotations
+
+from ...sim.place import place
+from ...sim.simulation import Simulation
+from ...sim.system import System
+from ...sim.units import Bytes
+from ..config.scenario import Scenario
+from .answers import answer_of
+from .building.media import build_media
+from .building.price import price_per_second
+from .building.system import build_backends, build_system
+from .limits import estimated_memory, usable_memory
+from .variant import BuiltGraphs, Variant
+
+
+def build_blind_variant(
+    scenario: Scenario, built: BuiltGraphs | None = None, on: System | None = None
+) -> Variant:
+    """Build one variant, without what a measured step says of it.
+
+    Parameters
+    ----------
+    built : its graphs, where they were built before
+    on : its machine, where it was built before
+    """
+    price_per_second(scenario)  # before anything runs: it may lack a size or a switch
+    made = build_system(scenario) if on is None else on
+    bound = build_backends(scenario, made)
+    built = BuiltGraphs.of(scenario, made) if built is None else built
+    (graph, *others) = built.graphs.values()
+    jobs = scenario.jobs
+    only = not others and not scenario.section("jobs")
+    steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
+    simulation = Simulation(
+        made,
+        bound,
+        engine=scenario.run.engine,
+        seed=scenario.run.seed,
+        memory=_memory_left(scenario, built) if steered else None,
+        media=build_media(scenario, made),
+    )
+    placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
+    return Variant(scenario, placed, simulation, built, answer_of(scenario))
+
+
+def _memory_left(scenario: Scenario, built: BuiltGraphs) -> Bytes | None:
+    """Memory beside that of the run itself, for what processes submit."""
+    most = usable_memory(scenario.run.memory)
+    ops = sum(len(graph) for graph in built.graphs.values() if graph is not None)
+    return None if most is None else max(most - estimated_memory(ops), 0.0)

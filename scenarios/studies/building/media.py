@@ -1,0 +1,66 @@
+"""Media of ``media``: which components of a machine are in the plugged one, and who that is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from ....sim.errors import ScenarioError
+from ....sim.medium_api import Medium
+from ....sim.simulation import Simulation
+from ....sim.system import System
+from ...config.binding import entry_for_component
+from ...config.scenario import Scenario
+from ...config.sections.media import MAX_MIN, MediumChoice
+
+
+def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
+    """Medium of each component that is not in max-min, by exact name.
+
+    Raises
+    ------
+    ScenarioError
+        A name or glob that means nothing with a rate; two media.
+    """
+    told: Mapping[str, MediumChoice] = scenario.section("media")
+    plugged = [choice for choice in told.values() if choice.use != MAX_MIN]
+    chosen = list({repr(choice.to_dict()): choice for choice in plugged}.values())
+    if len(chosen) > 1:
+        both = ", ".join(repr(choice.use) for choice in chosen)
+        raise ScenarioError(
+            f"{scenario.place('media')}media: {both} with these settings are two media, and a "
+            "run has one beside max-min; write the same at every name"
+        )
+    for glob in told:
+        parts = [machine.components[c] for c in machine.match(glob)]
+        if parts and all(part.rate is None for part in parts):
+            raise ScenarioError(
+                f"{scenario.place(f'media.{glob}')}media: '{glob}' means nothing that has a rate "
+                f"({parts[0].name} is a {parts[0].kind}); name NICs, links, ports or memories"
+            )
+    if not chosen:
+        return {}
+    only, names = chosen[0].make(), machine.index
+    found: dict[str, Medium] = {}
+    for part in machine.components:
+        choice = entry_for_component(told, part, names)
+        if part.rate is not None and choice is not None and choice.use != MAX_MIN:
+            found[part.name] = only
+    return found
+
+
+def components_by_medium(simulation: Simulation) -> dict[str, dict[str, int]]:
+    """Components with a rate by medium: their names with ``*`` for numbers, and how many.
+
+    Empty where max-min has all of them.
+    """
+    parts = simulation.parts
+    if parts.medium is None:
+        return {}
+    counted: dict[str, Counter[str]] = {parts.medium.name: Counter(), MAX_MIN: Counter()}
+    for part, inside in zip(simulation.system.components, parts.plugged.tolist(), strict=True):
+        if part.rate is not None:
+            name = parts.medium.name if inside else MAX_MIN
+            counted[name][re.sub(r"\d+", "*", part.name)] += 1
+    return {name: dict(counts) for name, counts in counted.items()}

@@ -1,0 +1,127 @@
+"""Templates whose ops share rates run without being written out, equal to the tick."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.graph import Graph
+from foretrace.sim.simulation import Simulation
+from foretrace.sim.spmd.spmd_graph import SpmdGraph
+from foretrace.sim.system import Component, System
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .test_templates import SEEDS, outcome, random_template, same_numbers
+
+TB = 1e12  # B/s: one byte a tick
+
+
+class Shares(Backend):
+    """As long as the table says, then its bytes over the links of who takes part.
+
+    Parameters
+    ----------
+    links : numbers of components, by what a member's number leaves
+    every : of how many ops one shares no rate
+    """
+
+    uniform = True
+    source = "shares"
+
+    def __init__(self, links, spread=None, weight=1.0, limit=np.inf, every=5):
+        self.links, self.spread, self.weight = links, spread, weight
+        self.limit, self.every = limit, every
+
+    def timing(self, ops, now=0.0):
+        uses, work = [], np.zeros(len(ops))
+        for i in range(len(ops)):
+            members = ops.at.members[i].tolist() or [int(ops.at.component[i])]
+            n = len(self.links)
+            own = {self.links[m % n] for m in members} | {self.links[sum(members) % n]}
+            size = int(ops.bytes[i])
+            shares = size % self.every > 0
+            work[i] = size * shares
+            uses.append({c: self.weight * (1 + c % 2) for c in own} if shares else {})
+        limit = np.where(work % 3 == 1, self.limit, np.inf)
+        fixed = np.nan_to_num(ops.duration)
+        return Timing.of(fixed, work, Usage.of(uses), limit, spread=self.spread)
+
+
+def with_bytes(template: SpmdGraph, rng, scale: int) -> SpmdGraph:
+    """The same with bytes in its ops; few values, so that everything ties."""
+    programs = tuple(
+        replace(p, ops=p.ops.replace(
+            bytes=rng.choice([0, 1, 2, 3, 4, 6, 12, 12], len(p)) * float(scale),
+            duration=p.ops.duration * scale))
+        for p in template.programs
+    )  # fmt: skip
+    return replace(template, programs=programs)
+
+
+def shared_machine(ranks: int, rng, spread=None, slots=None, own=True) -> Simulation:
+    """A GPU a rank, and a few links of few rates that everybody uses."""
+    rates = rng.choice([1, 1, 2, 3, 7], int(rng.integers(1, 6)))
+    parts, components = {}, []
+    for r in range(ranks):
+        parts[f"gpu{r}"] = {"host": f"host{r // 2}", "dma": f"dma{r}"}
+        components += [Component(f"gpu{r}", "gpu", slots=slots), Component(f"dma{r}", "dma")]
+    components += [Component(f"host{k}", "host") for k in range((ranks + 1) // 2)]
+    first = len(components) + 1
+    components += [Component("net", "fabric")]
+    components += [Component(f"link{k}", "link", rate=TB * r) for k, r in enumerate(rates.tolist())]
+    system = System(
+        tuple(components), tuple(f"gpu{r}" for r in range(ranks)), parts, fabric="net"
+    )  # fmt: skip
+    links = [first + k for k in range(len(rates))]
+    weight, limit = float(rng.choice([1, 1, 0.5, 3])), float(rng.choice([np.inf, 0.5 * TB, 2 * TB]))
+    every = int(rng.choice([2, 5, 100]))
+    shares = Shares(links, spread, weight, limit, every)
+    alone = Shares(links, spread, weight, limit, 1)
+    kinds = {"gpu*": shares if own else alone, "dma*": shares, "host*": alone, "net": shares}
+    return Simulation(system, kinds, seed=3)
+
+
+@settings(max_examples=300)
+@given(SEEDS, st.sampled_from(["ranks", "none"]), st.booleans())
+def test_a_template_that_shares_rates_equals_its_expansion_in_both_engines(seed, keep, own):
+    rng = np.random.default_rng(seed)
+    template = with_bytes(random_template(seed), rng, int(rng.choice([1, 1000])))
+    simulation = shared_machine(template.ranks, rng, own=own)
+    graph = Graph("t", (template,))
+    written = outcome(simulation, graph, keep="ops")
+    found = outcome(simulation, graph, keep=keep)
+    if isinstance(written, tuple):
+        assert found == written
+        return
+    same_numbers(written, found)
+    same_numbers(outcome(replace(simulation, engine="reference"), graph, keep=keep), found)
+
+
+@settings(max_examples=150)
+@given(SEEDS, st.integers(0, 9), st.sampled_from([0, 1, 4]), st.sampled_from([0, 1, 4]))
+def test_replicas_of_a_template_that_shares_rates_equal_those_of_its_expansion(
+    seed, replica, of_step, of_op
+):
+    start = np.array([0.8, 1.2])[: seed % 3]
+    spread = Spread(np.array([0.5, 0.9, 1, 1.3])[:of_step], np.array([0, 1, 1.1, 2])[:of_op], start)
+    rng = np.random.default_rng(seed)
+    template = with_bytes(random_template(seed), rng, 1_000_003)
+    simulation = shared_machine(template.ranks, rng, spread)
+    graph = Graph("t", (template,))
+    written = outcome(simulation, graph, keep="ops", replica=replica)
+    found = outcome(simulation, graph, keep="ranks", replica=replica)
+    if isinstance(written, tuple):
+        assert found == written
+    else:
+        same_numbers(written, found)
+
+
+def test_most_random_templates_that_share_rates_run_as_templates(caplog):
+    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
+        for seed in range(100):
+            rng = np.random.default_rng(seed)
+            template = with_bytes(random_template(seed), rng, 1)
+            graph = Graph("t", (template,))
+            outcome(shared_machine(template.ranks, rng), graph, keep="ranks")
+    assert caplog.text.count("as a template") > 60
