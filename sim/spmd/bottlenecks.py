@@ -73,7 +73,7 @@ def _is_slowest_of_its_users(
     a, b = own.values[there], other.values[np.repeat(same, other.counts)]
     differ = (row[a] != row[b]) | (weight[a] != weight[b])
     same[np.unique(own.owner[there][differ])] = False  # two hashes were one
-    return ~same | (slowest == np.arange(len(rate)))
+    return np.asarray(~same | (slowest == np.arange(len(rate))))
 
 
 def _lowest_limits(limit: Numbers, row: Numbers, rate: Numbers, weight: Numbers) -> Numbers:

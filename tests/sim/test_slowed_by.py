@@ -7,6 +7,7 @@ where alone the same link is full, and below 0 where alone another one would be.
 
 import random
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def rest_of(job, result, rates, ways, jobs):
                 row += 1
     cuts = sorted({t for _, _, a, b in flying for t in (a, b)})
     rest = Fraction(0)
-    for a, b in zip(cuts, cuts[1:], strict=False):
+    for a, b in pairwise(cuts):
         here = {i: f for i, f in enumerate(flying) if f[2] <= a and f[3] >= b}
         mine = [i for i, f in here.items() if f[0] == number]
         if not mine:
