@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from ...sim.errors import PlanError
 from .description import ImageNetwork, Model, Transformer
+from .expert_choice import ExpertChoice
 from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
-from .routing import Routing
 
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["1f1b", "gpipe", "zb-h1", "dualpipe"]
@@ -74,7 +74,7 @@ class ParallelPlan:
     overlap: bool = True
     fused_attention: bool = True
     imbalance: float = 1.0
-    routing: Routing | None = None
+    routing: ExpertChoice | None = None
     precision: Precision = PRECISIONS["bf16"]
     stages: tuple[int, ...] = ()
     whole_layers: bool = False

@@ -13,6 +13,7 @@ from pydantic import Field
 from ...models.memory.fit import peak_memory, require_fit
 from ...models.memory.rank_memory import RESERVE
 from ...models.training.description import Model, Transformer
+from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
@@ -20,7 +21,6 @@ from ...models.training.operations import ContextBy
 from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Recompute, Schedule
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
-from ...models.training.routing import Routing, zipf_routing
 from ...models.training.schedules import turns_of_stage
 from ...models.training.step_graph import step_graph
 from ...sim.errors import PlanError, ScenarioError
@@ -378,8 +378,8 @@ def _sequence(model: Model, said: int | None) -> int:
     return said or own or 1
 
 
-def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> Routing | None:
-    """Routing as said.
+def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> ExpertChoice | None:
+    """ExpertChoice as said.
 
     Raises
     ------
@@ -396,14 +396,14 @@ def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> Rout
     if (said.zipf is None) == (said.recorded is None):
         raise ScenarioError("workload.routing: has zipf and recorded; say one of them")
     if said.zipf is not None:
-        return zipf_routing(experts.count, said.zipf)
+        return zipf_choice(experts.count, said.zipf)
     counts = said.recorded or ()
     if len(counts) != experts.count or not sum(counts):
         raise ScenarioError(
             f"workload.routing.recorded: has {len(counts)} numbers, and the model "
             f"{experts.count} experts; write one for each, not all of them 0"
         )
-    return Routing(tuple(counts), dealt=False)
+    return ExpertChoice(tuple(counts), dealt=False)
 
 
 def _is_part_of(path: str, name: str) -> bool:

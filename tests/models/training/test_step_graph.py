@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.models.training.description import Experts, Transformer
+from foretrace.models.training.expert_choice import ExpertChoice
 from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.routing import Routing
 from foretrace.models.training.stage_program import GROUPS, StageProgram
 from foretrace.models.training.stages import stage_weights
 from foretrace.models.training.step_graph import step_graph
@@ -203,7 +203,9 @@ def test_experts_exchange_every_chosen_token_four_times():
 
 def test_the_exchange_of_tokens_ends_with_the_busiest_rank():
     plan = replace(PLAN, data=4, expert=4, batch=4)
-    crowded = replace(plan, routing=Routing((3.0, 1.0, 1.0, 1.0), dealt=False))  # 3 of 6, over 1/4
+    crowded = replace(
+        plan, routing=ExpertChoice((3.0, 1.0, 1.0, 1.0), dealt=False)
+    )  # 3 of 6, over 1/4
     assert exchanged(crowded, "expert", MIXED) == 2 * exchanged(plan, "expert", MIXED)
 
 

@@ -1,4 +1,4 @@
-"""Routing of tokens to experts: how many each gets, and how much the busiest rank's get."""
+"""ExpertChoice of tokens to experts: how many each gets, and how much the busiest rank's get."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Routing:
+class ExpertChoice:
     """How often each expert is chosen.
 
     Parameters
@@ -17,7 +17,7 @@ class Routing:
 
     Examples
     --------
-    >>> Routing((30, 10, 10, 10), dealt=False).busiest(2)  # 40 of 60, over a half
+    >>> ExpertChoice((30, 10, 10, 10), dealt=False).busiest(2)  # 40 of 60, over a half
     1.3333333333333333
     """
 
@@ -34,10 +34,10 @@ class Routing:
         return max(sum(counts) for counts in of) * ranks / sum(self.counts)
 
 
-def zipf_routing(experts: int, exponent: float) -> Routing:
+def zipf_choice(experts: int, exponent: float) -> ExpertChoice:
     """The k-th most chosen expert gets a share in proportion to k to the power of ``-exponent``.
 
-    >>> [round(zipf_routing(8, exponent).busiest(8), 3) for exponent in (0.0, 1.0)]
+    >>> [round(zipf_choice(8, exponent).busiest(8), 3) for exponent in (0.0, 1.0)]
     [1.0, 2.943]
     """
-    return Routing(tuple((k + 1.0) ** -exponent for k in range(experts)), dealt=True)
+    return ExpertChoice(tuple((k + 1.0) ** -exponent for k in range(experts)), dealt=True)
