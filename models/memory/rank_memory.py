@@ -10,7 +10,7 @@ from ..training.description import Model
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import Pass, PipelineTurn, turns_of_stage
+from ..training.schedules import PassKind, PipelineTurn, turns_of_stage
 from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
@@ -98,7 +98,7 @@ def _peak_of_schedule(
     kept = [sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks]
     working = [_working_bytes(chunk, plan) for chunk in chunks]
     later = [sum(layer.later for layer in chunk) for chunk in chunks]
-    held, best = 0.0, (PipelineTurn(Pass.FORWARD, 0), 0.0, 0.0)
+    held, best = 0.0, (PipelineTurn(PassKind.FORWARD, 0), 0.0, 0.0)
     for turn in turns_of_stage(
         plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
     ):
@@ -109,9 +109,9 @@ def _peak_of_schedule(
             best = turn, held, now
         if turn.makes_input_gradients:
             held -= kept[turn.chunk]
-        if turn.what is Pass.INPUT:
+        if turn.what is PassKind.INPUT:
             held += later[turn.chunk]
-        if turn.what is Pass.WEIGHT:
+        if turn.what is PassKind.WEIGHT:
             held -= later[turn.chunk]
     return best
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...sim.signature import WIDTH, Operand, Signature
 from .context import (
-    Block,
     BlockWorks,
+    ScoreBlock,
     around_gathered,
     attention_blocks,
     gathered_blocks,
@@ -156,7 +156,7 @@ def _fused_core(model: Transformer, split: Split) -> Operation:
     return Operation(forward, backward, kept + 4.0 * queries)
 
 
-def _fused_block(model: Transformer, split: Split, block: Block) -> BlockWorks:
+def _fused_block(model: Transformer, split: Split, block: ScoreBlock) -> BlockWorks:
     """Fused attention of some queries to some keys."""
     dtype, (b, _) = split.precision.activations, split.documents
     heads, shared = _heads(model, split)

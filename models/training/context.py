@@ -16,7 +16,7 @@ from .operations import CONTEXT, RING, Operation, Split, Work, exchanged
 Works = tuple[Work, ...]
 
 
-class Block(NamedTuple):
+class ScoreBlock(NamedTuple):
     """Part of the scores of a sequence: each of so many queries with each of so many keys.
 
     Parameters
@@ -36,7 +36,7 @@ class BlockWorks(NamedTuple):
     backward: Work
 
 
-def attention_blocks(causal: bool, split: Split) -> list[Block | None]:
+def attention_blocks(causal: bool, split: Split) -> list[ScoreBlock | None]:
     """Blocks that a rank computes, one for each rank whose keys it has in turn, its own first.
 
     None where its queries see none of them.  Balanced, the rank has the i-th part from the
@@ -50,31 +50,32 @@ def attention_blocks(causal: bool, split: Split) -> list[Block | None]:
     [16, 8, 8, 8]
     >>> from dataclasses import replace
     >>> attention_blocks(True, replace(split, balanced=False, place=1))[1:]
-    [Block(queries=4, keys=4, causal=False), None, None]
+    [ScoreBlock(queries=4, keys=4, causal=False), None, None]
     """
     _, length = split.documents
     if split.context == 1 or split.context_by == "ulysses":
-        return [Block(length, length, causal)]
+        return [ScoreBlock(length, length, causal)]
     here = length // split.context
-    own, whole = Block(here, here, causal), Block(here, here, False)
+    own, whole = ScoreBlock(here, here, causal), ScoreBlock(here, here, False)
     others = split.context - 1
     if not causal:
         return [own, *[whole] * others]
     if split.balanced:
-        return [own, *[Block(here, here // 2, False)] * others]
+        return [own, *[ScoreBlock(here, here // 2, False)] * others]
     return [own, *[whole] * split.place, *[None] * (others - split.place)]
 
 
-def gathered_blocks(blocks: Sequence[Block | None]) -> list[Block | None]:
+def gathered_blocks(blocks: Sequence[ScoreBlock | None]) -> list[ScoreBlock | None]:
     """The same with all keys of the others at once.
 
-    >>> gathered_blocks([Block(4, 4, True), Block(4, 2, False), Block(4, 2, False), None])
-    [Block(queries=4, keys=4, causal=True), Block(queries=4, keys=4, causal=False)]
+    >>> half = ScoreBlock(4, 2, False)
+    >>> gathered_blocks([ScoreBlock(4, 4, True), half, half, None])
+    [ScoreBlock(queries=4, keys=4, causal=True), ScoreBlock(queries=4, keys=4, causal=False)]
     """
     own, *others = blocks
     keys = sum(block.keys for block in others if block)
     assert own is not None  # noqa: S101  its own keys are always seen
-    return [own, Block(own.queries, keys, False)] if keys else [own]
+    return [own, ScoreBlock(own.queries, keys, False)] if keys else [own]
 
 
 def round_the_ring(

@@ -126,7 +126,8 @@ def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
 
 
 def _all_to_all(pairs: int, hidden: int, split: Split) -> Operation:
-    """Exchange of tokens among the ranks that share the experts."""
+    """Exchange of tokens among the ranks that share the experts: it ends with the busiest's."""
     dtype = split.precision.activations
-    one = exchanged("tokens all-to-all", "all-to-all", EXPERT, dtype, pairs * hidden)
+    numbers = round(pairs * hidden * split.imbalance)
+    one = exchanged("tokens all-to-all", "all-to-all", EXPERT, dtype, numbers)
     return Operation((one,), (one._replace(label="tokens all-to-all backward"),))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ...sim.errors import PlanError
 from .description import ImageNetwork, Model, Transformer
+from .expert_choice import ExpertChoice
 from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
 
@@ -40,6 +41,7 @@ class ParallelPlan:
     overlap : whether gradients are reduced while others are computed
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
+    routing : how often each expert is chosen, from which the same follows; None for equally often
     precision : element types
     stages : (pipeline,) layers of each stage; () for as many on each
     whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
@@ -72,6 +74,7 @@ class ParallelPlan:
     overlap: bool = True
     fused_attention: bool = True
     imbalance: float = 1.0
+    routing: ExpertChoice | None = None
     precision: Precision = PRECISIONS["bf16"]
     stages: tuple[int, ...] = ()
     whole_layers: bool = False
@@ -119,7 +122,7 @@ class ParallelPlan:
             place=place,
             document=self.document,
             expert=self.expert,
-            imbalance=self.imbalance,
+            imbalance=self.imbalance * (self.routing.busiest(self.expert) if self.routing else 1.0),
             fused_attention=self.fused_attention,
             precision=self.precision,
         )

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Pass(Enum):
+class PassKind(Enum):
     """What a turn computes: activations, gradients of inputs and weights, or one of these two."""
 
     FORWARD = "forward"
@@ -24,7 +24,7 @@ class PipelineTurn(NamedTuple):
     beside : whether it runs beside the turn before it, each computing while the other exchanges
     """
 
-    what: Pass
+    what: PassKind
     micro_batch: int
     chunk: int = 0
     beside: bool = False
@@ -32,17 +32,17 @@ class PipelineTurn(NamedTuple):
     @property
     def forward(self) -> bool:
         """Whether it goes forward."""
-        return self.what is Pass.FORWARD
+        return self.what is PassKind.FORWARD
 
     @property
     def makes_input_gradients(self) -> bool:
         """Whether the stage before waits for it."""
-        return self.what in (Pass.BACKWARD, Pass.INPUT)
+        return self.what in (PassKind.BACKWARD, PassKind.INPUT)
 
     @property
     def makes_weight_gradients(self) -> bool:
         """Whether the gradients of its weights are then added up."""
-        return self.what in (Pass.BACKWARD, Pass.WEIGHT)
+        return self.what in (PassKind.BACKWARD, PassKind.WEIGHT)
 
 
 def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -56,11 +56,11 @@ def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
 
 
 def _forward(micro_batch: int, chunk: int = 0) -> PipelineTurn:
-    return PipelineTurn(Pass.FORWARD, micro_batch, chunk)
+    return PipelineTurn(PassKind.FORWARD, micro_batch, chunk)
 
 
 def _backward(micro_batch: int, chunk: int = 0) -> PipelineTurn:
-    return PipelineTurn(Pass.BACKWARD, micro_batch, chunk)
+    return PipelineTurn(PassKind.BACKWARD, micro_batch, chunk)
 
 
 def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -119,11 +119,11 @@ def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTur
         if turn.forward:
             turns.append(turn)
             continue
-        turns.append(turn._replace(what=Pass.INPUT))
+        turns.append(turn._replace(what=PassKind.INPUT))
         waiting.append(turn.micro_batch)
         if len(waiting) > stage:
-            turns.append(PipelineTurn(Pass.WEIGHT, waiting.popleft()))
-    return turns + [PipelineTurn(Pass.WEIGHT, m) for m in waiting]
+            turns.append(PipelineTurn(PassKind.WEIGHT, waiting.popleft()))
+    return turns + [PipelineTurn(PassKind.WEIGHT, m) for m in waiting]
 
 
 def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -182,12 +182,12 @@ class _DualPipeWriter:
         self._forward[chunk] += 1
 
     def backward(self, chunk: int, weights: bool = True, beside: bool = False) -> None:
-        what = Pass.BACKWARD if weights else Pass.INPUT
+        what = PassKind.BACKWARD if weights else PassKind.INPUT
         turn = PipelineTurn(what, self._backward[chunk], chunk, beside)
         self._backward[chunk] += 1
         self.turns.append(turn)
         if not weights:
-            self._waiting.append(turn._replace(what=Pass.WEIGHT))
+            self._waiting.append(turn._replace(what=PassKind.WEIGHT))
 
     def weights(self) -> None:
         self.turns.append(self._waiting.popleft())

@@ -16,7 +16,7 @@ from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
 from .optimizer import MODULE, optimizer_works
 from .parallel_plan import ParallelPlan
-from .schedules import Pass, PipelineTurn, turns_of_stage
+from .schedules import PassKind, PipelineTurn, turns_of_stage
 from .segments import (
     COMPUTE,
     EXCHANGE,
@@ -46,7 +46,7 @@ PEERS = ("forward", "backward", "forward from the other end", "backward from the
 ROUND = PEERS.index(RING)
 
 
-PassKey = tuple[Pass, int, bool]  # what, through which chunk, whether gradients are reduced
+PassKey = tuple[PassKind, int, bool]  # what, through which chunk, whether gradients are reduced
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class StageProgram:
 
     def _sends(self, turn: PipelineTurn) -> bool:
         """Whether what a turn makes goes to another stage."""
-        if turn.what is Pass.WEIGHT:
+        if turn.what is PassKind.WEIGHT:
             return False
-        back = Pass.BACKWARD if turn.forward else Pass.FORWARD
+        back = PassKind.BACKWARD if turn.forward else PassKind.FORWARD
         return self._hears(turn._replace(what=back))
 
     @cached_property
@@ -209,7 +209,7 @@ class StageProgram:
             self._known[first, second] = side_by_side(*parts, self.table)
         return self._known[first, second]
 
-    def _written(self, chunk: tuple[Layer, ...], what: Pass, reduced: bool) -> Segment:
+    def _written(self, chunk: tuple[Layer, ...], what: PassKind, reduced: bool) -> Segment:
         """One pass through a chunk.
 
         With ZeRO-3 the weights of a layer are gathered while the layer before it is computed.
@@ -219,11 +219,11 @@ class StageProgram:
         reduced : whether gradients are reduced as they come
         """
         build = SegmentBuilder()
-        forward = what is Pass.FORWARD
+        forward = what is PassKind.FORWARD
         layers = chunk if forward else chunk[::-1]
         phase = "forward" if forward else "backward"
         closed = self._buckets(layers) if reduced else {}
-        gathers = self.plan.zero == 3 and what is not Pass.WEIGHT
+        gathers = self.plan.zero == 3 and what is not PassKind.WEIGHT
         gathered = self._gather(build, layers[0]) if gathers else []
         for number, layer in enumerate(layers):
             waited = gathered
@@ -237,9 +237,9 @@ class StageProgram:
                 build.leave_open(row)
         return build.segment()
 
-    def _layer_works(self, layer: Layer, what: Pass) -> Iterable[Work]:
+    def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:
         """Ops of a layer, one for all of them where layers are timed whole."""
-        forward = what is Pass.FORWARD
+        forward = what is PassKind.FORWARD
         works = layer.forward if forward else backward_works(layer, self.plan, what)
         if not (self.plan.whole_layers and isinstance(self.model, Transformer)):
             return works

@@ -17,7 +17,7 @@ from .layers import (
 )
 from .operations import Split, Work
 from .parallel_plan import ParallelPlan
-from .schedules import Pass
+from .schedules import PassKind
 
 Chunk = tuple[Layer, ...]
 
@@ -121,13 +121,13 @@ def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
 
 
 def backward_works(
-    layer: Layer, plan: ParallelPlan, what: Pass = Pass.BACKWARD
+    layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
 ) -> tuple[Work, ...]:
     """Ops backward of a layer, with those that run again for it; of both or one of its passes."""
     works = _all_backward_works(layer, plan)
-    if what is Pass.BACKWARD:
+    if what is PassKind.BACKWARD:
         return works
-    return _chosen(works, [work.of_weights == (what is Pass.WEIGHT) for work in works])
+    return _chosen(works, [work.of_weights == (what is PassKind.WEIGHT) for work in works])
 
 
 def _chosen(works: tuple[Work, ...], chosen: list[bool]) -> tuple[Work, ...]:

@@ -13,6 +13,7 @@ from pydantic import Field
 from ...models.memory.fit import peak_memory, require_fit
 from ...models.memory.rank_memory import RESERVE
 from ...models.training.description import Model, Transformer
+from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
@@ -29,7 +30,7 @@ from ...sim.periodic import Periodic
 from ...sim.units import Bytes, FlopRate
 from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings
-from ..config.schema import Section
+from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
 from .trace import NO_GPU, TOKENS_PER_SECOND
@@ -107,6 +108,16 @@ class PipelineSchedule(Section):
     that the first and the last stage have fewer."""
 
 
+class ExpertRouting(Section):
+    """How often each expert is chosen; one of the two."""
+
+    zipf: Annotated[float, Field(ge=0)] | None = None
+    """The k-th most chosen expert gets a share in proportion to k to the power of minus this; 0
+    for all alike.  Ranks take experts in turn."""
+    recorded: Many[Annotated[float, Field(ge=0)]] | None = None
+    """Tokens of each expert, as counted; each rank has a block of experts."""
+
+
 SEARCHED = (
     "tensor", "pipeline", "expert", "sequence_parallel", "chunks", "micro_batch", "zero",
     "recompute",
@@ -152,6 +163,8 @@ class TrainingWorkload(Periodic):
         them.
     imbalance : float
         Tokens of the busiest rank's experts, over the mean.
+    routing : ExpertRouting or None
+        How often each expert is chosen, in place of ``imbalance``.
     bucket : int
         Parameters whose gradients are reduced together.
     overlap : bool
@@ -189,6 +202,7 @@ class TrainingWorkload(Periodic):
         attention: Literal["fused", "written"] = "fused",
         detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
+        routing: ExpertRouting | None = None,
         bucket: Positive = BUCKET,
         overlap: bool = True,
         reserve: Bytes = RESERVE,
@@ -225,6 +239,7 @@ class TrainingWorkload(Periodic):
             overlap=overlap,
             fused_attention=attention == "fused",
             imbalance=imbalance,
+            routing=_routing(self.model, routing, imbalance),
             precision=PRECISIONS[precision],
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
@@ -361,6 +376,34 @@ def _sequence(model: Model, said: int | None) -> int:
             "workload.sequence: the model itself says how long its sequences are; leave it out"
         )
     return said or own or 1
+
+
+def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> ExpertChoice | None:
+    """ExpertChoice as said.
+
+    Raises
+    ------
+    ScenarioError
+        No experts, another number of them, or the busiest said twice.
+    """
+    if said is None:
+        return None
+    experts = model.experts if isinstance(model, Transformer) else None
+    if experts is None:
+        raise ScenarioError("workload.routing: the model has no experts; leave it out")
+    if imbalance != 1:
+        raise ScenarioError("workload.routing: says what imbalance says, too; leave one out")
+    if (said.zipf is None) == (said.recorded is None):
+        raise ScenarioError("workload.routing: has zipf and recorded; say one of them")
+    if said.zipf is not None:
+        return zipf_choice(experts.count, said.zipf)
+    counts = said.recorded or ()
+    if len(counts) != experts.count or not sum(counts):
+        raise ScenarioError(
+            f"workload.routing.recorded: has {len(counts)} numbers, and the model "
+            f"{experts.count} experts; write one for each, not all of them 0"
+        )
+    return ExpertChoice(tuple(counts), dealt=False)
 
 
 def _is_part_of(path: str, name: str) -> bool:

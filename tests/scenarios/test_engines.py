@@ -50,12 +50,27 @@ def test_every_bundled_scenario_is_found():
 
 ONE = ["cluster.nodes=1", "workload.must_fit=false", "run.keep=ops"]
 PIPELINE = [*ONE, "workload.schedule={chunks: 1}", "workload.batch=4"]
+TINY = "hidden: 256, layers: {}, heads: 8, vocabulary: 1024, inner: 512"
+DENSE = f"workload.model={{{TINY.format(6)}}}"
+EXPERTS = "experts: {count: 4, chosen: 2, inner: 64}"
+MIXED = f"workload.model={{{TINY.format(5)}, predicted: 1, {EXPERTS}}}"
+EIGHT = ["cluster.node.gpu.count=8", "cluster.node.nic.count=8", "what_if=[]"]
 SMALL = {  # what both engines run op by op
+    "bert-large.yaml": [*ONE, "workload.batch=512"],
+    "deepseek-v3.yaml": [*ONE, MIXED, "workload.parallel={pipeline: 4, expert: 2}",
+                         "workload.batch=16"],
+    "dlrm.yaml": ["run.keep=ops"],
+    "llama3-405b.yaml": [*ONE, DENSE, "workload.parallel={tensor: 2, pipeline: 4, sequence: true}",
+                         "workload.schedule={chunks: 2}", "workload.batch=4", "what_if=[]"],
+    "million-tokens.yaml": [*ONE, DENSE, "workload.parallel={context: 8}", "workload.batch=1",
+                            "workload.sequence=65536"],
+    "nvl72.yaml": [*ONE, *EIGHT, MIXED, "workload.parallel={pipeline: 4, expert: 2}",
+                   "workload.schedule={chunks: 2, ends: 1}", "workload.batch=8"],
     "gpt3-175b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4}"],
     "llama3-70b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4, sequence: true}"],
     "llama3-8b.yaml": [*ONE, "workload.batch=8"],
     "mixtral-8x7b.yaml": [*ONE, "workload.batch=8", "workload.parallel.pipeline=1"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("most", MOST)

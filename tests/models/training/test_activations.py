@@ -9,7 +9,7 @@ from foretrace.models.training.description import Transformer
 from foretrace.models.training.layers import dense_layer
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.schedules import Pass
+from foretrace.models.training.schedules import PassKind
 from foretrace.models.training.stages import backward_works, kept_bytes, stage_weights
 from foretrace.sim.errors import ScenarioError
 
@@ -65,7 +65,8 @@ def test_arithmetic_of_the_passes_is_what_the_zero_bubble_paper_counts():
     """F 24 h + 4 s, B 24 h + 8 s, W 24 h, times s b h: table 1."""
     layer = dense_layer(GPT, PLAN.split)
     backward = [
-        sum(w.flop for w in backward_works(layer, PLAN, p)) for p in (Pass.INPUT, Pass.WEIGHT)
+        sum(w.flop for w in backward_works(layer, PLAN, p))
+        for p in (PassKind.INPUT, PassKind.WEIGHT)
     ]
     each = S * B * H
     assert layer.forward_flop == each * (24 * H + 4 * S)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from foretrace.models.training.schedules import Pass, turns_of_stage
+from foretrace.models.training.schedules import PassKind, turns_of_stage
 
 FORWARD, BACKWARD = 1.0, 2.0  # s of one micro-batch through one stage
 INPUT = WEIGHT = BACKWARD / 2
-SECONDS = dict(zip(Pass, (FORWARD, BACKWARD, INPUT, WEIGHT), strict=True))
+SECONDS = dict(zip(PassKind, (FORWARD, BACKWARD, INPUT, WEIGHT), strict=True))
 
 
 def makespan(schedule, stages, micro_batches, chunks=1):
@@ -20,7 +20,7 @@ def makespan(schedule, stages, micro_batches, chunks=1):
         """What a turn waits for, None for nothing, and what it is."""
         part = (s, last - s)[turn.chunk] if both_ends else turn.chunk * stages + s
         way = (turn.forward, turn.micro_batch, turn.chunk if both_ends else 0)
-        first = part == (0 if turn.forward else last) or turn.what is Pass.WEIGHT
+        first = part == (0 if turn.forward else last) or turn.what is PassKind.WEIGHT
         return None if first else (*way, part - 1 if turn.forward else part + 1), (*way, part)
 
     while any(at[s] < len(turns[s]) for s in range(stages)):
@@ -34,7 +34,7 @@ def makespan(schedule, stages, micro_batches, chunks=1):
             begin = max([free[s], *(ended[w] for w in waits if w)])
             free[s] = begin + sum(SECONDS[turn.what] for turn in group) / chunks
             for turn in group:
-                if turn.what is not Pass.WEIGHT:
+                if turn.what is not PassKind.WEIGHT:
                     ended[ends(s, turn)[1]] = free[s]
             at[s], moved = at[s] + len(group), True
         assert moved, "stages wait for each other"

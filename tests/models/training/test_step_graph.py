@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.models.training.description import Experts, Transformer
+from foretrace.models.training.expert_choice import ExpertChoice
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.stage_program import GROUPS, StageProgram
 from foretrace.models.training.stages import stage_weights
@@ -198,6 +199,14 @@ def test_experts_exchange_every_chosen_token_four_times():
     """Dispatch and combine, forward and backward: Lepikhin et al. 2020, arXiv:2006.16668, 3.2."""
     plan = replace(PLAN, data=4, expert=4, batch=4)
     assert exchanged(plan, "expert", MIXED) == 8 * 4 * 3 / 4 * 2 * 32 * 2 * 64
+
+
+def test_the_exchange_of_tokens_ends_with_the_busiest_rank():
+    plan = replace(PLAN, data=4, expert=4, batch=4)
+    crowded = replace(
+        plan, routing=ExpertChoice((3.0, 1.0, 1.0, 1.0), dealt=False)
+    )  # 3 of 6, over 1/4
+    assert exchanged(crowded, "expert", MIXED) == 2 * exchanged(plan, "expert", MIXED)
 
 
 def test_buckets_are_reduced_while_the_backward_pass_goes_on():

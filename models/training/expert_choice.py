@@ -1,0 +1,43 @@
+"""ExpertChoice of tokens to experts: how many each gets, and how much the busiest rank's get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ExpertChoice:
+    """How often each expert is chosen.
+
+    Parameters
+    ----------
+    counts : of tokens, or of anything in proportion, expert by expert
+    dealt : whether ranks take experts in turn, one each, as where nobody knows which are chosen
+        most; else each rank has a block of them
+
+    Examples
+    --------
+    >>> ExpertChoice((30, 10, 10, 10), dealt=False).busiest(2)  # 40 of 60, over a half
+    1.3333333333333333
+    """
+
+    counts: tuple[float, ...]
+    dealt: bool
+
+    def busiest(self, ranks: int) -> float:
+        """Tokens of the busiest rank's experts over the mean, where so many ranks share them."""
+        here = len(self.counts) // ranks
+        of = (
+            self.counts[r::ranks] if self.dealt else self.counts[r * here : (r + 1) * here]
+            for r in range(ranks)
+        )
+        return max(sum(counts) for counts in of) * ranks / sum(self.counts)
+
+
+def zipf_choice(experts: int, exponent: float) -> ExpertChoice:
+    """The k-th most chosen expert gets a share in proportion to k to the power of ``-exponent``.
+
+    >>> [round(zipf_choice(8, exponent).busiest(8), 3) for exponent in (0.0, 1.0)]
+    [1.0, 2.943]
+    """
+    return ExpertChoice(tuple((k + 1.0) ** -exponent for k in range(experts)), dealt=True)
