@@ -57,14 +57,21 @@ activations would not fit otherwise, as of all rows of D4 but not of D4b."""
 
 
 class Constants(NamedTuple):
-    """Factor on times on GPUs, and share of a NIC's rate that collectives reach."""
+    """Factor on times on GPUs, share of a NIC's rate that collectives reach, us of a launch."""
 
     factor: float = 1.0
     network: float | None = None
+    launch: float | None = None
 
 
 BLIND = Constants()
 MACHINE = 8  # GPUs
+
+
+def fills_pipeline(row: Row) -> bool:
+    """Whether a row has as many micro-batches as stages, without which a plan is refused."""
+    s = row.settings
+    return s["batch"] // (s["micro_batch"] * s["data"]) >= s["pipeline"]
 
 
 def small(some: list[Row]) -> list[Row]:
@@ -98,6 +105,8 @@ def predicted(text: str, by: Constants = BLIND) -> float:
     set_ = [f'cluster.override={{"node*.gpu*": {{slowdown: {by.factor}}}}}']
     if by.network is not None:
         set_.append(f"cluster.fabric.library.network_efficiency={by.network}")
+    if by.launch is not None:
+        set_.append(f"cluster.node.gpu.launch={by.launch} us")
     (variant,) = build_variants(loads(text, set=set_))
     return float(variant.run().makespan)
 
@@ -129,6 +138,19 @@ def fitted(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
         shares.append(brentq(slower, 0.1, 1.0, xtol=1e-3))
         print(f"network_efficiency {shares[-1]:.3f} of row {row.number}")
     return Constants(factor, float(np.median(shares)) if shares else None)
+
+
+def fitted_launch(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
+    """The launch of rows whose hosts do not run ahead of their GPUs: the median of each row's own.
+
+    Time grows in proportion to it where every kernel waits for its host.
+    """
+    low, high, found = 2.0, 102.0, []
+    for row in some:
+        short, long = (predicted(text_of(row), Constants(launch=us)) for us in (low, high))
+        found.append(low + (row.seconds - short) / (long - short) * (high - low))
+    print(f"launches {np.round(found).tolist()} us of rows {[r.number for r in some]}")
+    return Constants(launch=float(np.median(found)))
 
 
 def ends(chosen: list[Row], text_of: Callable[[Row], str]) -> None:
@@ -175,7 +197,9 @@ def main() -> None:
     args = parser.parse_args()
     table = "measured_single_node" if args.composed else "measured_multi_node_3.6B"
     recompute = args.recompute or ("none" if args.composed else "full")
-    every = list(rows(table))
+    read = list(rows(table))
+    every = [r for r in read if fills_pipeline(r)]
+    print(f"{len(read) - len(every)} rows have fewer micro-batches than stages and are refused")
     chosen = [r for r in every if r.aside == args.once][:: args.every]
     constants, said = BLIND, []
     with tempfile.TemporaryDirectory() as name:
@@ -188,7 +212,7 @@ def main() -> None:
             return
         if args.calibrated:
             used = calibrating(small(every) if args.composed else every)
-            constants = fitted(used, text_of)
+            constants = (fitted_launch if args.composed else fitted)(used, text_of)
             chosen = [r for r in large(chosen) if r not in used] if args.composed else [
                 r for r in chosen if r not in used]  # fmt: skip
         for row in chosen:

@@ -143,7 +143,7 @@ def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str)
 
 
 def _calibration(plain: str, settings: str, step: MeasuredStep) -> StepCalibration:
-    return _calibration_of_texts(plain, settings, step.iteration_time, step.where)
+    return _calibration_of_texts(plain, settings, step.seconds, step.where)
 
 
 def _factor(reference: Variant, measured: float) -> tuple[float, float]:

@@ -26,6 +26,8 @@ from ...sim.analysis.erring import doubted_seconds, interval_factors, simulation
 from ...sim.analysis.sensitivity import AlteredBackend, altered
 from ...sim.backend import Backend
 from ...sim.binding import bind
+from ...sim.graph import Graph
+from ...sim.ops import Kind
 from ...sim.result import Result
 from ...sim.simulation import Simulation
 from ..config.hil_settings import devices_drive_run
@@ -97,13 +99,19 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
         ):
             continue
         graphs = known_graphs(point)
-        if len(graphs) < len(point.built.graphs) or any(g.template is not None for g in graphs):
+        if len(graphs) < len(point.built.graphs) or any(map(_has_host_template, graphs)):
             return ((),)
         for name, seconds in doubted_seconds(graphs, point.simulation.bound).items():
             whole[name] = whole.get(name, 0.0) + seconds
     names = sorted(whole, key=lambda name: (-whole[name], name))
     rest = tuple(names[ALONE:])
     return (*((name,) for name in names[:ALONE]), *((rest,) if rest else ()))
+
+
+def _has_host_template(graph: Graph) -> bool:
+    """Whether it is a template whose ranks do more than compute and communicate."""
+    programs = graph.template.programs if graph.template is not None else ()
+    return any(np.isin(p.ops.kind, (Kind.HOST, Kind.COPY)).any() for p in programs)
 
 
 def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] | None:

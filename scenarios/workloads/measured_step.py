@@ -32,6 +32,11 @@ class MeasuredStep(Section):
             yield SHORT.get(key, key if "." in key else f"workload.{key}"), value
 
     @property
+    def seconds(self) -> Seconds:
+        """How long it took."""
+        return self.iteration_time
+
+    @property
     def where(self) -> str:
         """On what it was measured, as text.
 

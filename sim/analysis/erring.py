@@ -7,7 +7,7 @@ doubt says there.  Families are wrong independently of each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from ..backend import Backend, Timing, uncontended_seconds
 from ..binding import questions_by_backend
+from ..csr import Csr
 from ..doubt import Doubt
 from ..graph import Graph
-from ..ops import Ops
+from ..ops import Kind, Ops
 from ..simulation import Simulation
 from ..system import System
 
@@ -129,17 +130,39 @@ def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) ->
 
     Parameters
     ----------
-    graphs : placed; those of templates are left out
+    graphs : placed; of a template what its ranks compute
     bound : opened backend of each component; those that are asked only when ops start are left out
     """
     found: dict[str, float] = {}
-    for graph in (g for g in graphs if g.template is None):
-        for who, _, ops in questions_by_backend(graph, bound):
+    for graph in graphs:
+        for who, ops, times in _questions(graph, bound):
             said = None if who.online else who.timing(ops)
             if said is None or said.doubt is None:
                 continue
-            took = uncontended_seconds(said, ops)
+            took = uncontended_seconds(said, ops) * times
             whole = np.bincount(said.doubt.codes + 1, took, len(said.doubt.values) + 1)[1:]
             for doubt, seconds in zip(said.doubt.values, whole.tolist(), strict=True):
                 found[doubt.family] = found.get(doubt.family, 0.0) + seconds
     return found
+
+
+def _questions(graph: Graph, bound: Sequence[Backend | None]) -> Iterator[tuple[Backend, Ops, int]]:
+    """Backends and what they are asked, with how many such there are.
+
+    Of a template one rank of each program is asked about what it computes.
+    """
+    if graph.template is None:
+        yield from ((who, ops, 1) for who, _, ops in questions_by_backend(graph, bound))
+        return
+    assert graph.system is not None and graph.gpus is not None  # noqa: S101, PT018  it was placed
+    for number, program in enumerate(graph.template.programs):
+        ranks = np.flatnonzero(graph.template.program == number)
+        rows = np.flatnonzero(program.ops.kind == Kind.COMPUTE)
+        if not len(ranks) or not len(rows):
+            continue
+        gpu = graph.gpus[ranks[0]]
+        who = bound[gpu]
+        if who is not None:
+            where = np.full(len(rows), gpu, np.int32)
+            ops = program.ops.take(rows).asked(graph.system, where, Csr.empty(len(rows)))
+            yield who, ops, len(ranks)

@@ -126,3 +126,10 @@ def test_an_error_that_the_measured_step_shows_too_is_out_of_the_interval():
     told = study(loads(slow, set=[MEASURED])).summary.value("base", "iteration_time.p50")
     wide, narrow = ((high - low) / v.value for v in (blind, told) for low, high in [v.interval])
     assert narrow < wide / 2
+
+
+def test_what_widens_the_interval_of_a_training_answer_is_named():
+    found = study(loads(TINY.replace(", quick: true", ""))).summary.points["base"]["errors"]
+    sources = [one["source"] for one in found]
+    assert "family product" in sources
+    assert "family of every op that is predicted" not in sources

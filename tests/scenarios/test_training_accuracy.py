@@ -1,0 +1,63 @@
+"""Training answers beside what was measured (D4, D7); the tables are in ``docs/accuracy.md``."""
+
+import os
+import sys
+from pathlib import Path
+
+import foretrace
+import pytest
+
+sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
+ROOT = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
+
+
+@pytest.fixture
+def data(monkeypatch):
+    if not (ROOT / "sailor-training").exists():
+        pytest.skip(f"no measured training steps at {ROOT}; set FORETRACE_DATA")
+    monkeypatch.setenv("FORETRACE_DATA", str(ROOT))
+    return ROOT
+
+
+def test_the_plans_that_are_set_aside_are_those_of_lowest_digest(data):
+    from _sailor_rows import ASIDE, FOLDER, data_set, digest
+
+    every = sorted(digest(f.stem) for f in (data_set() / FOLDER).rglob("*.json"))
+    assert tuple(every[: len(every) // 3]) == ASIDE
+
+
+@pytest.mark.parametrize(("name", "error"), [("N16_D16", 0.03), ("N4_D2", 0.05), ("N8_D4", 0.06)])
+def test_a_plan_from_its_layers_takes_what_was_measured(data, tmp_path, name, error):
+    from _sailor_rows import plans
+    from judge_profile import run
+
+    (plan,) = (p for p in plans() if p.name == name)
+    seconds, memory = run(plan, tmp_path)
+    assert seconds == pytest.approx(plan.seconds, rel=error)
+    assert memory + 2.63e9 == pytest.approx(plan.memory, rel=0.06)
+
+
+def test_one_row_of_sixteen_tensor_parallel_ranks_calibrates_another(data, tmp_path):
+    from _megatron_rows import rows
+    from judge_training import Constants, predicted, scenario
+
+    row = next(r for r in rows("measured_multi_node_3.6B") if r.number == 21)
+    text = scenario(row, "full", tmp_path)
+    blind, calibrated = predicted(text), predicted(text, Constants(1.004, 0.48))
+    assert blind / row.seconds - 1 < -0.2
+    assert calibrated == pytest.approx(row.seconds, rel=0.07)
+
+
+def test_pairs_are_of_one_submitter_and_in_the_data(data):
+    import csv
+
+    with (data / "mlperf-training" / "llm_medians_dev.csv").open() as lines:
+        known = {(r["version"], r["benchmark"], r["submitter"], r["system"])
+                 for r in csv.DictReader(lines)}  # fmt: skip
+    tools = Path(foretrace.__file__).parent / "tools"
+    with (tools / "mlperf_pairs.csv").open() as lines:
+        pairs = list(csv.DictReader(lines))
+    assert len(pairs) == 52
+    for pair in pairs:
+        at = pair["version"], pair["benchmark"], pair["submitter"]
+        assert {(*at, pair["small"]), (*at, pair["large"])} <= known
