@@ -100,7 +100,9 @@ def run(
         if scenario.section("sweep") is not None and not quiet:
             from ..studies.sweep.plan_points import wanted_points
 
-            typer.echo(f"its {wanted_points(scenario)} points are for: foretrace sweep {file}", err=True)
+            typer.echo(
+                f"its {wanted_points(scenario)} points are for: foretrace sweep {file}", err=True
+            )
         if (hil := scenario.section("hil")) is not None and hil.mode == "replay" and not quiet:
             typer.echo(f"its devices were not asked: foretrace hil check {file}", err=True)
     if left := summary.get("unfinished"):

@@ -29,7 +29,9 @@ def sweep(
         str | None, typer.Option(help="local, local:4, dask://local or dask://HOST:PORT.")
     ] = None,
     points: Annotated[int | None, typer.Option(help="How many are tried.")] = None,
-    method: Annotated[str | None, typer.Option(help="grid, random, sobol, tpe, nsga2 or plans.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help="grid, random, sobol, tpe, nsga2 or plans.")
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Take points that are saved.")
     ] = True,

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...sim.backend import Backend
 from ...sim.metric import Metric
 from ...sim.place import place
 from ...sim.result import Result
 from ...sim.simulation import Simulation
+from ...sim.system import System
 from ...sim.units import Bytes
 from ...sim.workload import Samples
 from ..config.scenario import Scenario
 from .answers import answer_of
+from .building.jobs import graph_key
 from .building.price import price_per_second
 from .building.system import build_backends, build_system
 from .limits import estimated_memory, usable_memory
@@ -29,16 +32,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def build_variant(scenario: Scenario, built: BuiltGraphs | None = None) -> Variant:
+def build_variant(
+    scenario: Scenario,
+    built: BuiltGraphs | None = None,
+    machine: tuple[System, Mapping[str, Backend]] | None = None,
+) -> Variant:
     """Build one variant.
 
     Parameters
     ----------
     built : its graphs, where they were built before
+    machine : its components and their backends, likewise
     """
     price_per_second(scenario)  # before anything runs: it may lack a size or a switch
-    made = build_system(scenario)
-    bound = build_backends(scenario, made)
+    if machine is None:
+        made = build_system(scenario)
+        machine = made, build_backends(scenario, made)
+    made, bound = machine
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs
@@ -67,8 +77,7 @@ def build_variants(scenario: Scenario) -> list[Variant]:
     built: dict[str, BuiltGraphs] = {}
     found = []
     for variant in scenario.variants():
-        jobs = [(name, job.workload, job.on, job.ops) for name, job in variant.jobs.items()]
-        key = repr((jobs, variant.cluster.fabric.expand))
+        key = graph_key(variant)
         if key not in built:
             built[key] = BuiltGraphs.of(variant)
         found.append(build_variant(variant, built[key]))

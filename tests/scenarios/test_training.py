@@ -46,10 +46,26 @@ def test_it_says_how_long_how_many_tokens_and_how_well_the_gpus_are_used():
     assert told["peak_memory"] > 18 * 124_439_808
 
 
+def test_energy_of_tokens_is_at_most_that_of_all_gpus_at_full_load():
+    _, told = run()
+    assert told["gpu.energy_per_million_tokens.bound"] == pytest.approx(
+        4 * 700 * 1e6 / told["tokens_per_second"]
+    )
+
+
 def test_there_are_as_many_copies_as_gpus_unless_said():
     _, two = run("workload.parallel={tensor: 2}")
     _, told = run("workload.parallel={tensor: 2, data: 2}")
     assert two == told
+
+
+def test_variants_with_more_gpus_or_other_ones_are_built_anew():
+    more = "what_if=[{name: more, set: {cluster.node.gpu.count: 8}}]"
+    base, other = build_variants(loads(TINY, set=["workload.batch=32", more]))
+    assert (base.graph.ranks, other.graph.ranks) == (4, 8)
+    old = "what_if=[{name: old, set: {cluster.node.gpu.model: a100-sxm4-80g}}]"
+    with pytest.raises(ScenarioError, match="nobody says how quick this GPU is in fp8"):
+        build_variants(loads(TINY, set=["workload.precision=fp8", old]))
 
 
 def test_recomputation_costs_time_and_saves_memory():

@@ -55,6 +55,16 @@ def graphs_of(scenario: Scenario, on: System | None = None) -> dict[str, Graph |
     return graphs
 
 
+def graph_key(scenario: Scenario) -> str:
+    """All that graphs of a scenario depend on, beside what is in files: equal for equal graphs.
+
+    A workload is given its GPUs: how many there are, what they can do and what they hold.
+    """
+    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
+    gpus = [(m.count, m.node.part("gpu")) for m in scenario.cluster.machines()]
+    return repr((jobs, gpus, scenario.cluster.fabric.expand))
+
+
 def graph_of(scenario: Scenario) -> Graph:
     """The graph of a scenario's only workload.
 

@@ -1,4 +1,4 @@
-"""Points of a search over parallel plans: every plan that its workload has, at every combination."""
+"""Points of a search over parallel plans: every plan of a workload, at every combination."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def plan_points(scenario: Scenario) -> list[Settings]:
 def _plans_at(
     scenario: Scenario, point: Settings, kept: Collection[str]
 ) -> Iterator[Mapping[str, Any]]:
-    set_ = {k: v for paths, value in point.items() for k, v in settings_of_value(paths, value).items()}
+    set_ = {
+        k: v for paths, value in point.items() for k, v in settings_of_value(paths, value).items()
+    }
     one = with_overrides(scenario.resolved(), set_) if set_ else scenario
     (workload,) = workloads_of(one).values()
     each = [p.count for m in one.cluster.machines() for _ in range(m.count)

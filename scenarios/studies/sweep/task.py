@@ -21,7 +21,8 @@ from ...config.scenario import Scenario
 from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
-    from ..variant import BuiltGraphs
+    from ....sim.system import System
+    from ..variant import BuiltGraphs, Variant
 
 Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
@@ -128,16 +129,13 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 
 def _outcome_of_point(point: Task) -> Outcome:
-    from ...config.loader import with_overrides
     from ..prints import prints_kept
     from ..summary import metric_values
-    from ..variants import build_variant as built
     from ..variants import run_with_replicas
 
-    scenario = with_overrides(point["scenario"], point["set"])
-    graphs = graphs_and_variation(scenario, point["files"])
+    one = variant_of_point(point)
     with prints_kept():  # of many points at once they are of no use; a run of one keeps them
-        results = run_with_replicas(built(scenario, graphs))
+        results = run_with_replicas(one)
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
         "ops": results.result.count,
@@ -145,6 +143,23 @@ def _outcome_of_point(point: Task) -> Outcome:
         "values": {name: v.value for name, v in metrics.items()},
         "intervals": {name: v.interval for name, v in metrics.items() if v.interval},
     }
+
+
+def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -> Variant:
+    """Variant of a point; what points have in common is built once in a process.
+
+    Parameters
+    ----------
+    settings : more of them, laid over those of the point
+    """
+    from ...config.loader import with_overrides
+    from ..variants import build_variant
+    from .kept_machines import machine_of
+
+    scenario = with_overrides(point["scenario"], {**point["set"], **(settings or {})})
+    machine = machine_of(scenario)
+    graphs = graphs_and_variation(scenario, point["files"], machine[0] if machine else None)
+    return build_variant(scenario, graphs, machine)
 
 
 def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:
@@ -170,25 +185,26 @@ WORKS = 8  # kept in a process
 _works: dict[str, BuiltGraphs] = {}
 
 
-def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltGraphs:
+def graphs_and_variation(
+    scenario: Scenario, files: Mapping[str, str], on: System | None = None
+) -> BuiltGraphs:
     """The graphs of a scenario and how their ops vary, built and read once in a process.
 
     Parameters
     ----------
     files : what is in those that the point names, by setting
+    on : its machine, where it was built before
 
     Raises
     ------
     ScenarioError
         The files are not those that the point was made of.
     """
-    from ..building.jobs import files_of
+    from ..building.jobs import files_of, graph_key
     from ..variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
-    jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
-    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand  # a quick GPU copies quicker
-    description = repr((jobs, beside, named))
+    description = repr((graph_key(scenario), named))
     if description in _works:
         return _works[description]
     for path, name in files_of(scenario):
@@ -199,4 +215,4 @@ def graphs_and_variation(scenario: Scenario, files: Mapping[str, str]) -> BuiltG
             )
     while len(_works) >= WORKS:
         del _works[next(iter(_works))]
-    return _works.setdefault(description, BuiltGraphs.of(scenario))
+    return _works.setdefault(description, BuiltGraphs.of(scenario, on))
