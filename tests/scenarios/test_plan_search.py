@@ -1,5 +1,6 @@
 """Search over parallel plans: every plan is simulated, refusals say what works, places are sure."""
 
+import io
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.plan_choices import allowed_plans
 from foretrace.reports.sweep.sweep_answer import answer_sentences
 from foretrace.reports.sweep.sweep_page import sweep_page
+from foretrace.scenarios.cli.show_sweep import ranking_table
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.samples import samples_of
 from foretrace.scenarios.studies.sweep.plan_points import plan_points, wanted_points
@@ -17,6 +19,7 @@ from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
 from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ScenarioError
+from rich.console import Console
 
 TEXT = """
 foretrace: 1
@@ -179,3 +182,15 @@ def test_points_on_more_machines_have_more_copies(tmp_path):
                     "sweep.vary.workload.micro_batch=[1]")  # fmt: skip
     one, two = (t.values["tokens_per_second.p50"] for t in done.trials)
     assert two > 1.5 * one
+
+
+def test_a_terminal_shows_the_ranks_and_what_tells_them_apart(done):
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(ranking_table(sweep_summary(done)))
+    head, first, second, *rest = console.export_text().splitlines()
+    assert "tensor" in head
+    assert "recompute" not in head  # the same in all
+    assert first.split()[0] == "1"
+    assert "no change" not in first
+    assert second.split()[0] == "2"
+    assert len(rest) == 8
