@@ -14,7 +14,7 @@ from pathlib import Path
 
 from _measure import report
 from foretrace.scenarios.config.loader import load, with_overrides
-from foretrace.scenarios.studies.building.system import build_system
+from foretrace.scenarios.studies.sweep.kept_machines import machine_of
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
 from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
 from foretrace.scenarios.studies.sweep.task import (
@@ -105,8 +105,9 @@ def per_point(scenario) -> tuple[float, float]:
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
         one = with_overrides(scenario.resolved(), changed)
-        made = build_system(one)
-        ready = build_variant(one, graphs_and_variation(one, made, shared["files"]), made)
+        machine = machine_of(one)
+        graphs = graphs_and_variation(one, machine[0], shared["files"])
+        ready = build_variant(one, graphs, machine)
         began = time.process_time()
         run_with_replicas(ready)
         alone.append(time.process_time() - began)

@@ -30,7 +30,7 @@ MODULES = sorted(
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILE = re.compile(r"^```\w+ ([\w./-]+)\n(.*?)^```$", re.M | re.S)
 SHELL = re.compile(r"^```(console|sh)\n(.*?)^```$", re.M | re.S)
-RUN = ("tutorial.md", "howto.md")  # pages whose commands are run
+RUN = ("tutorial.md", "planner.md", "howto.md")  # pages whose commands are run
 sys.path.append(str(ROOT / "docs"))  # generated.py
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 

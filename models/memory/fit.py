@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from ...sim.errors import PlanError
 from ...sim.units import Bytes
@@ -15,6 +16,7 @@ GIB = 2**30
 SHOWN = 3  # settings that a message names
 
 
+@lru_cache(maxsize=1024)
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
     """Memory of the stage that needs most.
 

@@ -197,10 +197,12 @@ class Fabric(Backend):
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}
+        self._opened: System | None = None
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
-        self._ways = {}  # anew: a copy may be asked on another system
+        if system is not self._opened:  # anew: a copy may be asked on another system
+            self._ways, self._opened = {}, system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""

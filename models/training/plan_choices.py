@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -38,14 +38,14 @@ def allowed_plans(
     >>> [(p.tensor, p.pipeline, p.data) for p in allowed_plans(tiny, start, 4, 4, kept)]
     [(1, 1, 4), (1, 2, 2), (2, 1, 2), (2, 2, 1)]
     """
-    choices: dict[str, list[Any]] = {
+    choices: dict[str, Sequence[Any]] = {
         "tensor": [t for t in _divisors(node) if model.heads % t == 0],
         "pipeline": _divisors(model.layers),
         "expert": _divisors(model.experts.count) if model.experts else [1],
-        "micro_batch": list(MICRO_BATCHES),
+        "micro_batch": MICRO_BATCHES,
         "zero": [0, 1, 2, 3],
-        "recompute": list(RECOMPUTE),
-        "chunks": list(CHUNKS) if start.schedule == "1f1b" else [1],
+        "recompute": RECOMPUTE,
+        "chunks": CHUNKS if start.schedule == "1f1b" else (1,),
     }
     choices |= {name: [getattr(start, name)] for name in choices if name in kept}
     for values in product(*choices.values()):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from .operations import Work
 Rows = NDArray[np.int64]
 NONE: Rows = np.empty(0, np.int64)
 NO_EDGES: Rows = np.empty((0, 2), np.int64)
+NO_QUEUES: Mapping[int, tuple[int, int]] = MappingProxyType({})
 COMPUTE, EXCHANGE, GRADIENTS, MESSAGES = range(4)  # streams of a rank
 
 
@@ -86,6 +89,7 @@ class Segment(NamedTuple):
     entries : rows that wait for what comes before the segment
     ends : rows that what comes after it waits for
     open : rows off the chain for which only the end of the step waits
+    queues : first and last row of each queue
     """
 
     ops: Rows
@@ -93,6 +97,7 @@ class Segment(NamedTuple):
     entries: Rows
     ends: Rows
     open: Rows
+    queues: Mapping[int, tuple[int, int]] = NO_QUEUES
 
 
 class SegmentBuilder:
@@ -112,7 +117,7 @@ class SegmentBuilder:
         self._edges: list[Rows] = []
         self._entries: list[Rows] = []
         self._open: list[Rows] = []
-        self._last: dict[int, Rows] = {}
+        self._queues: dict[int, tuple[int, int]] = {}
         self._begun = False
         self.count = 0
         self.ends: Rows = NONE
@@ -128,6 +133,16 @@ class SegmentBuilder:
         base = self.count
         self._add(part, self.ends, base)
         self.ends, self._begun = part.ends + base, True
+        for queue, (first, last) in part.queues.items():
+            self._queue(queue, first + base, last + base)
+
+    def _queue(self, queue: int, first: int, last: int) -> None:
+        """Let rows of a queue come after those that are in it."""
+        if queue in self._queues:
+            begun, before = self._queues[queue]
+            self._edges.append(np.array([[before, first]]))
+            first = begun
+        self._queues[queue] = first, last
 
     def hang(self, number: int, queue: int) -> int:
         """Add an op that waits for the chain, and for the op of its queue before; no other does.
@@ -137,10 +152,8 @@ class SegmentBuilder:
         queue : ops of one queue run one after another
         """
         base = self.count
-        before = self._last.get(queue, NONE)
-        after = np.concatenate([self.ends, before])
-        self._add(_one(number), after, base, entered=not self._begun)
-        self._last[queue] = np.array([base])
+        self._add(_one(number), self.ends, base, entered=not self._begun)
+        self._queue(queue, base, base)
         return base
 
     def wait(self, rows: Iterable[int]) -> None:
@@ -160,11 +173,11 @@ class SegmentBuilder:
         entered = not self._begun if entered is None else entered
         if entered:
             self._entries.append(part.entries + base)
-        pairs = np.empty((len(after) * len(part.entries), 2), np.int64)
-        pairs[:, 0] = np.repeat(after, len(part.entries))
-        pairs[:, 1] = np.tile(part.entries, len(after)) + base
+        pairs = np.empty((len(after), len(part.entries), 2), np.int64)
+        pairs[:, :, 0] = after[:, None]
+        pairs[:, :, 1] = part.entries + base
         self._ops.append(part.ops)
-        self._edges += [pairs, part.edges + base]
+        self._edges += [pairs.reshape(-1, 2), part.edges + base]
         self._open.append(part.open + base)
         self.count += len(part.ops)
 
@@ -176,6 +189,7 @@ class SegmentBuilder:
             np.concatenate([NONE, *self._entries]),
             self.ends,
             np.concatenate([NONE, *self._open]),
+            self._queues,
         )
 
     def program(self, table: OpTable, periods: Rows | None = None) -> RankProgram:
@@ -216,7 +230,11 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
     >>> sorted(works_segment([(7, 0), (8, 1), (9, 0), (7, 0)]).edges.tolist())
     [[0, 1], [0, 2], [1, 3], [2, 3]]
     """
-    works = list(works)
+    return _chain_of_works(tuple(works))
+
+
+@lru_cache(maxsize=1024)  # the layers of a model are alike
+def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
     numbers, edges, entries = [], [], []
     ends: list[int] = []
     pending: list[tuple[int, int]] = []

@@ -25,6 +25,7 @@ from .cost_ladder import cost_sentences
 from .sweep_advice import next_steps
 from .sweep_answer import (
     failure_counts,
+    is_refused,
     lead_sentences,
     most_and_least_effect,
     rejected_points_text,
@@ -134,6 +135,8 @@ def _trust_facts(summary: Summary) -> list[tuple[str, str]]:
 def _certainty_sentence(summary: Summary) -> str:
     """The interval of the best point, and what it holds."""
     front = front_points(summary)
+    if summary.get("ranking"):
+        return "of the differences of the best, below: the errors of models, and jitter"
     bounds = first_metric_interval(summary, front[0]) if front else "unknown"
     if bounds == "unknown":
         return "unknown: it takes ten replicas"
@@ -173,7 +176,8 @@ def _point_row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
     if point.get("front"):
         tag = Tag("front", "better")
     elif error or missed:
-        tag = Tag("failed" if error else "misses", "worse")
+        failed = "refused" if is_refused(point) else "failed"
+        tag = Tag(failed if error else "misses", "worse")
     return [tag, *_cells(summary, point, False), _change_text(summary, point), missed or error]
 
 

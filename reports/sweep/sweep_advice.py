@@ -33,10 +33,12 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
         )
         steps.append(("See why the best point takes what it does:", command))
         steps += [(text, "") for text in _at_the_end(front[0], summary)]
-        if sweep_goals(summary)[0][1] not in front[0].get("intervals", {}):
+        if not summary.get("ranking") and sweep_goals(summary)[0][1] not in front[0].get(
+            "intervals", {}
+        ):
             surer = with_option(run["command"], "--set", "run.replicas=10")
             steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
-    elif summary["counts"]["failed"]:
+    elif any(summary["counts"].get(k) for k in ("failed", "refused")):
         steps.append(("Mend what failed, below.", ""))
     else:
         steps.append(("Nothing meets what is expected: ask less, or vary more.", ""))
@@ -47,6 +49,8 @@ def _at_the_end(point: Found, summary: Summary) -> list[str]:
     """Settings whose best value is at the end of the range that was tried."""
     found = []
     for paths, tried in summary["vary"].items():
+        if summary["method"]["name"] == "plans" and paths.startswith("workload."):
+            continue  # the model and the machine end it
         value = point["set"].get(paths)
         ends = tried[:: len(tried) - 1] if isinstance(tried, list) and len(tried) > 2 else []
         if value in ends and value not in (0, 1) and _no_other_value_ties(point, paths, summary):

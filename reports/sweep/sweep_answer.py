@@ -9,6 +9,7 @@ from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity, three_digits
 from .cost_ladder import cost_sentences
 from .feasible_range import feasible_range_text
+from .ranking_words import ranking_sentences
 from .sweep_results import (
     Summary,
     front_points,
@@ -32,7 +33,11 @@ def answer_sentences(summary: Summary) -> list[str]:
 def lead_sentences(summary: Summary) -> list[str]:
     """The answer: the best point, the range of its setting, the size of the Pareto front."""
     counts, front = summary["counts"], front_points(summary)
-    lines = [_front_sentence(summary, front), *feasible_range_text(summary)]
+    lines = [
+        _front_sentence(summary, front),
+        *ranking_sentences(summary),
+        *feasible_range_text(summary),
+    ]
     if len(sweep_goals(summary)) > 1 and len(front) > 1:
         names = " against ".join(metric_in_words(m) for _, m, _ in sweep_goals(summary))
         lines.append(f"{len(front)} of {counts['points']} points are on the front of {names}.")
@@ -49,6 +54,12 @@ def rejected_points_text(summary: Summary) -> list[str]:
         )
     if counts["failed"]:
         lines.append(f"{_points_in_words(counts['failed'])} failed, of which nothing is known.")
+    if refused := counts.get("refused"):
+        lines.append(
+            f"{_points_in_words(refused)} of {counts['points']} {'is' if refused == 1 else 'are'} "
+            "refused: a plan that breaks a rule or does not fit; the table of points says what "
+            "would work."
+        )
     return lines
 
 
@@ -118,10 +129,15 @@ def _change_described(summary: Summary, was: float, by: float, unit: str) -> str
     return f"as described it is {format_quantity(was, unit)} ({format_change(by)})"
 
 
+def is_refused(point: Mapping[str, Any]) -> bool:
+    """Whether a point is a plan that breaks a rule or does not fit."""
+    return bool(point.get("error", {}).get("kind") == "PlanError")
+
+
 def failure_counts(summary: Summary) -> dict[str, int]:
-    """Reasons of failed points, and how often each came up."""
+    """Reasons of failed points, and how often each came up; refused plans are none."""
     counts: dict[str, int] = {}
     for p in summary["points"]:
-        if "error" in p:
+        if "error" in p and not is_refused(p):
             counts[p["error"]["message"]] = counts.get(p["error"]["message"], 0) + 1
     return counts

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...reports.numbers import format_change, format_quantity
+from ...reports.sweep.ranking_words import UNSURE, WITH, within_text
 from ...reports.sweep.sweep_answer import answer_sentences, failure_counts
 from ...reports.sweep.sweep_results import front_points, setting_name, sweep_goals
 from .common import print_sentences
@@ -19,7 +20,7 @@ def print_sweep_answer(summary: dict[str, Any], quiet: bool) -> None:
     if quiet:
         return
     console.print()
-    console.print(best_points_table(summary))
+    console.print(ranking_table(summary) if "ranking" in summary else best_points_table(summary))
     for message, count in failure_counts(summary).items():
         console.print(f"failed   {count} point{'s' * (count != 1)}: {message}", soft_wrap=True)
 
@@ -42,6 +43,37 @@ def best_points_table(summary: dict[str, Any]) -> Any:
         if "error" not in p:
             made.add_row(*_point_row(p, summary["vary"], names, units, base))
     return made
+
+
+def ranking_table(summary: dict[str, Any]) -> Any:
+    """Table of the ranked points, with the settings that tell them apart."""
+    from rich.table import Table
+
+    _, metric, unit = sweep_goals(summary)[0]
+    rows = [(summary["points"][r["point"]], r) for r in summary["ranking"]]
+    paths = [p for p in summary["vary"] if len({str(one["set"].get(p)) for one, _ in rows}) > 1]
+    made = Table(box=None, pad_edge=False)
+    made.add_column("", no_wrap=True)
+    for path in paths:
+        made.add_column(setting_name(path, summary["vary"]), no_wrap=True)
+    for header in (metric.replace("_", " "), "to the one above", "90 % within"):
+        made.add_column(header, justify="right", no_wrap=True)
+    for number, (point, row) in enumerate(rows, 1):
+        settings = [str(point["set"].get(path, "")) for path in paths]
+        value = format_quantity(point["values"][metric], unit)
+        made.add_row(str(number), *settings, value, *_difference_cells(row))
+    return made
+
+
+def _difference_cells(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Difference from the point above, and its interval; of the first none."""
+    if "behind" not in row:
+        return "", ""
+    told = row["behind"]
+    if told["interval"] is None:
+        return format_change(told["change"]), "unknown"
+    within = within_text(told).removesuffix(WITH)
+    return format_change(told["change"]), within if told["sure"] else f"{within}: {UNSURE}"
 
 
 def _point_row(

@@ -138,6 +138,14 @@ register_metric(
     "lower",
 )
 register_metric(
+    "gpu.energy_per_million_tokens",
+    "J",
+    "gpu.power.bound times the mean time of a token, times a million: all GPUs at full load, hosts "
+    "and network left out; a bound, not measured.",
+    ("bound",),
+    "lower",
+)
+register_metric(
     "hil.*.error",
     "",
     "(predicted - measured) / measured, its size; of a component's ops, or of iteration_time.",

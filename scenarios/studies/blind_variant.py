@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ...sim.backend import Backend
 from ...sim.place import place
 from ...sim.simulation import Simulation
 from ...sim.system import System
@@ -14,20 +17,28 @@ from .building.system import build_backends, build_system
 from .limits import estimated_memory, usable_memory
 from .variant import BuiltGraphs, Variant
 
+Machine = tuple[System, Mapping[str, Backend]]
+"""Components, and the backends that answer for them."""
+
+
+def build_machine(scenario: Scenario) -> Machine:
+    """The machine of a scenario."""
+    made = build_system(scenario)
+    return made, build_backends(scenario, made)
+
 
 def build_blind_variant(
-    scenario: Scenario, built: BuiltGraphs | None = None, on: System | None = None
+    scenario: Scenario, built: BuiltGraphs | None = None, machine: Machine | None = None
 ) -> Variant:
     """Build one variant, without what a measured step says of it.
 
     Parameters
     ----------
     built : its graphs, where they were built before
-    on : its machine, where it was built before
+    machine : its components and their backends, likewise
     """
     price_per_second(scenario)  # before anything runs: it may lack a size or a switch
-    made = build_system(scenario) if on is None else on
-    bound = build_backends(scenario, made)
+    made, bound = build_machine(scenario) if machine is None else machine
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs

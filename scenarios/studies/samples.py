@@ -180,6 +180,9 @@ def _machine_samples(point: Variant, samples: Mapping[str, Samples]) -> dict[str
     more |= _token_costs(samples, gpus, rate)
     if (watts := _full_load_watts(point.scenario)) is not None:
         more["gpu.power.bound"] = np.array([watts])
+        if "tokens_per_second" in samples:
+            each = float((1 / samples["tokens_per_second"]).mean())
+            more["gpu.energy_per_million_tokens.bound"] = np.array([watts * each * 1e6])
     return more
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from ...sim.metric import Metric
 from ...sim.result import Result
-from ...sim.system import System
 from ...sim.workload import Samples
 from ..config.scenario import Scenario
-from .blind_variant import build_blind_variant
+from .blind_variant import Machine, build_blind_variant
 from .building.jobs import graph_inputs
-from .building.system import build_system
+from .building.system import build_backends, build_system
 from .counted_periods import require_counted_periods
 from .preflight import require_answers
 from .process_check import require_possible_processes
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 def build_variant(
     scenario: Scenario,
     built: BuiltGraphs | None = None,
-    on: System | None = None,
+    machine: Machine | None = None,
     base: Scenario | None = None,
 ) -> Variant:
     """Build one variant.
@@ -39,10 +38,10 @@ def build_variant(
     Parameters
     ----------
     built : its graphs, where they were built before
-    on : its machine, where it was built before
+    machine : its components and their backends, likewise
     base : of which the measured step is, if it has one; see ``calibration_of``
     """
-    return build_blind_variant(scenario, built, on).calibrated(calibration_of(scenario, base))
+    return build_blind_variant(scenario, built, machine).calibrated(calibration_of(scenario, base))
 
 
 def build_variants(scenario: Scenario) -> list[Variant]:
@@ -54,7 +53,8 @@ def build_variants(scenario: Scenario) -> list[Variant]:
         key = graph_inputs(variant, made)
         if key not in built:
             built[key] = BuiltGraphs.of(variant, made)
-        found.append(build_variant(variant, built[key], made, scenario))
+        machine = made, build_backends(variant, made)
+        found.append(build_variant(variant, built[key], machine, scenario))
     require_counted_periods(found)
     require_possible_processes(found)
     require_answers(found)

@@ -48,6 +48,13 @@ def test_it_says_how_long_how_many_tokens_and_how_well_the_gpus_are_used():
     assert told["peak_memory"] > 18 * 124_439_808
 
 
+def test_energy_of_tokens_is_at_most_that_of_all_gpus_at_full_load():
+    _, told = run()
+    assert told["gpu.energy_per_million_tokens.bound"] == pytest.approx(
+        4 * 700 * 1e6 / told["tokens_per_second"]
+    )
+
+
 def test_there_are_as_many_copies_as_gpus_unless_said():
     _, two = run("workload.parallel={tensor: 2}")
     _, told = run("workload.parallel={tensor: 2, data: 2}")

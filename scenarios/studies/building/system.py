@@ -240,15 +240,16 @@ def build_backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
     """
     _refuse_unmatched_globs(scenario, machine)
     bound: dict[str, Backend] = {}
-    shared: dict[int, Backend] = {}
+    shared: dict[tuple[int, str, str], Backend] = {}
     names = machine.index
     defaults = DefaultBackends(scenario)
     for part in machine.components:
         binding = entry_for_component(scenario.backends, part, names)
         if binding is not None:
-            bound[part.name] = shared.setdefault(
-                id(binding), backend_for_component(binding, scenario, part)
-            )
+            key = id(binding), part.pool, part.kind  # all that a backend hears of its part
+            if key not in shared:
+                shared[key] = backend_for_component(binding, scenario, part)
+            bound[part.name] = shared[key]
         elif (known := defaults.of(part)) is not None:
             bound[part.name] = known
     return _with_slowed_slots(bound, scenario.cluster, machine)

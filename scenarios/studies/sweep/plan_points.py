@@ -1,4 +1,4 @@
-"""Points of a search over parallel plans: all that its workload has, at every combination."""
+"""Points of a search over parallel plans: every plan of a workload, at every combination."""
 
 from __future__ import annotations
 

@@ -6,13 +6,10 @@ network that is predicted too quick is so for every plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...config.loader import with_overrides
-from ...config.reading.tree import Plain
 from ...config.sections.sweep import Objective
-from ..building.system import build_system
 from ..executor import point_map_function
 from ..uncertainty import (
     VariantWithErrors,
@@ -21,9 +18,9 @@ from ..uncertainty import (
     run_with_model_errors,
 )
 from ..variant import Variant
-from ..variants import build_variant, run_with_replicas
+from ..variants import run_with_replicas
 from ..workers.crew import Task
-from .task import graphs_and_variation
+from .task import variant_of_point
 
 
 def rank_points(points: Sequence[Task], wanted: Objective) -> list[dict[str, Any]]:
@@ -41,7 +38,7 @@ def rank_points(points: Sequence[Task], wanted: Objective) -> list[dict[str, Any
         ``change`` of the metric with its ``interval``, which is None where nobody knows one, and
         whether it is ``sure``: nothing of the interval is on the other side of nothing.
     """
-    built = [_variant(point, wanted) for point in points]
+    built = [variant_of_point(point, {"answer": wanted.to_dict()}) for point in points]
     errors = error_sources([one.scenario for one in built], built)
     with point_map_function() as given:
         tried = [_with_errors(one, errors, given) for one in built]
@@ -50,14 +47,6 @@ def rank_points(points: Sequence[Task], wanted: Objective) -> list[dict[str, Any
         for i, one in enumerate(tried)
         if i
     ]
-
-
-def _variant(point: Task, wanted: Objective) -> Variant:
-    """Variant of a point, whose answer is what it is ranked by."""
-    set_: Mapping[str, Plain] = {**point["set"], "answer": wanted.to_dict()}
-    scenario = with_overrides(point["scenario"], set_)
-    made = build_system(scenario)
-    return build_variant(scenario, graphs_and_variation(scenario, made, point["files"]), made)
 
 
 def _with_errors(one: Variant, errors: Any, given: Callable[[Variant], Any]) -> VariantWithErrors:

@@ -22,7 +22,7 @@ from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
     from ....sim.system import System
-    from ..variant import BuiltGraphs
+    from ..variant import BuiltGraphs, Variant
 
 Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
@@ -129,18 +129,13 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 
 def _outcome_of_point(point: Task) -> Outcome:
-    from ...config.loader import with_overrides
-    from ..building.system import build_system
     from ..prints import prints_kept
     from ..summary import metric_values
-    from ..variants import build_variant as built
     from ..variants import run_with_replicas
 
-    scenario = with_overrides(point["scenario"], point["set"])
-    made = build_system(scenario)
-    graphs = graphs_and_variation(scenario, made, point["files"])
+    one = variant_of_point(point)
     with prints_kept():  # of many points at once they are of no use; a run of one keeps them
-        results = run_with_replicas(built(scenario, graphs, made))
+        results = run_with_replicas(one)
     metrics = metric_values(_without_component_metrics(results, tuple(point["wanted"])))
     return {
         "ops": results.result.count,
@@ -148,6 +143,23 @@ def _outcome_of_point(point: Task) -> Outcome:
         "values": {name: v.value for name, v in metrics.items()},
         "intervals": {name: v.interval for name, v in metrics.items() if v.interval},
     }
+
+
+def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -> Variant:
+    """Variant of a point; what points have in common is built once in a process.
+
+    Parameters
+    ----------
+    settings : more of them, laid over those of the point
+    """
+    from ...config.loader import with_overrides
+    from ..variants import build_variant
+    from .kept_machines import machine_of
+
+    scenario = with_overrides(point["scenario"], {**point["set"], **(settings or {})})
+    machine = machine_of(scenario)
+    graphs = graphs_and_variation(scenario, machine[0], point["files"])
+    return build_variant(scenario, graphs, machine)
 
 
 def _without_component_metrics(done: Any, wanted: tuple[str, ...]) -> Any:

@@ -1,0 +1,54 @@
+"""Ranking of a sweep's best points: how far each is behind, and whether that can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..blocks import Block, Column, Line, Paragraph, Table, Tag
+from ..headline import metric_in_words
+from ..numbers import format_change, format_quantity
+from ..section import section
+from .points import SweepShown
+from .ranking_words import UNSURE, WITH, within_text
+from .sweep_results import Summary, setting_name, sweep_goals
+
+
+@section("ranking", page="sweep", title="How sure the ranking is", order=5)
+def ranking_table(sweep: SweepShown) -> Iterable[Block]:
+    """The best points, each with its difference from the one above and from the first."""
+    summary = sweep.summary
+    if not summary.get("ranking"):
+        return
+    yield Paragraph(
+        ["Each of the best was run again with every part, and every family of ops, as much slower "
+         "and quicker as its error allows, the same in all of them: what is wrong alike for two "
+         "plans does not part them. What no value says, such as an idea that the model lacks, is "
+         "in no interval."]
+    )  # fmt: skip
+    _, metric, _ = sweep_goals(summary)[0]
+    columns = [
+        Column(header=True),
+        *(Column(setting_name(paths, summary["vary"])) for paths in summary["vary"]),
+        Column(metric_in_words(metric), number=True),
+        Column("to the one above", number=True),
+        Column("90 % within", number=True, wraps=True),
+        Column("to the first", number=True),
+        Column(),
+    ]
+    yield Table(columns, [_row(summary, i) for i in range(len(summary["ranking"]))])
+
+
+def _row(summary: Summary, number: int) -> list[Line]:
+    row = summary["ranking"][number]
+    point = summary["points"][row["point"]]
+    _, metric, unit = sweep_goals(summary)[0]
+    cells: list[Line] = [str(number + 1)]
+    cells += [str(point["set"].get(paths, "")) for paths in summary["vary"]]
+    cells.append(format_quantity(point["values"][metric], unit))
+    if not number:
+        return [*cells, "", "", "", ""]
+    above = row["behind"]
+    within = within_text(above).removesuffix(WITH) if above["interval"] else "unknown"
+    tag: Line = "" if above["sure"] else Tag(UNSURE)
+    return [*cells, format_change(above["change"]), within,
+            format_change(row["best"]["change"]), tag]  # fmt: skip

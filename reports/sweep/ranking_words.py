@@ -1,0 +1,41 @@
+"""Sentences of a sweep's ranking: whether the best is surely better than the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..headline import metric_in_words
+from ..numbers import format_change
+from .sweep_results import Summary, settings_text, sweep_goals
+
+UNSURE, WITH = "cannot tell", " with 90 %"
+
+
+def ranking_sentences(summary: Summary) -> list[str]:
+    """How sure the first place is; none where nothing is ranked."""
+    ranking = summary.get("ranking", [])
+    if len(ranking) < 2:
+        return []
+    best, second = (summary["points"][row["point"]] for row in ranking[:2])
+    lead = ranking[1]["behind"]
+    metric = metric_in_words(sweep_goals(summary)[0][1])
+    where = settings_text(second, summary, beside=best)
+    told = f"The next, with {where}, has {format_change(lead['change'])} {metric}"
+    if lead["interval"] is None:
+        return [f"{told}; nobody knows how sure that is."]
+    lines = [f"{told}, {within_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]
+    alike = sum(not row["best"]["sure"] for row in ranking[1:])
+    if alike:
+        lines.append(f"Of the best {len(ranking)}, {alike} cannot be told from the first.")
+    return lines
+
+
+def within_text(difference: Mapping[str, Any]) -> str:
+    """Interval of a difference.
+
+    >>> within_text({"interval": [-0.01, 0.03]})
+    '-1.0 % to +3.0 % with 90 %'
+    """
+    low, high = difference["interval"]
+    return f"{format_change(low)} to {format_change(high)}{WITH}"

@@ -1,0 +1,31 @@
+"""Machines of points, built once in a process for all points that differ in their workload alone.
+
+What the fabric has learnt of a machine stays with it: its routes, and the loads of collectives.
+"""
+
+from __future__ import annotations
+
+from ...config.scenario import Scenario
+from ..blind_variant import Machine, build_machine
+
+KEPT = 4
+_machines: dict[str, Machine] = {}
+
+
+def machine_of(scenario: Scenario) -> Machine:
+    """Components of a scenario and their backends, kept unless backends are of its workload.
+
+    Those of recordings and of devices are: they are built for each point.
+    """
+    jobs = [job.workload for job in scenario.jobs.values()]
+    if scenario.section("hil") or any(hasattr(work, "recorded_on") for work in jobs):
+        return build_machine(scenario)
+    described = repr((scenario.cluster, scenario.backends, scenario.section("catalog")))
+    if described not in _machines:
+        made = build_machine(scenario)
+        if any(backend.online for backend in made[1].values()):
+            return made
+        while len(_machines) >= KEPT:
+            del _machines[next(iter(_machines))]
+        _machines[described] = made
+    return _machines[described]
