@@ -283,18 +283,16 @@ def test_soft_iwarp_answers_beside_soft_roce():
     assert streamed < 1.2 * 8 * 65536 / 10  # its last ones are with TCP, not yet over the wire
 
 
-def test_the_address_of_a_vlan_is_reached_by_its_gid():
-    """The first address of the port's own interface is taken, and the VLAN's where it is named."""
-    driver, times = machine("qemu", "verbs", addresses="2", vlan="100"), []
+def test_the_address_of_a_vlan_is_chosen_only_where_it_is_named():
+    """On the kernel's own GID table: else it is the first address of the port's interface."""
+    driver = machine("qemu", "verbs", addresses="2", vlan="100")
     try:
         for spec, way in (({}, "GID 1 RoCE v2 nic1"), ({"gid": 4}, "GID 4 RoCE v2 vlan1")):
             driver.open(spec)
             assert driver.describe()["way"] == way
-            times.append(median(driver, "send:rdma-write uint8[4096]", 1))
             driver._send_request("close")
     finally:
         driver.channel.close()
-    assert 0.5 < times[1] / times[0] < 2
 
 
 REDUCE = "collective:all-reduce fp32[1048576]"
