@@ -62,8 +62,9 @@ class MemoryDriver(Driver):
 
     Settings: ``nodes`` (with commas; pages are placed on them in turn), ``cap`` (B of one thread),
     ``seed``, ``clock`` (``wall``; ``cpu``, each thread's own, which others who take the processor
-    do not move).  Facts of a loaded sample: ``drawn``, B/s that the threads moved meanwhile.  There
-    are never more threads than processors: the loads have one, and streams all.
+    do not move).  Facts of a loaded sample: ``drawn``, B/s that the threads moved meanwhile; where
+    there are several nodes, ``node0`` … the share of its pages on each.  There are never more
+    threads than processors: the loads have one, and streams all.
     """
 
     ops = (STREAM, LOADED)
@@ -154,7 +155,7 @@ class MemoryDriver(Driver):
         if under_load:
             ns, facts = self._load_times(request.n, size, streams)
         else:
-            ns = self._pass_times(request.n, streams)
+            ns, facts = self._pass_times(request.n, streams), self._shares(streams[0].block)
         flags = (EMULATED,) if clock_source.is_lab_machine() else ()
         return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
                       request.key[1], flags=flags, facts=facts)  # fmt: skip
@@ -203,7 +204,15 @@ class MemoryDriver(Driver):
             stop.set()
             for worker in workers:
                 worker.join()
-        return ns, {"drawn": moved / spent * 1e9}
+        return ns, {"drawn": moved / spent * 1e9, **self._shares(block)}
+
+    def _shares(self, block: PageBlock) -> dict[str, float]:
+        """Share of a block's pages that lies on each node, where there are several."""
+        nodes = sorted(set(self.nodes))
+        if len(nodes) == 1:
+            return {}
+        lies = block.node_of_each_page()
+        return {f"node{n}": float((lies == n).mean()) for n in nodes}
 
     def _stream(self, size: int, reads: int) -> _Stream:
         return _Stream(PageBlock(size, self.nodes), reads)

@@ -130,6 +130,9 @@ class PerftestDriver(Driver):
         ends = rdma_ports.device_and_peer(
             settings["device"], settings["peer"], rdma_ports.rdma_devices()
         )
+        if tcp := [name for name in ends if rdma_ports.is_iwarp(name)]:
+            raise DriverFault("unsupported", f"{tcp[0]} is iWARP, whose queue pairs only rdma_cm "
+                              "connects; take the driver verbs")  # fmt: skip
         self.locks = rdma_ports.lock_rdma_devices(ends)
         settings["device"], settings["peer"] = ends
         counted = self.clock == clock_source.ICOUNT

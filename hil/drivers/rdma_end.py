@@ -28,6 +28,7 @@ from pyverbs.wr import SGE, RecvWR, SendWR
 
 from ...sim.errors import DriverFault
 from . import rdma_ports
+from .rdma_cm import connect_through_cm
 from .rdma_loop import MessageLoop, PostedWork, native_pair
 
 QKEY, GRH = 0x11111111, 40
@@ -192,10 +193,12 @@ class RdmaEndpoint:
         self.port, self.gid, self.made = port, gid, made
         self.transport = made.transport
         self.handle: AH | None = None
+        self.connections: list[Any] = []  # of rdma_cm, and what they stand on
         self.first_packet = secrets.randbits(24)  # so that none of an older connection fits
         self.context = open_device(port.device)
         self.limits = self.context.query_device()
         self._check_limits()
+        self._check_iwarp()
         self.mtu = self._mtu_number()
         self.pd = PD(self.context)
         self.done = CompletionQueue(self.context, self._queue_length, made.sleep)
@@ -238,7 +241,16 @@ class RdmaEndpoint:
             qp.to_rts(self.attributes(way, number, peer))
 
     def address_vector(self, peer: dict[str, Any]) -> AHAttr:
-        """How a peer is reached: by LID within an InfiniBand subnet, else by GID."""
+        """How a peer is reached: by LID within an InfiniBand subnet, else by GID.
+
+        Raises
+        ------
+        DriverFault
+            ``unsupported``: it is iWARP.
+        """
+        if self.port.iwarp:
+            raise DriverFault("unsupported", f"{self.port.device} is iWARP, whose queue pairs only "
+                              "rdma_cm connects; take two devices of one host")  # fmt: skip
         number, address = self.port.number, IPv6Address(peer["gid"])
         if self.port.infiniband and not rdma_ports.crosses_subnets(self.gid.address, address):
             return AHAttr(dlid=peer["lid"], is_global=0, port_num=number)
@@ -312,6 +324,7 @@ class RdmaEndpoint:
         for qp in self.qps:
             qp.close()
         for each in (
+            *self.connections,
             self.handle,
             self.receives,
             self.memory,
@@ -352,6 +365,14 @@ class RdmaEndpoint:
     def _shared_receive_queue(self) -> SRQ:
         return SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=self.made.depth * self.made.qps)))
 
+    def _check_iwarp(self) -> None:
+        """Refuse what TCP does not have."""
+        lacks = {"path_mtu": self.made.mtu > 0, self.transport: self.transport != "rc"}
+        if self.port.iwarp and any(lacks.values()):
+            self.context.close()
+            what = " and ".join(k for k, asked in lacks.items() if asked)
+            raise DriverFault("unsupported", f"{what} over iWARP, which is TCP; take rc")
+
     def _check_limits(self) -> None:
         receives = self.made.depth * self.made.qps if self.made.shared else 0
         for what, asked, most in (
@@ -382,6 +403,9 @@ def connected_pair(
 ) -> tuple[RdmaEndpoint, RdmaEndpoint]:
     """Two endpoints connected to each other."""
     a, b = endpoints(devices, made)
+    if a.port.iwarp:
+        connect_through_cm(a, b)
+        return a, b
     a.connect(b.connection_info())
     b.connect(a.connection_info())
     return a, b

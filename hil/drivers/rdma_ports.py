@@ -17,7 +17,7 @@ from ..measuring.device_lock import lock_device
 from ..sysfs import stripped_text
 
 DEVICES = Path("/sys/class/infiniband")
-INFINIBAND, ROCE_V2 = "InfiniBand", "RoCE v2"
+INFINIBAND, IWARP, ROCE_V2 = "InfiniBand", "iWARP", "RoCE v2"
 RNIC = "4: RNIC"  # node type of iWARP
 ACTIVE = "4: ACTIVE"
 SUBNET = 64  # bits of a GID that name its InfiniBand subnet
@@ -71,7 +71,7 @@ class RdmaPort:
     Parameters
     ----------
     number : from 1
-    link_layer : ``Ethernet`` or ``InfiniBand``
+    link_layer : ``Ethernet``, ``InfiniBand``, or ``iWARP``, which is TCP on Ethernet
     lid : of the subnet manager; 0 on Ethernet
     state : ``4: ACTIVE`` where it works
     gids : entries that are not empty, by index
@@ -88,6 +88,11 @@ class RdmaPort:
     def infiniband(self) -> bool:
         """Whether its peers are reached by LID."""
         return self.link_layer == INFINIBAND
+
+    @property
+    def iwarp(self) -> bool:
+        """Whether its queue pairs are TCP connections, which only rdma_cm makes."""
+        return self.link_layer == IWARP
 
     @property
     def interface(self) -> str:
@@ -166,7 +171,17 @@ def describe_ports(one: RdmaPort, other: RdmaPort, index: int = -1) -> dict[str,
     """How one port reaches another: link layer, and the GID or LID in use."""
     gid, _ = gid_pair(one, other, index)
     way = f"LID {one.lid}" if one.infiniband else f"GID {gid.index} {gid.kind} {gid.interface}"
+    way = f"rdma_cm over {gid.interface}" if one.iwarp else way
     return {"link_layer": one.link_layer, "way": way}
+
+
+def is_iwarp(device: str, root: Path | None = None) -> bool:
+    """Whether a device is iWARP, by the type of its node.
+
+    >>> is_iwarp("mlx5_0", Path("/nonexistent"))
+    False
+    """
+    return stripped_text((root or DEVICES) / device / "node_type").startswith(RNIC)
 
 
 def active_port(device: str, root: Path | None = None) -> RdmaPort:
@@ -175,14 +190,11 @@ def active_port(device: str, root: Path | None = None) -> RdmaPort:
     Raises
     ------
     DriverFault
-        ``missing``: no port is active, or it has no GID; ``unsupported``: the device is iWARP.
+        ``missing``: no port is active, or it has no GID.
     """
     root = root or DEVICES
-    if stripped_text(root / device / "node_type").startswith(RNIC):
-        raise DriverFault("unsupported", f"{device} is iWARP, whose queue pairs only rdma_cm "
-                          "connects; take a RoCE or InfiniBand device")  # fmt: skip
     folders = sorted((root / device / "ports").glob("*"), key=lambda f: int(f.name))
-    ports = [_read_port(device, folder) for folder in folders]
+    ports = [_read_port(device, folder, is_iwarp(device, root)) for folder in folders]
     found = next((p for p in ports if p.state == ACTIVE), None)
     if found is None:
         states = ", ".join(f"port {p.number} is {p.state}" for p in ports) or "it has no port"
@@ -207,10 +219,10 @@ def gid_pair(one: RdmaPort, other: RdmaPort, index: int = -1) -> tuple[Gid, Gid]
     Raises
     ------
     DriverFault
-        ``unsupported``: no such entry, one port is InfiniBand and the other is not, or no entry of
-        the other is of the same type and family.
+        ``unsupported``: no such entry, the link layers are not the same, or no entry of the other
+        is of the same type and family.
     """
-    if one.infiniband != other.infiniband:
+    if one.link_layer != other.link_layer:
         raise DriverFault("unsupported", f"{one.device} is {one.link_layer}, {other.device} is "
                           f"{other.link_layer}; name a peer of the same kind")  # fmt: skip
     chosen = [g for g in one.gids if index in (-1, g.index)]
@@ -242,11 +254,11 @@ def _common_bits(one: IPv6Address, other: IPv6Address) -> int:
     return 128 - (int(one) ^ int(other)).bit_length()
 
 
-def _read_port(device: str, folder: Path) -> RdmaPort:
+def _read_port(device: str, folder: Path, iwarp: bool) -> RdmaPort:
     indices = sorted(int(f.name) for f in (folder / "gids").glob("*"))
     gids = [gid for gid in (_read_gid(folder, index) for index in indices) if gid]
     return RdmaPort(
-        device, int(folder.name), stripped_text(folder / "link_layer"),
+        device, int(folder.name), IWARP if iwarp else stripped_text(folder / "link_layer"),
         int(stripped_text(folder / "lid") or "0", 16), stripped_text(folder / "state"), tuple(gids),
     )  # fmt: skip
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...sim.errors import DriverFault
 from .build_cache import (
     GUEST_DISK,
     GUEST_INITRD,
@@ -48,8 +49,15 @@ def command(settings: Mapping[str, str]) -> list[str]:
     Parameters
     ----------
     settings : ``lab.*`` words of the kernel's command line; ``cxl=1`` brings the expander,
-        ``clock=wall`` runs it uncounted
+        ``clock=wall`` runs it uncounted; ``vlan=ID`` gives each RDMA device an address on a VLAN
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: soft-iWARP is asked for, which Debian's kernel has not.
     """
+    if settings.get("provider", "rxe") != "rxe":
+        raise DriverFault("unsupported", "lab: Debian's kernel has no soft-iWARP; take lab: uml")
     words_by_key = dict(settings)
     cxl, counted = words_by_key.get("cxl") == "1", words_by_key.pop("clock", "icount") == "icount"
     program = part_path(PROGRAM)

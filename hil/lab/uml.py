@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...sim.errors import DriverFault
 from .build_cache import ROOT, UML_KERNEL, part_path
 from .staging import stage_agent_files
 
@@ -19,8 +20,16 @@ def command(settings: Mapping[str, str]) -> list[str]:
 
     Parameters
     ----------
-    settings : ``lab.*`` words of its command line: ``ends``, ``mtu``
+    settings : ``lab.*`` words of its command line: ``ends``, ``mtu``, ``addresses``, and
+        ``provider``, ``rxe`` or ``siw``
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: a VLAN is asked for, which its kernel has not.
     """
+    if "vlan" in settings:
+        raise DriverFault("unsupported", "lab: the kernel of uml has no VLANs; take lab: qemu")
     words = [f"lab.{key}={value}" for key, value in settings.items()]
     return [
         str(part_path(UML_KERNEL)),

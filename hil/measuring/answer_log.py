@@ -36,10 +36,14 @@ class AnswerLog:
 
     def append(self, line: Mapping[str, Any]) -> None:
         """Keep a line of the caller's own; the kernel has it when this returns."""
-        if self.file is None:
+        while self.file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            fcntl.flock(self.file, fcntl.LOCK_EX)
+            new = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            fcntl.flock(new, fcntl.LOCK_EX)
+            if os.fstat(new).st_nlink:
+                self.file = new
+            else:  # who looks for abandoned ones found it before it was locked
+                os.close(new)
         os.write(self.file, json.dumps(line).encode() + b"\n")
 
     def sample(self, component: str, sample: Sample, head: Recording) -> None:

@@ -70,6 +70,7 @@ class Network:
         self.attributes, self.handles, self.requests, self.shared = [], [], [], []
         self.pairs = {}
         self.limits = dict(LIMITS)
+        self.listeners, self.taken, self.refused = {}, set(), ""  # of rdma_cm
         self.native = NativeContext()
         self.queues = {}
         self.calls = POST(self.post_native), POLL(self.poll_native)
@@ -251,7 +252,62 @@ class Network:
         class Attributes(SimpleNamespace):
             pass
 
+        class Connection(Thing):
+            """An identifier of rdma_cm; what it says comes by the events of its channel."""
+
+            def __init__(self, creator, listen_id=None):
+                super().__init__()
+                self.channel = creator if listen_id is None else listen_id.channel
+                self.request = getattr(creator, "request", None)
+
+            def bind_addr(self, info):
+                self.at = info.named["src"], info.named["src_service"]
+                if self.at in network.taken:
+                    raise PyverbsRDMAError("Failed to bind: Address already in use")
+
+            def listen(self, most):
+                network.listeners[self.at] = self
+
+            def resolve_addr(self, info):
+                self.to = info.named["dst"], info.named["dst_service"]
+                self.channel.events.append(("ADDR_RESOLVED", None))
+
+            def resolve_route(self):
+                self.channel.events.append(("ROUTE_RESOLVED", None))
+
+            def connect(self, how):
+                listener = network.listeners[self.to]
+                listener.channel.events.append(("CONNECT_REQUEST", (self, how)))
+
+            def accept(self, how):
+                asks, asked = self.request
+                numbers = asked.named["qp_num"], how.named["qp_num"]
+                for own, other in (numbers, numbers[::-1]):
+                    network.pairs[own].peer = other
+                for channel in (asks.channel, self.channel):
+                    channel.events.append((network.refused or "ESTABLISHED", None))
+
+        class Channelled(Thing):
+            def __init__(self):
+                super().__init__()
+                self.events = []
+
+        class Event(Thing):
+            def __init__(self, channel):
+                super().__init__()
+                self.kind, self.request = channel.events.pop(0)
+
+            def event_str(self):
+                return f"RDMA_CM_EVENT_{self.kind}"
+
+            def ack_cm_event(self):
+                pass
+
         classes = {
+            "cmid": {"CMID": Connection, "CMEventChannel": Channelled, "CMEvent": Event,
+                     "AddrInfo": Thing, "ConnParam": Thing},
+            "librdmacm_enums": {"RAI_PASSIVE": 1},
+            "pyverbs_error": {"PyverbsError": PyverbsRDMAError},
             "enums": ENUMS,
             "addr": {"AH": Handle, "GID": Thing, "AHAttr": Thing, "GlobalRoute": Thing},
             "cq": {"CQ": Queue, "CompChannel": Channel},

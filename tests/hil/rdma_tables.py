@@ -38,6 +38,7 @@ class Table:
     lid: int = 0
     state: str = ACTIVE
     empty: tuple = ()
+    node_type: str = "1: CA"
 
 
 TABLES = (
@@ -205,6 +206,14 @@ TABLES = (
         lid=1,
     ),
 )
+SOFT_IWARP = Table(
+    "soft-iWARP: its one GID is the address of the interface's card",
+    "Linux 6.12 in the lab, siw1 on nic1 (2026-11-23); here on the loopback, which has an address",
+    "siw1",
+    ((0, "0200:0000:0001:0000:0000:0000:0000:0000", V1, "lo"),),
+    right=0,
+    node_type="4: RNIC",
+)
 DOWN_PORT = Table(
     "ConnectX-7, InfiniBand, no cable",
     "https://github.com/deepseek-ai/DeepEP/issues/38 (2025-03-10; mlx5_0: port_lid 65535)",
@@ -228,7 +237,7 @@ def write_table(root, table, device=""):
         ("state", table.state),
     ):
         (folder / name).write_text(text + "\n")
-    (folder.parent.parent / "node_type").write_text("1: CA\n")
+    (folder.parent.parent / "node_type").write_text(f"{table.node_type}\n")
     for index in table.empty:
         (folder / "gids" / str(index)).write_text(":".join(["0000"] * 8) + "\n")
     for index, gid, kind, interface in table.gids:

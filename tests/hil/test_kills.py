@@ -4,6 +4,7 @@ Nothing hangs, exit codes are as the page says, and what was measured is there a
 or where the parent itself was killed, when the same is run again.
 """
 
+import fcntl
 import os
 import random
 import select
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from foretrace.hil.coupling.journal import read_journal
 from foretrace.hil.driver import DRIVERS
+from foretrace.hil.measuring.answer_log import AnswerLog, abandoned_logs
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
@@ -221,6 +223,22 @@ def test_what_a_work_list_had_measured_before_it_was_killed_is_kept_by_the_next_
     kept = sorted((read(path) for path in tmp_path.glob("*.rec.gz")), key=lambda r: len(r.samples))
     assert [(len(r.samples), r.ended) for r in kept] == [(1, "killed"), (3, "")]
     assert not list(tmp_path.glob(".answers*"))
+
+
+def test_a_log_that_another_process_takes_for_abandoned_is_begun_again(tmp_path, monkeypatch):
+    """Between the instants at which it is there and at which it is locked."""
+    lock, log = fcntl.flock, AnswerLog(tmp_path, "key")
+
+    def late(descriptor, how):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert [p.read_bytes() for p in abandoned_logs(tmp_path, "key")] == [b""]
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    log.append({"variant": "base"})
+    assert log.path.read_text() == '{"variant": "base"}\n'
+    assert not list(abandoned_logs(tmp_path, "key"))
+    log.remove()
 
 
 @pytest.mark.nightly

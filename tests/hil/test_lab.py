@@ -154,6 +154,23 @@ def test_the_expander_comes_when_it_is_asked_for(built):
     assert any("cxl-type3" in w for w in qemu.command({"cxl": "1"}))
 
 
+@pytest.mark.parametrize(("machine", "setting", "cure"), [
+    (uml, {"vlan": "100"}, "of uml has no VLANs; take lab: qemu"),
+    (qemu, {"provider": "siw"}, "has no soft-iWARP; take lab: uml"),
+])  # fmt: skip
+def test_what_a_kernel_has_not_is_refused_before_it_is_booted(built, machine, setting, cure):
+    with pytest.raises(DriverFault, match=f"^unsupported: lab: .*{cure}"):
+        machine.command(setting)
+
+
+def test_a_machine_that_a_signal_ends_ends_its_agent_by_the_same():
+    program = ("from foretrace.hil.lab import __main__ as lab; "
+               "lab.MACHINES['short'] = lambda s: ['/bin/sh', '-c', 'kill -9 $$']; "
+               "lab.main(['short'])")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL)
+    assert done.returncode == -9
+
+
 def test_the_share_holds_the_agent_and_can_be_read_by_all(empty):
     folder = staging.stage_agent_files()
     assert staging.stage_agent_files() == folder

@@ -3,7 +3,9 @@
 import os
 import sys
 import types
+from pathlib import Path
 
+import foretrace
 import numpy as np
 import pytest
 from foretrace.hil.driver import Missing, Ready
@@ -164,3 +166,12 @@ def test_a_command_that_is_not_there_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(DriverFault, match="missing: no ip here; apt install iproute2"):
         netns.run_command("ip", "link")
+
+
+@pytest.mark.parametrize(
+    ("name", "device"), [("verbs", "a NIC"), ("perftest", "a NIC"), ("cxl", "an expander")]
+)
+def test_the_page_of_limits_says_what_a_driver_has_not_seen(name, device):
+    page = Path(foretrace.__file__).parent / "docs/limits.md"
+    parts = " ".join(page.read_text().split()).replace("; ", ". ").split(". ")
+    assert any(f"`{name}`" in part and f"not seen {device}" in part for part in parts)

@@ -246,6 +246,55 @@ def test_packets_out_of_order_are_sent_again():
     assert times[5] > 10 * times[0]
 
 
+PORT = {"ends": "verbs", "rate": "10gbit", "delay_us": 5.0}
+READ = "send:rdma-read uint8[1048576]"
+OVER_TCP = [
+    ({}, "send:rdma-write uint8[65536]"),
+    ({}, "send:rdma-send uint8[64]"),
+    ({"metric": "half_rtt"}, "send:rdma-send uint8[64]"),
+    ({"metric": "bandwidth"}, "send:rdma-write depth=16 qps=2 uint8[65536]"),
+    ({"metric": "message_rate", "srq": 1}, "send:rdma-send depth=8 qps=2 uint8[64]"),
+]
+
+
+def test_soft_iwarp_answers_beside_soft_roce():
+    """A second provider on the same bridge, whose queue pairs are TCP connections: a read crosses
+    the port like any other, and packets out of order cost it little, because TCP sorts them."""
+    driver, times = machine("uml", "switch", provider="siw"), {}
+    try:
+        for spec, op in OVER_TCP:
+            driver.open({**PORT, **spec})
+            assert driver.describe()["way"] == "rdma_cm over nic1"
+            assert median(driver, op) > 0
+            driver._send_request("close")
+        for reorder in (0, 5):
+            driver.open({**PORT, "reorder": reorder})
+            (sample,) = driver.timing([Request(READ, 3)])
+            assert sample.facts["port1.bytes"] > 3 * 1048576
+            times[reorder] = sample.median
+            driver._send_request("close")
+        driver.open({**PORT, "metric": "bandwidth"})
+        streamed = median(driver, "send:rdma-write depth=16 qps=2 uint8[65536]")
+    finally:
+        driver.channel.close()
+    bits = 8 * 1048576
+    assert bits / 10 < times[0] < 1.1 * bits / 10  # ns at 10 Gb/s
+    assert times[0] < times[5] < 5 * times[0]
+    assert streamed < 1.2 * 8 * 65536 / 10  # its last ones are with TCP, not yet over the wire
+
+
+def test_the_address_of_a_vlan_is_chosen_only_where_it_is_named():
+    """On the kernel's own GID table: else it is the first address of the port's interface."""
+    driver = machine("qemu", "verbs", addresses="2", vlan="100")
+    try:
+        for spec, way in (({}, "GID 1 RoCE v2 nic1"), ({"gid": 4}, "GID 4 RoCE v2 vlan1")):
+            driver.open(spec)
+            assert driver.describe()["way"] == way
+            driver._send_request("close")
+    finally:
+        driver.channel.close()
+
+
 REDUCE = "collective:all-reduce fp32[1048576]"
 
 
@@ -347,5 +396,20 @@ def test_pages_move_to_the_expander_and_back():
         (walk,) = driver.timing([Request("host:memory-chase tier=far uint8[65536]", 2)])
         assert walk.flags == ("emulated",)
         assert np.all(walk.ns > 0)
+    finally:
+        driver.close()
+
+
+def test_memory_is_interleaved_with_the_expander():
+    """Pages in turn on the machine's own node and on the CXL region's; their times are emulated."""
+    driver = machine("qemu", "memory", cxl="1")
+    try:
+        driver.open({"nodes": "0,1"})
+        assert driver.describe()["device"] == "node0-node1"
+        ops = ("memory-stream threads=1 reads=50", "memory-under-load threads=0 reads=100")
+        for sample in driver.timing([Request(f"host:{op} uint8[1048576]", 1) for op in ops]):
+            assert (sample.facts["node0"], sample.facts["node1"]) == (0.5, 0.5)
+            assert sample.flags == ("emulated",)
+            assert np.all(sample.ns > 0)
     finally:
         driver.close()

@@ -1,5 +1,6 @@
 """Driver ``memory``: streams and loads beside them, on the memory that is here."""
 
+import ctypes
 import os
 
 import numpy as np
@@ -91,3 +92,20 @@ def test_pages_of_several_nodes_are_placed_in_turn(monkeypatch, nodes, way, mask
     monkeypatch.setattr(numa_pages, "_call", call)
     numa_pages.PageBlock(1 << 20, nodes)
     assert asked == [(way, mask)]
+
+
+@pytest.mark.parametrize("op", [STREAM.format(1, 100, PIECE), LOADED.format(0, 100, PIECE)])
+def test_each_sample_on_several_nodes_tells_the_share_of_pages_on_each(monkeypatch, op):
+    def call(which, first, n, pages, to, status, *rest):
+        if which == 1:  # three of four pages lie on the second node
+            nodes = (ctypes.c_int32 * n).from_address(status)
+            nodes[:] = [int(k % 4 > 0) for k in range(n)]
+
+    both = {0: (1 << 30, True), 1: (1 << 30, False)}
+    monkeypatch.setattr(memory_load, "numa_nodes_with_memory", lambda: both)
+    monkeypatch.setattr(numa_pages, "_call", call)
+    driver = make_driver("memory")
+    driver.open({"nodes": "0,1"})
+    (sample,) = driver.timing([Request(op, 1)])
+    driver.close()
+    assert (sample.facts["node0"], sample.facts["node1"]) == (0.25, 0.75)

@@ -11,7 +11,15 @@ from foretrace.hil.drivers.perftest import PerftestDriver, port_words
 from foretrace.sim.errors import DriverFault
 
 sys.path.insert(0, str(Path(__file__).parent))
-from rdma_tables import DOWN_PORT, TABLES, V2, both, mapped, write_table  # beside this file
+from rdma_tables import (  # beside this file
+    DOWN_PORT,
+    SOFT_IWARP,
+    TABLES,
+    V2,
+    both,
+    mapped,
+    write_table,
+)
 
 
 def another(table):
@@ -72,11 +80,14 @@ def test_a_port_without_an_address_says_so(tmp_path):
         rdma_ports.active_port("mlx5_0", tmp_path)
 
 
-def test_iwarp_is_refused_by_name(tmp_path):
-    write_table(tmp_path, TABLES[0], "siw0")
-    (tmp_path / "siw0/node_type").write_text("4: RNIC\n")
-    with pytest.raises(DriverFault, match=r"^unsupported: siw0 is iWARP"):
-        rdma_ports.active_port("siw0", tmp_path)
+def test_iwarp_is_told_by_its_node_type_and_reaches_iwarp_alone(tmp_path):
+    write_table(tmp_path, SOFT_IWARP)
+    write_table(tmp_path, TABLES[0])
+    one, other = (rdma_ports.active_port(n, tmp_path) for n in ("siw1", TABLES[0].device))
+    assert (one.iwarp, other.iwarp) == (True, False)
+    assert rdma_ports.describe_ports(one, one)["way"] == "rdma_cm over lo"
+    with pytest.raises(DriverFault, match=r"siw1 is iWARP, mlx5_0 is Ethernet; name a peer"):
+        rdma_ports.gid_pair(one, other)
 
 
 VLAN = replace(
