@@ -46,8 +46,9 @@ def waiting_blocks(late: Late) -> Iterable[Block]:
     """Ranks and collectives as tables, and as a heat map of the waiting of each at each."""
     yield Paragraph(
         f"Over the whole run, of {late['collectives']:,} collectives for which any rank waited. A "
-        "rank's own time is all in which it neither waits nor only communicates nor idles; what "
-        "others waited is added up over them."
+        "rank's own time is all in which it neither waits nor only communicates nor idles; its "
+        "waiting is time in which it does nothing else. What others waited for it is added up over "
+        "collectives and ranks, also where they computed meanwhile."
     )
     yield rank_table(late)
     met = late.get("met", ())

@@ -30,7 +30,7 @@ from ..section import section, shown_sections
 
 LEAST = 5e-4  # a relative change below it is none
 LEAD = 4  # sentences; beyond, the last is of all further runs
-NOT_SET = Small("not set")
+NOT_SET = "not set"
 QUICK, GOOD = ("quicker", "slower", "quick"), ("better", "worse", "good")
 Row = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def comparison_answer(of: ComparisonShown) -> Iterable[Block]:
         lead=_lead_sentences(rows, decides),
         table=Table(columns, [_run_row(r, r is rows[0], decides) for r in rows]),
         findings=[
-            ("why", [(f"{r['name']}: {r['why']}.", "") for r in rows[1:] if r["why"]]),
+            ("why", _reasons(rows[1:])),
             ("what limits it", [(f"{r['name']}: {r['limit']}.", "") for r in rows if r["limit"]]),
             ("what to do next", _next_steps(rows, decides)),
         ],
@@ -141,6 +141,11 @@ def _differing_metrics(rows: Sequence[Row], answer: Answer) -> list[str]:
     every = dict.fromkeys(m for r in rows[1:] for m in r["changes"] if is_overall(m))
     moved = [m for m in every if any(abs(r["changes"].get(m, 0.0)) >= LEAST for r in rows[1:])]
     return sorted(moved, key=lambda m: (m != answer["metric"], m.count("."), m))
+
+
+def _reasons(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """What changed most in each run, where it is known."""
+    return [(f"{r['name']}: {r['why'].replace('->', '→')}.", "") for r in rows if r["why"]]
 
 
 def _judgement_text(row: Row, answer: Answer) -> str:

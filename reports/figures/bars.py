@@ -32,7 +32,7 @@ def bar_chart_html(of: BarChart) -> str:
     ticks, tall = round_ticks(of.span), len(of.rows)
     lines = "".join(f"M{_bar_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
     bars = "".join(_path(b, of.span) for b in of.bars)
-    names = "".join(f"<span>{escape(name)}</span>" for name in of.rows)
+    names = "".join(f'<span title="{escape(name)}">{escape(name)}</span>' for name in of.rows)
     marks = "".join(f'<span style="left:{100 * t / of.span:.4g}%">{t:g}</span>' for t in ticks)
     return (
         f'<div class="chart" style="--thick:{of.thick}px">{legend_html(of.legend or {})}'

@@ -19,6 +19,7 @@ from .bars import legend_html
 INCH = 96  # pixels
 UNITS = 1_000  # of a curve's drawing, along either axis
 MARGIN = 0.04  # of the data's span, beyond the outermost point
+SHORT, EDGE = 5, 0.04  # letters that fit anywhere; of an axis' length
 MOST_TICKS = 7
 FEW = 2  # decades of an axis that has numbers between them, too
 SHAPES = {  # of a point of size 1
@@ -53,7 +54,8 @@ def _axes_html(of: Axes, tall: int) -> str:
     x, y = _Scale(of.x, _all(of.series, "x")), _Scale(of.y, _all(of.series, "y"))
     named = {s.label: (s.colour or "var(--ink)") for s in of.series if s.label}
     marks = "".join(
-        f'<span style="left:{100 * x.share(at):.4g}%">{escape(text)}</span>'
+        f'<span style="left:{100 * x.share(at):.4g}%{_within(x.share(at), text)}">{escape(text)}'
+        "</span>"
         for at, text in x.ticks()
     )
     heights = "".join(
@@ -68,6 +70,17 @@ def _axes_html(of: Axes, tall: int) -> str:
         f'<svg style="height:{tall}px">{_inside(of, x, y)}</svg>'
         f'<div class="ticks">{marks}</div><div class="axis">{escape(of.x.name)}</div></div></div>'
     )
+
+
+def _within(share: float, text: str) -> str:
+    """Style that keeps a long text at an end of an axis beside the drawing.
+
+    >>> _within(0.99, "25 Gb/s, 0.06 USD/hour"), _within(0.99, "16"), _within(0.5, "a long text")
+    (';transform:translateX(-100%)', '', '')
+    """
+    if len(text) <= SHORT or EDGE < share < 1 - EDGE:
+        return ""
+    return f";transform:translateX({'0' if share < EDGE else '-100%'})"
 
 
 def _inside(of: Axes, x: _Scale, y: _Scale) -> str:

@@ -22,9 +22,12 @@ LAYERS = {  # of the timeline, drawn in this order
     "host": (Kind.HOST,),
     "compute": (Kind.COMPUTE,),
     "memory": (Kind.COPY,),
-    "network": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
+    "communication": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
 }
-LAYER_COLOURS = COLOURS | {"gap": COLOURS["idle"], "network": COLOURS["exposed_communication"]}
+LAYER_COLOURS = COLOURS | {
+    "gap": COLOURS["idle"],
+    "communication": COLOURS["exposed_communication"],
+}
 MOST_ROWS = 24
 SHADES = 32  # of a heat map
 Point = Mapping[str, Any]

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.result import Result
-from ..blocks import BarChart, Bars, Block, Column, FirstScreen, Paragraph, Table
+from ..blocks import BarChart, Bars, Block, Column, FirstScreen, Live, Paragraph, Table
 from ..figures import schedule
+from ..figures.timeline_source import timeline_data
 from ..html import page_html
 from ..numbers import format_quantity, format_share
 from ..run.timeline import timeline_chart
@@ -153,5 +154,4 @@ def _critical_path(summary: Recorded) -> Iterator[Block]:
 
 def _timeline(summary: Recorded, result: Result) -> Iterator[Block]:
     chart, text = timeline_chart(result, late=summary.get("late"))
-    yield Paragraph(text)
-    yield chart
+    yield Live("timeline", timeline_data({"recording": result.detail}), chart, text)

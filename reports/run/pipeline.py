@@ -25,7 +25,7 @@ from .study import StudyShown
 FACT = "pipeline"  # of a graph: ``stages``, ``ranks`` of each, ``turns`` of each
 MOST_PASSES = 8_000  # of a drawing
 LEAST = 0.011  # of the width: a box with room for its number
-FORWARD, BACKWARD = "var(--series-1)", "var(--series-3)"
+FORWARD, BACKWARD = "var(--series-1)", "var(--series-2)"
 PALER = 45  # per cent of the colour, for every second chunk of a stage
 
 
@@ -160,7 +160,7 @@ def _drawing(passes: Sequence[Pass], whole: Seconds) -> BarChart:
             bars.append(
                 Bars(np.full(len(own), stage + 0.08), start, took - gap, colour, title, 0.84)
             )
-            ink = "var(--ink)" if chunk % 2 else "var(--on-bar)"
+            ink = "var(--ink)" if chunk % 2 else f"var(--on-{'warm' if back else 'bar'})"
             texts += [
                 BarText(stage, float(s), float(t), str(one.micro_batch + 1), ink)
                 for one, s, t in zip(own, start, took, strict=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..blocks import Block, Code, Column, Paragraph, Small, Table, comma_separated
+from ..blocks import Block, Code, Column, Paragraph, Table, comma_separated
 from ..numbers import format_quantity, is_overall
 from ..section import section
 from .study import Point, StudyShown
 
-NOT_SET = Small("not set")
+NOT_SET = "not set"
 
 
 @section("compare", title="What differs", order=10)

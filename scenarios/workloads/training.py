@@ -328,7 +328,8 @@ class TrainingWorkload(Periodic):
                 str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
             ),
             "micro_batches": plan.micro_batches,
-            "peak_memory": f"{most.peak / 2**30:.3g} GiB on stage {most.stage}, {most.when()}",
+            "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
+            f"{most.stage}, {most.when()}",
             "pipeline": {
                 "stages": plan.pipeline,
                 "ranks": plan.tensor * plan.data,

@@ -188,7 +188,7 @@ def test_a_comparison_says_what_differs_and_why():
     text = shown(html)
     assert "b is 50.0 % quicker than a: an iteration takes 500 ms instead of 1 s." in text
     assert "-60.0 % to -40.0 %" in text
-    assert "waiting 500 ms -&gt; 100 ms" in text
+    assert "waiting 500 ms → 100 ms" in text
     assert "b is the quickest; see what limits it: foretrace run b" in text
     assert '<code>cluster.nodes</code></td><td data-of="a">2</td><td data-of="here">4</td>' in html
     assert "1 other metrics are the same" in html

@@ -55,6 +55,22 @@ def test_all_components_are_alive(opened):
     )
 
 
+def test_a_heat_map_has_an_axis_of_time_and_says_what_its_shades_are(opened):
+    ticks = opened.run("[...document.querySelector('.heat .ticks').children].map(e => e.innerText)")
+    assert len(ticks) > 2
+    assert ticks[0] == "0 s"
+    shades = "[...document.querySelector('.heat .keys').children].map(e => e.innerText)"
+    assert opened.run(shades) == ["25 %", "50 %", "75 %", "100 %"]
+
+
+def test_boxes_of_the_tree_stay_within_it_and_narrow_ones_have_no_name(opened):
+    inside = """[...document.querySelectorAll('.boxes > *')].every(e =>
+        e.getBoundingClientRect().right <= e.parentElement.getBoundingClientRect().right + 1)"""
+    assert opened.run(inside)
+    named = "[...document.querySelectorAll('.boxes button')].filter(e => e.innerText)"
+    assert opened.run(f"Math.min(...{named}.map(e => e.offsetWidth))") >= 29
+
+
 def test_the_timeline_zooms_and_moves_by_keyboard(opened):
     focus(opened, ".timeline canvas[tabindex]")
     whole = state(opened)["view"]

@@ -19,7 +19,7 @@ SECTIONS = [
     "answer", "compare", "where_time_goes", "ops", "blame", "bottlenecks", "use",
     "timeline", "assumptions", "metrics", "words", "reproduce",
 ]  # fmt: skip
-VOID = {"meta", "br", "img", "hr", "link", "input"}
+VOID = {"meta", "br", "img", "hr", "link", "input", "wbr"}
 
 
 class Reader(HTMLParser):

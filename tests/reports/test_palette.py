@@ -7,6 +7,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 from foretrace.reports.palette import BOXES, KINDS, SERIES
+from foretrace.reports.run.pipeline import BACKWARD, FORWARD, PALER
 
 CSS = (files("foretrace.reports") / "templates" / "report.css").read_text()
 SCHEMES = dict(zip(("light", "dark", "paper"), re.findall(r":root \{(.*?)\}", CSS), strict=True))
@@ -56,6 +57,24 @@ def test_colours_are_told_apart(scheme, eye, of):
     for a, b in itertools.combinations(named(of), 2):
         apart = np.linalg.norm(seen(known[a], eye) - seen(known[b], eye))
         assert apart > LEAST, (scheme, eye, a, b, apart)
+
+
+def mixed_with_paper(colour, paper, percent):
+    """What ``color-mix(in srgb, …)`` gives."""
+    digits = [colour, paper if len(paper) == 7 else "#" + "".join(2 * d for d in paper[1:])]
+    a, b = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in digits)
+    own = percent / 100
+    return "#" + "".join(f"{round(x * own + y * (1 - own)):02x}" for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("eye", EYES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_passes_of_a_pipeline_and_their_chunks_are_told_apart(scheme, eye):
+    known = colours(scheme)
+    full = [known[n] for n in named((FORWARD, BACKWARD))]
+    pale = [mixed_with_paper(c, known["paper"], PALER) for c in full]
+    for a, b in itertools.combinations([*full, *pale, known["paper"]], 2):
+        assert np.linalg.norm(seen(a, eye) - seen(b, eye)) > LEAST, (scheme, eye, a, b)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -1,12 +1,17 @@
 """The workload ``training``: library scenarios, what they answer, and what is refused."""
 
+import io
+
 import pytest
+from foretrace.scenarios.cli.show import print_run_answer
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.plan import plan
+from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.samples import samples_of
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ForetraceError, ScenarioError
+from rich.console import Console
 
 TINY = """
 foretrace: 1
@@ -29,6 +34,18 @@ def run(*set, text=TINY):
     result = point.run()
     samples = samples_of(point, result)
     return point, {name: float(values[0]) for name, values in samples.items()}
+
+
+def test_the_terminal_says_how_well_gpus_are_used_and_how_much_memory_it_takes():
+    console = Console(width=80, record=True, file=io.StringIO())
+    summary = study(loads(TINY, set=["run.quick=true"])).summary.to_dict()
+    print_run_answer(summary, False, console)
+    text = console.export_text()
+    rows = {line.split("  ")[1].strip() for line in text.splitlines() if line.startswith("  ")}
+    assert {"mfu", "hfu", "peak memory", "tokens per second"} <= rows
+    assert max(map(len, text.splitlines())) <= 80
+    told, fact = (summary["points"]["base"][of]["peak_memory"] for of in ("metrics", "facts"))
+    assert fact.startswith(f"{told['value'] / 1e9:.3g} GB (")
 
 
 def refused(*set):

@@ -109,6 +109,7 @@ def test_recorded_files_say_where_their_time_goes_and_which_rank_it_is(cli, fold
     assert "Rank 1 arrives last in 1 of 1 collectives" in page
     assert "rank 0 waits 300 µs at collective 1" in page
     assert page.count("<svg") == 3
+    assert '<figure data-component="timeline">' in page
     told = json.loads(cli("trace", "report", "late*.json", "-o", "late.html", "--json")[1])
     assert [round(1e6 * t) for t in told["boxes"]["waiting"]] == [300, 0]
     assert sum(one["seconds"] for one in told["path"]) == pytest.approx(told["seconds"])
