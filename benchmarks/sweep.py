@@ -105,7 +105,7 @@ def per_point(scenario) -> tuple[float, float]:
     for i in range(ROUNDS):
         changed = {"cluster.node.nic.bandwidth": f"{i + 6} GB/s"}
         one = with_overrides(scenario.resolved(), changed)
-        machine = machine_of(one)
+        machine = machine_of(one, shared["files"])
         graphs = graphs_and_variation(one, machine[0], shared["files"])
         ready = build_variant(one, graphs, machine)
         began = time.process_time()

@@ -188,10 +188,11 @@ layers evenly; take 3
                 f"add up to {layers}"
             )
         if self.stages and (self.chunks > 1 or self.schedule == "dualpipe"):
-            several = "DualPipe's two parts of" if self.chunks == 1 else f"{self.chunks} chunks"
+            chunks = self.chunks if self.chunks > 1 else 2
+            cure = "schedule.chunks: 1" if self.chunks > 1 else "schedule.use: 1f1b"
             raise PlanError(
-                f"workload.parallel.layers: {several} a stage are blocks of equal size; "
-                "take schedule.chunks: 1 of 1f1b, or leave parallel.layers out"
+                f"workload.parallel.layers: {chunks} chunks a stage are blocks of equal size; "
+                f"take {cure}, or leave parallel.layers out"
             )
         if self.whole_layers and (self.schedule in ("zb-h1", "dualpipe") or self.context > 1):
             setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"

@@ -69,12 +69,15 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
 
 
 def passes_of_stages(result: Result) -> list[Pass]:
-    """Passes of the first rank of each stage, in its last iteration; [] without a pipeline."""
+    """Passes of the first rank of each stage, in its last iteration.
+
+    [] without a pipeline, and where passes are in halves or side by side, and so no boxes.
+    """
     detail = result.detail
     if len(detail.runs) != 1:
         return []
     told: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
-    if told.get("stages", 1) < 2:
+    if told.get("stages", 1) < 2 or not told["whole_passes"]:
         return []
     return [
         one
@@ -83,9 +86,7 @@ def passes_of_stages(result: Result) -> list[Pass]:
     ]
 
 
-def _passes_of_rank(
-    result: Result, stage: int, rank: int, turns: Sequence[tuple[bool, int, int]]
-) -> Iterable[Pass]:
+def _passes_of_rank(result: Result, stage: int, rank: int, turns: Sequence[Any]) -> Iterable[Pass]:
     """Passes of a rank: between messages its ops are of one pass, as long as they go one way."""
     (run,) = result.runs
     block, kind = run.graph.explicit, result.ops.kind
@@ -99,8 +100,8 @@ def _passes_of_rank(
     turned = np.flatnonzero(np.diff(way[own]) | np.diff(cut)) + 1
     for turn, ops in zip(turns, np.split(rows[own], turned), strict=True):
         start, end = result.columns.start[ops].min(), result.columns.end[ops].max()
-        forward, micro_batch, chunk = turn
-        yield Pass(stage, forward, micro_batch, chunk, *_times(np.array([start, end]), result.tick))
+        times = _times(np.array([start, end]), result.tick)
+        yield Pass(stage, turn.forward, turn.micro_batch, turn.chunk, *times)
 
 
 def _times(ticks: NDArray[np.int64], tick: Seconds) -> tuple[float, float]:

@@ -332,7 +332,8 @@ class TrainingWorkload(Periodic):
             f"{most.stage}, {most.when()}",
             "pipeline": {
                 "stages": plan.pipeline,
-                "ranks": plan.tensor * plan.data,
+                "whole_passes": plan.schedule in ("gpipe", "1f1b"),
+                "ranks": plan.tensor * plan.copies,
                 "turns": tuple(
                     turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)
                     for s in range(plan.pipeline)

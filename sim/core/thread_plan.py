@@ -32,7 +32,6 @@ class ThreadPlan:
     pair_at : (ranks,) where a rank's flows begin in ``flow_of``
     flow_of : flow of each pair of a thread and a question, -1 for none
     cell_at : (ranks + 1,) note of a rank's first cell
-    own_at : (x,) where the ends of a thread's own flows are kept
     """
 
     op: NDArray[np.int32]

@@ -26,7 +26,7 @@ from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_ssh_live import OURS, unpacked  # beside this file
+from ssh_server import OURS, unpacked
 
 TOKEN = "three hosts have one word here"
 DAY = 86_400  # s that the clock of the third host is ahead

@@ -203,7 +203,7 @@ def test_of_many_runs_each_is_told_in_a_sentence_the_best_first():
     assert "c is 50.0 % quicker than a" in text
     assert "f is 20.0 % quicker than a" in text
     assert "e is as quick as a" in text
-    assert "Of the others, worse: b (+30.0 %), d (+10.0 %), g (+40.0 %)." in text
+    assert "Of the others, worse: d (+10.0 %), b (+30.0 %), g (+40.0 %)." in text
 
 
 def test_runs_that_nothing_pairs_have_no_interval_and_are_told_how_to_get_one():

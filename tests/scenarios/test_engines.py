@@ -69,6 +69,7 @@ SMALL = {  # what both engines run op by op
     "gpt3-175b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4}"],
     "llama3-70b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4, sequence: true}"],
     "llama3-8b.yaml": [*ONE, "workload.batch=8"],
+    "templates/model.yaml": [*ONE, DENSE, "workload.batch=16", "what_if=[]"],
     "mixtral-8x7b.yaml": [*ONE, "workload.batch=8", "workload.parallel.pipeline=1"],
 }  # fmt: skip
 

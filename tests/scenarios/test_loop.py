@@ -73,6 +73,15 @@ def nic(tmp_path):
     return recording(tmp_path / "nic.rec.gz", times)
 
 
+def test_first_uses_in_a_recording_are_not_taken_for_warm_ones(nic, tmp_path):
+    """They came later in the file and took the place of the warm samples of the same op."""
+    warm = check_devices(scenario(nic)).told["components"]["node0.nic0"]["ops"]
+    kept = read(nic)
+    first = tuple(replace(s, ns=s.ns * 3, context="cold") for s in kept.samples)
+    replace(kept, samples=kept.samples + first).write(nic)
+    assert check_devices(scenario(nic)).told["components"]["node0.nic0"]["ops"] == warm
+
+
 def scenario(nic, mode="replay", more="", expect=""):
     return loads(SCENARIO.format(nic=nic, mode=mode, more=more, expect=expect), file="s.yaml")
 

@@ -261,7 +261,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
         compared, ops = compared + 1, ops + both.count
     tried = len(seeds[:: 1 if engine == "core" else 3])
     print(f"{engine}: {compared} of {tried} programs of two jobs, {ops} ops")
-    assert compared > 0.84 * tried, (compared, tried)
+    assert compared > 0.8 * tried, (compared, tried)
     assert ops > 8 * compared
 
 

@@ -13,7 +13,7 @@ from ....hil.measuring.spread import samples_by_key, start_medians
 from ....hil.recording import SUFFIX
 from ....hil.sample import EMULATED, Sample
 from ....sim.errors import ScenarioError
-from .replay import ReplayedDevice
+from .replay import ReplayedDevice, context_of_swap
 from .score import ScoredOps, error_statistics, errors_by_size
 
 NANOSECOND = 1e-9
@@ -83,7 +83,12 @@ def _correctly_placed_page_share(samples: Sequence[Sample]) -> float | None:
 def _table_of_ops(one: ReplayedDevice) -> tuple[ScoredOps, dict[str, Any]]:
     """The different ops of a component with what was measured, and what was not."""
     timed = _measured_samples(one) or one.recording.samples
-    medians = {k[0]: _seconds_by_start(group) for k, group in samples_by_key(timed).items()}
+    asked = context_of_swap(one.device.swap)  # a recording may have first uses, too
+    medians = {
+        signature: _seconds_by_start(group)
+        for (signature, context), group in samples_by_key(timed).items()
+        if context == asked
+    }
     numbers = sorted({n for by in medians.values() for n in by})
     counts: dict[tuple[str, float, float], list[ReplayOp]] = {}
     missing: list[ReplayOp] = []

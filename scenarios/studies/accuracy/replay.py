@@ -167,6 +167,11 @@ def _recording_path(folder: str, component: str) -> Path:
     return Path(folder) / f"{component}{SUFFIX}"
 
 
+def context_of_swap(swap: SwapSection) -> str:
+    """Context in which ops are measured one by one: what they come after is not theirs then."""
+    return "cold" if swap.context == "cold" else "warm"
+
+
 def work_list_of_swap(
     hil: HilSection, swap: SwapSection, asked: Sequence[ReplayOp], bar: float = FINE
 ) -> WorkList:
@@ -179,7 +184,7 @@ def work_list_of_swap(
     texts = dict.fromkeys(q.signature for q in asked if q.supported)
     return WorkList(
         swap.driver,
-        tuple(Request(text, BATCH, "cold" if swap.context == "cold" else "warm") for text in texts),
+        tuple(Request(text, BATCH, context_of_swap(swap)) for text in texts),
         driver_options(swap),
         starts=hil.repeat,
         most_starts=MOST_STARTS * hil.repeat,

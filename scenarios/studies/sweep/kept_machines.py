@@ -5,6 +5,8 @@ What the fabric has learnt of a machine stays with it: its routes, and the loads
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...config.scenario import Scenario
 from ..blind_variant import Machine, build_machine
 
@@ -12,15 +14,19 @@ KEPT = 4
 _machines: dict[str, Machine] = {}
 
 
-def machine_of(scenario: Scenario) -> Machine:
+def machine_of(scenario: Scenario, files: Mapping[str, str]) -> Machine:
     """Components of a scenario and their backends, kept unless backends are of its workload.
 
     Those of recordings and of devices are: they are built for each point.
+
+    Parameters
+    ----------
+    files : what is in those that the point names, by setting
     """
     jobs = [job.workload for job in scenario.jobs.values()]
     if scenario.section("hil") or any(hasattr(work, "recorded_on") for work in jobs):
         return build_machine(scenario)
-    described = repr((scenario.cluster, scenario.backends, scenario.section("catalog")))
+    described = repr((scenario.cluster, scenario.backends, scenario.section("catalog"), files))
     if described not in _machines:
         made = build_machine(scenario)
         if any(backend.online for backend in made[1].values()):

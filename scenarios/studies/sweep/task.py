@@ -157,7 +157,7 @@ def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -
     from .kept_machines import machine_of
 
     scenario = with_overrides(point["scenario"], {**point["set"], **(settings or {})})
-    machine = machine_of(scenario)
+    machine = machine_of(scenario, point["files"])
     graphs = graphs_and_variation(scenario, machine[0], point["files"])
     return build_variant(scenario, graphs, machine)
 
