@@ -26,19 +26,23 @@ def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction =
     """Seconds of each rank in each box, of the whole run or of one period.
 
     Of periods it is the mean of those that count.  Where the answer is the time of one, they are of
-    the replica nearest to the headline, and scaled so that the boxes of a rank add up to it.
+    the replica nearest to the headline, of its job's ranks where there are several jobs, and scaled
+    so that the boxes of a rank add up to it.
 
     Parameters
     ----------
     headline : value of the deciding metric
     each : goes over what is run
     """
-    (only, *others) = of.point.workloads.values()
-    if others or not isinstance(only, Periodic):
+    answer, told = of.point.answer, bool(of.point.answer.period)
+    (one, *others) = of.point.workloads.values()
+    if others and told:
+        one = of.point.workloads[answer.job]
+    if not isinstance(one, Periodic) or (others and not told):
         return activity(_with_boxes(of.result))
-    told = bool(of.point.answer.period)
     result = _with_boxes(_nearest_run(of, headline, each) if told else of.result)
-    edges = counted_edges(result, only.warm_up, only.counted)
+    result = result.of(answer.job) if others else result
+    edges = counted_edges(result, one.warm_up, one.counted)
     mean = float(seconds(np.diff(edges), result.tick).mean())
     scale = headline / mean if told else 1.0
     boxes = activity_by_window(result, edges)

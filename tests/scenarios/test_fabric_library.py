@@ -115,3 +115,10 @@ def test_experts_are_quicker_over_rails_where_flows_are_hashed():
     assert took["rail-sprayed"] == pytest.approx(took["fat-tree-sprayed"])
     switches = [p["fabric"]["switches"] for p in points("experts-fabric").values()]
     assert switches[0] == switches[1]
+
+
+def test_boxes_of_the_answers_job_add_up_to_its_headline():
+    """They were those of all ranks over the whole run: 80 ms where the headline says 10."""
+    point = study(load("hot-tenant", set=["run.quick=true"])).summary.points["base"]
+    headline = point["metrics"]["train.iteration_time.p50"]["value"]
+    assert sum(box["mean"] for box in point["activity"].values()) == pytest.approx(headline)
