@@ -42,6 +42,7 @@ def unseen(tool, monkeypatch):
     return judged
 
 
+@pytest.mark.nightly
 def test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not(unseen):
     """Median <= 12 %, and <= half of copying where that errs by more than 10 %.
 
@@ -62,6 +63,7 @@ def test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not(unseen):
             assert line.errors["blind"] <= line.errors["copied"] / 2
 
 
+@pytest.mark.nightly
 def test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copying(unseen):
     found = unseen("h200_sxm", "gemm", "gemm fp8", "decode attention")
     assert {line.family for line in found.values() if not line.blind_holds} <= {"gemm fp8"}

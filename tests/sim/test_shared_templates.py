@@ -14,7 +14,7 @@ from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.system import Component, System
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .test_media import MEDIUM
@@ -88,7 +88,6 @@ def shared_machine(ranks: int, rng, spread=None, slots=None, own=True) -> Simula
     return Simulation(system, kinds, seed=3)
 
 
-@settings(max_examples=300)
 @given(SEEDS, st.sampled_from(["ranks", "none"]), st.booleans())
 def test_a_template_that_shares_rates_equals_its_expansion_in_both_engines(seed, keep, own):
     rng = np.random.default_rng(seed)
@@ -104,7 +103,6 @@ def test_a_template_that_shares_rates_equals_its_expansion_in_both_engines(seed,
     same_numbers(outcome(replace(simulation, engine="reference"), graph, keep=keep), found)
 
 
-@settings(max_examples=150)
 @given(SEEDS, st.integers(0, 9), st.sampled_from([0, 1, 4]), st.sampled_from([0, 1, 4]))
 def test_replicas_of_a_template_that_shares_rates_equal_those_of_its_expansion(
     seed, replica, of_step, of_op
@@ -125,12 +123,12 @@ def test_replicas_of_a_template_that_shares_rates_equal_those_of_its_expansion(
 
 def test_most_random_templates_that_share_rates_run_as_templates(caplog):
     with caplog.at_level(logging.INFO, "foretrace.sim.session"):
-        for seed in range(100):
+        for seed in range(30):
             rng = np.random.default_rng(seed)
             template = with_bytes(random_template(seed), rng, 1)
             graph = Graph("t", (template,))
             outcome(shared_machine(template.ranks, rng), graph, keep="ranks")
-    assert caplog.text.count("as a template") > 60
+    assert caplog.text.count("as a template") > 18
 
 
 def pair(program: RankProgram, ranks: int = 2) -> Graph:

@@ -34,6 +34,9 @@ TRACES = (
     "sglang-qwen3-8b-MI300X/prefilldecode",
     *(f"dlrm-8xV100/kineto/rank{r}" for r in range(8)),
 )
+NIGHTLY = pytest.mark.nightly
+BY_NIGHT = ("dlrm-V100x2", "param-rtx2080ti", "resnet50-V100", "sglang", "ddp-V100x1")  # large
+BY_DAY = [pytest.param(t, marks=NIGHTLY) if t.startswith(BY_NIGHT) else t for t in TRACES]
 
 ONE_RANK = """
 foretrace: 1
@@ -75,14 +78,14 @@ def ask(replay):
     return ms
 
 
-@pytest.mark.parametrize("name", TRACES)
-@pytest.mark.parametrize("factor", [0, pytest.param(0.5, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("name", BY_DAY)
+@pytest.mark.parametrize("factor", [0, pytest.param(0.5, marks=NIGHTLY)])
 def test_a_quicker_gpu_leaves_the_longest_path_of_the_raw_file(data, ask, name, factor):
     graph, raw = both(data / f"{name}.json.gz")
     assert ask(graph, gpu=factor) == pytest.approx(raw_what_if.what_if(raw, factor), rel=0.05)
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", BY_DAY)
 def test_a_gpu_twice_as_slow_takes_twice_as_long_where_it_is_the_limit(data, ask, name):
     graph, raw = both(data / f"{name}.json.gz")
     recorded = ask(graph)
@@ -121,7 +124,7 @@ def test_trace_info_says_what_a_run_rests_on(data):
         assert sum(info.host_time.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", TRACES)
+@pytest.mark.parametrize("name", BY_DAY)
 def test_every_gpu_op_is_in_the_graph_or_counted(data, name):
     """968 of 3,653 were left out of one trace, and 5 of its 17 collectives, without a word."""
     graph, raw = both(data / f"{name}.json.gz")
