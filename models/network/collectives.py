@@ -211,6 +211,8 @@ class Fabric(Backend):
         answer = TimingBuilder(len(ops))
         for (name, members), rows in _rows_by_group(ops, ops.at.members).items():
             self._answer_group(name, members, np.array(rows), ops, ops.at.system, answer)
+            if np.isinf(answer.fixed[rows]).any():
+                raise _endless(name, members, ops.at.system)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
         return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
@@ -425,3 +427,14 @@ def _sizes_of_rows(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
     if np.isnan(ops.bytes[rows]).any():
         require(ops, "bytes")
     return ops.bytes[rows]
+
+
+def _endless(name: str, members: Members, system: System) -> BackendError:
+    """Error of a collective in one closed form that a part without a rate keeps from ending."""
+    around = zip(members, (*members[1:], members[0]), strict=True)
+    on = {c for a, b in around if a != b for r in system.routes(a, b) for c in r.components}
+    stuck = ", ".join(p.name for p in map(system.components.__getitem__, sorted(on)) if p.rate == 0)
+    return BackendError(
+        f"fabric: {name} never ends: it crosses {stuck or 'a part'}, which is down; leave it up, "
+        "slow it down instead, or let other ranks take part"
+    )

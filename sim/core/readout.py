@@ -196,7 +196,7 @@ def _starved_reason(engine: StateView, c: int) -> str:
     row, flow = store.rows[c], store.flow(c)
     uses = store.sharing.usage(flow) if flow != NONE else {}
     if row["state"] == RUNNING:
-        return f"runs at rate 0 on {', '.join(names[k] for k in uses) or 'its limit'}"
+        return f"runs at rate 0 on {', '.join(names[k] for k in sorted(uses)) or 'its limit'}"
     places = store.places(c)
     if row["state"] == PENDING and all(store.rows[p]["at"] == HELD for p in places):
         return f"uses failed {next(names[k] for k in uses if engine.failed(k))}"

@@ -68,7 +68,7 @@ def _is_beyond_range(engine: EventLoop, row: OpState) -> bool:
 def _starved_reason(engine: EventLoop, row: OpState) -> str:
     names, at = engine.parts.names, engine.at
     if row.state == State.RUNNING:
-        return f"runs at rate 0 on {', '.join(names[c] for c in row.usage) or 'its limit'}"
+        return f"runs at rate 0 on {', '.join(names[c] for c in sorted(row.usage)) or 'its limit'}"
     if row.id in engine.granted:
         return f"uses failed {next(names[c] for c in row.usage if at[c].failed)}"
     for k, slot in enumerate(row.slots):

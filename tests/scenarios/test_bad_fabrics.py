@@ -81,3 +81,15 @@ def test_ranks_that_nothing_joins_are_named(tmp_path):
     )
     with pytest.raises(GraphError, match=r"no way leads from node0.nic0 to node3.nic0; add a link"):
         build_variants(loads(text))
+
+
+def test_a_collective_over_a_port_that_is_down_is_refused_before_it_runs(cli, tmp_path):
+    """In one closed form the run alone refused it: `fixed of op 0 is inf`."""
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    down = "cluster.override={node0.nic0*: {down: true}}"
+    said = "fabric: all-reduce never ends: it crosses node0.nic0.tx, node0.nic0.rx, which is down"
+    for command in ("validate", "plan", "run"):
+        words = (command, tmp_path / "s.yaml", "--set", down)
+        code, _, error = cli(*words, "--set", "cluster.fabric.fidelity=alpha-beta")
+        assert code == 2
+        assert said in error
