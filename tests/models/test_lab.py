@@ -65,7 +65,8 @@ def test_rdma_under_icount_at_sizes_that_the_fit_did_not_see(op):
 
 def test_the_first_use_of_a_pair_is_an_op_of_its_own():
     scores = lab.first_use()
-    assert beyond(scores, 0.06) == []
+    missed = [s.op for s in beyond(scores, 0.05)]
+    assert missed == ["first rdma-write 4096 B"]  # 5.03 %, told in docs/lab.md
 
 
 @pytest.mark.parametrize("way", ["h2c", "c2h"])

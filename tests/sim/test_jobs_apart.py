@@ -242,7 +242,7 @@ def run(seed, engine, jobs, keep="ops"):
     return simulation.run(jobs, replica=0 if seed % 2 else None, keep=keep)
 
 
-@pytest.mark.parametrize("seeds", [range(120), pytest.param(range(120, 2_640), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
     compared = ops = 0
@@ -261,7 +261,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
         compared, ops = compared + 1, ops + both.count
     tried = len(seeds[:: 1 if engine == "core" else 3])
     print(f"{engine}: {compared} of {tried} programs of two jobs, {ops} ops")
-    assert compared > 0.8 * tried, (compared, tried)
+    assert compared > 0.84 * tried, (compared, tried)
     assert ops > 8 * compared
 
 

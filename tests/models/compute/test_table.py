@@ -108,7 +108,7 @@ def test_an_unknown_policy_is_refused():
 def test_scattered_points_are_interpolated_too():
     """No box of measured corners holds the size: a power law is exact on simplices as well."""
     rng = np.random.default_rng(5)
-    sizes = np.unique(rng.integers(16, 2000, (100, 3)), axis=0).tolist()
+    sizes = np.unique(rng.integers(16, 2000, (300, 3)), axis=0).tolist()
     table = MeasuredTable.of([mm(*s) for s in sizes], [law(*s) for s in sizes])
     asked = [(300, 400, 500), (1000, 900, 800)]
     assert table.seconds([mm(*s) for s in asked]) == pytest.approx([law(*s) for s in asked])
