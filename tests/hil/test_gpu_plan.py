@@ -126,40 +126,57 @@ def run(plan, folder, driver=MadeUpGpu):
     return run_plan(plan, folder, lambda name: driver, told.append), told
 
 
-def killed_after(folder, plan, batches):
-    """Does a plan in a process that is killed at its so many-th question; whether it was."""
+MORTAL = """\
+"Does a plan in children that are killed at the so many-th question that each line read says."
+import os, signal, sys
+from pathlib import Path
+import pytest
+from foretrace.hil.measuring.plan import RecordingPlan
+from foretrace.hil.measuring.plan_run import run_plan
+from made_up_gpu import MadeUpGpu, plug_in
 
-    class Killed(MadeUpGpu):
-        asked = 0
+class Mortal(MadeUpGpu):
+    left = 0
 
-        def timing(self, requests):
-            Killed.asked += 1
-            if Killed.asked > batches:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super().timing(requests)
+    def timing(self, requests):
+        Mortal.left -= 1
+        if Mortal.left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().timing(requests)
 
-    child = os.fork()
-    if child == 0:
-        try:
-            run(plan, folder, Killed)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+plug_in(pytest.MonkeyPatch())
+plan, folder = RecordingPlan.read(Path("plan.json")), Path("kept")
+for line in sys.stdin:
+    Mortal.left = int(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    else:
+        run_plan(plan, folder, lambda name: Mortal, lambda told: None)
+        os._exit(0)
+"""
 
 
 def test_killed_at_any_instant_it_keeps_what_was_recorded_and_does_the_rest(gpu, tmp_path):
-    plan, draw = small(), random.Random(5)
-    seen, kills = [], 0
-    while killed_after(tmp_path, plan, draw.randrange(1, 30)):
-        kills += 1
-        now = [(n, s.key, s.ns.tolist()) for n, j in read_journals(tmp_path).items()
-               for s in j.samples]  # fmt: skip
-        assert now[: len(seen)] == seen  # nothing that was there is lost
-        assert kills < 60
-        seen = now
-    assert kills >= 6
-    path, told = run(plan, tmp_path)
+    """In a process of its own: what other tests started (gRPC, say) does not outlive a fork."""
+    plan, draw, kept = small(), random.Random(5), tmp_path / "kept"
+    (tmp_path / "plan.json").write_text(plan.text())
+    kept.mkdir()
+    program = {"args": [sys.executable, "-c", MORTAL], "cwd": tmp_path,
+               "env": os.environ | {"PYTHONPATH": str(Path(__file__).parent)}}  # fmt: skip
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    seen, ends = [], []
+    with subprocess.Popen(**program, **pipe) as process:
+        while not ends or ends[-1] == -signal.SIGKILL:
+            print(draw.randrange(1, 30), file=process.stdin, flush=True)
+            ends.append(int(process.stdout.readline()))
+            now = [(n, s.key, s.ns.tolist()) for n, j in read_journals(kept).items()
+                   for s in j.samples]  # fmt: skip
+            assert now[: len(seen)] == seen  # nothing that was there is lost
+            assert len(ends) < 60
+            seen = now
+    assert ends[-1] == 0
+    assert len(ends) > 6
+    path, told = run(plan, kept)
     assert told == ["6 of 6 pieces done, about 1 min left"]
     whole = read(path)
     assert not whole.ended
