@@ -12,13 +12,14 @@ from pydantic import Field, PlainValidator, ValidationInfo
 from ...models.compute.chain import Chain
 from ...sim.backend import Backend
 from ...sim.system import SELECTED, Component, fits
+from .choice import ChoiceKind
 from .part_specs import Part
-from .problems import did_you_mean_text
 from .schema import Many, Section, validation_error
 from .settings import backend_settings_model, known_backends
 
 T = TypeVar("T")
 CHAIN = Chain.registered_name
+BACKEND = ChoiceKind("backend", known_backends, partial=True)
 
 
 @dataclass(frozen=True)
@@ -63,25 +64,14 @@ def read_binding(data: Any, info: ValidationInfo) -> Binding:
     """From what a file says: ``{use: NAME, …}``, only the name, or a list of such: a chain."""
     if isinstance(data, str | list | tuple):
         data = {"use": data}
-    if not isinstance(data, dict):
-        raise validation_error("mapping", "a backend is written like {use: NAME, …}", value=data)
-    name = data.get("use")
-    if name is None:
-        raise validation_error("missing-key", "'use' is missing; it names the backend", value=data)
+    name = data.get("use") if isinstance(data, dict) else None
     if isinstance(name, list | tuple):
         return Binding(CHAIN, links=_ChainForm.model_validate(data, context=info.context).use)
     if name == CHAIN:
         message = "a chain is the list of its links; write it like use: [table, roofline, recorded]"
         raise validation_error("value", message, "use", name)
-    known = known_backends()
-    if not isinstance(name, str) or name not in known:
-        hint = did_you_mean_text(str(name), sorted(known))
-        raise validation_error("unknown-backend", f"no backend named '{name}'{hint}", "use", name)
-    given = {k: v for k, v in data.items() if k != "use"}
-    if info.context is not None:
-        info.context[id(data)] = ("use", *backend_settings_model(name).allowed())
-    model = backend_settings_model(name, optional=True).model_validate(given)
-    return Binding(name, {k: v for k, v in model if v is not None})
+    choice = BACKEND.read(data, info)
+    return Binding(choice.use, choice.settings)
 
 
 def _read_chain_link(data: Any, info: ValidationInfo) -> Binding:

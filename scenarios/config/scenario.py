@@ -17,13 +17,13 @@ from .reading.tree import NumberSource, Plain, merge_layers, to_dict, tree_from_
 
 if TYPE_CHECKING:
     from .binding import Binding
+    from .choice import Choice
     from .schema import Section
     from .sections.cluster import ClusterSection
     from .sections.cost import CostSection
     from .sections.expect import Expectation
     from .sections.jobs import JobSection
     from .sections.placement import PlacementSection
-    from .sections.processes import ProcessBinding
     from .sections.report import ReportSection
     from .sections.run import RunSection
     from .sections.what_if import VariantSection
@@ -118,9 +118,9 @@ class Scenario:
         return backends
 
     @property
-    def processes(self) -> tuple[ProcessBinding, ...]:
+    def processes(self) -> tuple[Choice, ...]:
         """Processes that change the machine or the work during a run."""
-        processes: tuple[ProcessBinding, ...] = self.section("processes")
+        processes: tuple[Choice, ...] = self.section("processes")
         return processes
 
     @property

@@ -10,6 +10,7 @@ from ...sim.errors import ForetraceError, SimulationError
 from ...sim.process import Process
 from ...sim.system import System
 from ..config.problems import InvalidScenarioError, Problem, did_you_mean_text
+from ..config.sections.processes import make_process
 from .preflight import setting_position
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
         return  # made by its job, while it runs
     for number, named in enumerate(point.scenario.processes):
         try:
-            _check_process(named.use, named.make(point.graph), point.simulation.system)
+            _check_process(named.use, make_process(named, point.graph), point.simulation.system)
         except ForetraceError as error:
             text = error.message if isinstance(error, SimulationError) else str(error)
             where = setting_position(point.scenario, f"processes.{number}")

@@ -30,6 +30,7 @@ from ...sim.system import System
 from ...sim.units import MoneyRate
 from ...sim.workload import Workload
 from ..config.scenario import Scenario
+from ..config.sections.processes import make_process
 from ..workloads.trace_files import process_starts_of
 from .answers import StudyAnswer
 from .building.jobs import graphs_of, pools_of, workloads_of
@@ -163,7 +164,7 @@ class Variant:
         down = components_down_at_start(self.scenario, self.simulation.system)
         devices = self.coupled.coupling.processes if self.coupled else ()
         named = (
-            steering.make(self.graph)
+            make_process(steering, self.graph)
             for steering in (self.scenario.processes if self.graph is not None else ())
         )
         return (*((ComponentsDown(down),) if down else ()), *devices, *named)

@@ -12,7 +12,8 @@ from ...sim.job import Job
 from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
 from ...sim.workload import Needs, Samples, Workload
-from ..config.sections.processes import ProcessBinding
+from ..config.choice import Choice
+from ..config.sections.processes import make_process
 from .building.jobs import Pools
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class PreparedWorkload(Workload):
     of : Workload
     graph : Graph or None
         That it starts; None where it is a process.
-    steering : sequence of ProcessBinding
+    steering : sequence of Choice
         Processes beside it.
     edit : function or None
         What becomes of each graph that it submits.
@@ -37,7 +38,7 @@ class PreparedWorkload(Workload):
         self,
         of: Workload,
         graph: Graph | None,
-        steering: Sequence[ProcessBinding] = (),
+        steering: Sequence[Choice] = (),
         edit: Callable[[Graph], Graph] | None = None,
     ):
         self.of, self.graph, self.steering, self.edit = of, graph, steering, edit
@@ -54,7 +55,7 @@ class PreparedWorkload(Workload):
         found = self.of.start(job) if self.graph is None else self.graph
         if not self.steering:
             return found
-        beside = [one.make(self.graph) for one in self.steering]
+        beside = [make_process(one, self.graph) for one in self.steering]
 
         def steered(sim: Running) -> Steps:
             if isinstance(found, Graph):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ....models.network.leaf_spine import FatTree
 from ....models.network.wiring import Adapter
+from ..choice import Choice
 from ..problems import Problem
-from ..topology_choice import TopologyChoice, known_topologies
+from ..topology_choice import known_topologies
 from .tree import TreeNode, find_node
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def missing_spine_doubt(cluster: ClusterSection, tree: TreeNode) -> Iterator[Pro
     tree : what the user wrote
     """
     fabric, how = cluster.fabric, cluster.fabric.topology
-    choice = how if isinstance(how, TopologyChoice) else TopologyChoice(how)
+    choice = how if isinstance(how, Choice) else Choice(how)
     own = choice.settings.get("oversubscription")
     below = ("oversubscription",) if own is None else ("topology", "oversubscription")
     said = find_node(tree, ("cluster", "fabric", *below))

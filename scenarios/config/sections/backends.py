@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Union
 
 from pydantic import Field, PlainValidator, create_model
 
-from ..binding import CHAIN, Binding, read_binding
+from ..binding import BACKEND, CHAIN, Binding, read_binding
 from ..schema import REQUIRED, Many, Section, register
-from ..settings import backend_settings_model, known_backends
-
-
-def _backend_form(name: str) -> type[Section]:
-    """A backend and its settings, as a file writes them."""
-    model = backend_settings_model(name, optional=True)
-    own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description="This backend."))}
-    rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
-    told = (model.__doc__ or "").partition("\n")[0]
-    return create_model(f"{name}_backend", __base__=Section, __doc__=told, **own, **rest)
+from ..settings import known_backends
 
 
 def _bindings() -> Any:
     one: Any = Union[
-        (str, *(_backend_form(name) for name in sorted(known_backends()) if name != CHAIN))
+        (str, *(BACKEND.form(name) for name in sorted(known_backends()) if name != CHAIN))
     ]
     links = (Many[one], Field(REQUIRED, description="Links; the first that knows an op answers."))
     told = (known_backends()[CHAIN].__doc__ or "").partition("\n")[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, create_model
 
+from ..choice import Choice
 from ..part_specs import (
     KINDS,
     ComponentOverride,
@@ -24,7 +25,7 @@ from ..part_specs import (
     read_part_link,
 )
 from ..schema import REQUIRED, Many, Section, register, validation_error
-from ..topology_choice import TopologyChoice, read_topology, topology_forms
+from ..topology_choice import read_topology, topology_forms
 
 HOW = "How switches are joined."
 
@@ -62,7 +63,7 @@ class NodeSection(Section):
 class FabricSection(Section):
     """What joins the machines."""
 
-    topology: str | TopologyChoice = "fat-tree"
+    topology: str | Choice = "fat-tree"
     switch: Annotated[Part, _part_form("switch")] | None = None
     """The switch that it is built of."""
     library: Annotated[Part, _part_form("library")] | None = None
@@ -144,7 +145,7 @@ def _node_model(name: str, doc: str, gpu: Any, **own: Any) -> type[Section]:
 def _shared_fields() -> dict[str, Any]:
     """The keys that both ways to describe machines have."""
     topology: Any = PlainValidator(read_topology, json_schema_input_type=topology_forms())
-    how: Any = Annotated[str | TopologyChoice, topology], Field("fat-tree", description=HOW)
+    how: Any = Annotated[str | Choice, topology], Field("fat-tree", description=HOW)
     fabric: Any = create_model(
         "FabricSection", __base__=FabricSection, __doc__=FabricSection.__doc__, topology=how
     )

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from pydantic import Field, create_model
 
 from ....sim.units import Duration
+from ..choice import Choice
 from ..schema import REQUIRED, Many, Section, register
 from ..settings import workload_file_settings
 from .head import Name
 from .ops import OpRuleSection
 from .placement import PlacementSection
-from .processes import ProcessBinding, process_list_type
+from .processes import process_list_type
 from .workload import WorkloadSection, workload_type
 
 Pool = str | Annotated[int, Field(ge=1)] | Many[str]
@@ -25,7 +26,7 @@ class JobSection(Section):
     workload: WorkloadSection
     on: Mapping[str, Pool]
     placement: PlacementSection
-    processes: tuple[ProcessBinding, ...]
+    processes: tuple[Choice, ...]
     ops: tuple[OpRuleSection, ...]
     arrives: float
 

@@ -11,8 +11,9 @@ from ....sim.medium_api import Medium
 from ....sim.simulation import Simulation
 from ....sim.system import System
 from ...config.binding import entry_for_component
+from ...config.choice import Choice
 from ...config.scenario import Scenario
-from ...config.sections.media import MAX_MIN, MediumChoice
+from ...config.sections.media import MAX_MIN, make_medium
 
 
 def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
@@ -23,7 +24,7 @@ def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
     ScenarioError
         A name or glob that means nothing with a rate; two media.
     """
-    told: Mapping[str, MediumChoice] = scenario.section("media")
+    told: Mapping[str, Choice] = scenario.section("media")
     plugged = [choice for choice in told.values() if choice.use != MAX_MIN]
     chosen = list({repr(choice.to_dict()): choice for choice in plugged}.values())
     if len(chosen) > 1:
@@ -41,7 +42,7 @@ def build_media(scenario: Scenario, machine: System) -> dict[str, Medium]:
             )
     if not chosen:
         return {}
-    only, names = chosen[0].make(), machine.index
+    only, names = make_medium(chosen[0]), machine.index
     found: dict[str, Medium] = {}
     for part in machine.components:
         choice = entry_for_component(told, part, names)

@@ -20,6 +20,7 @@ from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, Component, System
 from ....sim.units import Bytes
 from ...config.binding import entry_for_component
+from ...config.choice import Choice
 from ...config.part_specs import Part
 from ...config.problems import did_you_mean_text
 from ...config.scenario import Scenario
@@ -27,7 +28,7 @@ from ...config.sections.cluster import ClusterSection
 from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
 from ...config.settings import constructor_model
-from ...config.topology_choice import TopologyChoice, known_topologies
+from ...config.topology_choice import known_topologies
 from ..limits import require_memory
 from .answerers import DefaultBackends, backend_for_component
 from .link_models import with_bound_link_models
@@ -180,11 +181,8 @@ def fabric_of(described: ClusterSection) -> FabricSpec:
 
 def _topology(fabric: FabricSection) -> Topology:
     """Topology of the switches, with the fabric's ``oversubscription`` where it takes one."""
-    joining = (
-        fabric.topology
-        if isinstance(fabric.topology, TopologyChoice)
-        else TopologyChoice(fabric.topology)
-    )
+    how = fabric.topology
+    joining = how if isinstance(how, Choice) else Choice(how)
     cls, settings = known_topologies()[joining.use], dict(joining.settings)
     if "oversubscription" in constructor_model(cls).model_fields:
         settings.setdefault("oversubscription", fabric.oversubscription)

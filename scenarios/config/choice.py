@@ -1,0 +1,95 @@
+"""A registered thing by name, as a file chooses it: ``NAME``, or ``{use: NAME, …}``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import Field, ValidationInfo, create_model
+
+from .problems import did_you_mean_text
+from .schema import REQUIRED, Section, validation_error
+from .settings import constructor_model
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A thing by name, with its settings in SI.
+
+    Parameters
+    ----------
+    use : name of the thing
+    settings : keyword arguments of its constructor
+    """
+
+    use: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data as a scenario writes it: ``use`` and the settings."""
+        return {"use": self.use, **self.settings}
+
+
+@dataclass(frozen=True)
+class ChoiceKind:
+    """A kind of thing that a file chooses by name.
+
+    Parameters
+    ----------
+    noun : what messages call it
+    known : classes by name, those that are registered by now
+    partial : whether another place may say what is left out here; defaults are left out too
+    elsewhere : what a message says to somebody whose name is unknown, beside the nearest
+    """
+
+    noun: str
+    known: Callable[[], Mapping[str, type]]
+    partial: bool = False
+    elsewhere: str = ""
+
+    def read(self, data: Any, info: ValidationInfo) -> Choice:
+        """From what a file says.
+
+        Raises
+        ------
+        ValidationError
+            It is neither a name nor a mapping with one, nobody knows the name, or a setting is
+            not one of its constructor.
+        """
+        if not isinstance(data, dict):
+            return Choice(self._known_name(data, ""), self._settings({}, str(data)))
+        if data.get("use") is None:
+            message = f"'use' is missing; it names the {self.noun}"
+            raise validation_error("missing-key", message, value=data)
+        name = self._known_name(data["use"], "use")
+        if info.context is not None:
+            info.context[id(data)] = ("use", *self._model(name).allowed())
+        return Choice(name, self._settings({k: v for k, v in data.items() if k != "use"}, name))
+
+    def form(self, name: str) -> type[Section]:
+        """The thing and its settings, as a file writes them, for editors."""
+        model, says = self._model(name), f"This {self.noun}."
+        own: dict[str, Any] = {"use": (Literal[name], Field(REQUIRED, description=says))}
+        rest: dict[str, Any] = {k: (f.annotation, f) for k, f in model.model_fields.items()}
+        told = (model.__doc__ or "").partition("\n")[0]
+        return create_model(f"{name}_{self.noun}", __base__=Section, __doc__=told, **own, **rest)
+
+    def _model(self, name: str) -> type[Section]:
+        return constructor_model(self.known()[name], optional=self.partial)
+
+    def _known_name(self, name: Any, key: str) -> str:
+        if not isinstance(name, str | bool):  # yes and no of YAML are names that somebody wrote
+            message = f"a {self.noun} is written like {{use: NAME, …}}"
+            raise validation_error("mapping", message, key, name)
+        known = self.known()
+        if not isinstance(name, str) or name not in known:
+            written = str(name).lower() if isinstance(name, bool) else str(name)
+            hint = did_you_mean_text(written, sorted(known)) + self.elsewhere
+            message = f"no {self.noun} named '{written}'{hint}"
+            raise validation_error(f"unknown-{self.noun}", message, key, name)
+        return name
+
+    def _settings(self, given: Mapping[str, Any], name: str) -> dict[str, Any]:
+        read = self._model(name).model_validate(given)
+        return {k: v for k, v in read if v is not None or not self.partial}
