@@ -341,6 +341,9 @@ def _edit_work(tree: Plain, draw: random.Random) -> None:
         ("op", "send:write"), ("op", "collective:all-reduce"), ("bytes", "9 EB"), ("from", [0, 0]),
     ))  # fmt: skip
     line[key] = value
+    if value == "9 EB":  # takes years: who looks every millisecond looks for hours of ours
+        for steering in tree.get("processes", ()):
+            steering |= {"period": "1000000 s"} if "period" in steering else {}
 
 
 def _edit_asked(tree: Plain, draw: random.Random) -> None:
