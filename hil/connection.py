@@ -21,12 +21,15 @@ def connect_driver(driver: str, agent: str = "", limit: float = LIMIT) -> Remote
     DriverFault
         ``missing``: no agent of that name, or it cannot be started.
     """
+
+    def connect_peer(name: str) -> RemoteDriver:
+        return connect_driver(driver, name, limit)
+
     address = listed_agents()[agent] if agent else Address()
     if address.lab:
         from .lab.booted_agent import boot_driver
 
         machine, *words = address.lab.split()
-        return boot_driver(machine, driver, dict(word.split("=", 1) for word in words), limit)
-    return RemoteDriver(
-        address.open(), driver, limit, lambda peer: connect_driver(driver, peer, limit)
-    )
+        settings = dict(word.split("=", 1) for word in words)
+        return boot_driver(machine, driver, settings, limit, connect_peer)
+    return RemoteDriver(address.open(), driver, limit, connect_peer)

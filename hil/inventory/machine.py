@@ -12,6 +12,7 @@ from ..sysfs import stripped_text
 from .finding import Finding
 
 OLDEST = (3, 11)  # Python that an agent needs
+ENVIRONMENT = "ft"  # folder in the user's home of the environment that the cure makes
 LOCKED = 64 << 20  # B that a process should be allowed to lock: registered memory is
 
 
@@ -37,7 +38,7 @@ class Distribution:
     cxl: str
 
 
-VENV = "python{v} -m venv ~/ft && ~/ft/bin/pip install numpy"
+VENV = f"python{{v}} -m venv ~/{ENVIRONMENT} && ~/{ENVIRONMENT}/bin/pip install numpy"
 DEBIAN = Distribution(
     "sudo apt install",
     "rdma-core ibverbs-providers ibverbs-utils",
@@ -134,6 +135,26 @@ class Machine:
         found = re.fullmatch(r"python(\d)\.(\d+)", self.link_name("usr/bin/python3"))
         return (int(found[1]), int(found[2])) if found else None
 
+    @property
+    def other_python(self) -> str:
+        """A Python beside the system's that runs an agent, as ``python:`` of agents.yaml names it.
+
+        One that a package brought, or the environment that the cure made; "" for none.
+        """
+        found = (re.fullmatch(r"python3\.(\d+)", name) for name in self.names("usr/bin"))
+        for minor in sorted(int(m[1]) for m in found if m and (3, int(m[1])) >= OLDEST):
+            sites = (self.root / s.format(v=f"3.{minor}") for s in SITES[1:])
+            if any((site / "numpy/__init__.py").exists() for site in sites):
+                return f"python3.{minor}"
+        home = self.root / str(Path.home()).lstrip("/") / ENVIRONMENT
+        made = any(home.glob("lib/python3.*/site-packages/numpy/__init__.py"))
+        return f"{ENVIRONMENT}/bin/python" if made else ""
+
+    @property
+    def runs_agents(self) -> bool:
+        """Whether the system's own Python is new enough for an agent, so that its modules count."""
+        return self.python is not None and self.python >= OLDEST
+
     def has_module(self, name: str) -> bool:
         """Whether the system's Python has a module."""
         version = ".".join(map(str, self.python or ()))
@@ -153,9 +174,13 @@ def findings(machine: Machine) -> list[Finding]:
     if version is None:
         return [Finding("python", "bad", f"{told}: no /usr/bin/python3", cure)]
     text = f"{told}: Python {version[0]}.{version[1]}"
+    good = version >= OLDEST and machine.has_module("numpy")
+    if not good and (other := machine.other_python):
+        return [Finding("python", "ok", f"{text}; {other} with NumPy runs foretrace-agent.pyz: "
+                        f"write python: {other} in agents.yaml")]  # fmt: skip
     if version < OLDEST:
         return [Finding("python", "bad", f"{text}, the agent needs 3.11", cure)]
-    if not machine.has_module("numpy"):
+    if not good:
         return [Finding("python", "bad", f"{text} without NumPy", cure)]
     return [Finding("python", "ok", f"{text} with NumPy: it runs foretrace-agent.pyz")]
 

@@ -98,10 +98,14 @@ def _programs(machine: Machine) -> list[Finding]:
     told, has = machine.distribution, machine.has_program
     lacks = [] if has("ibv_devinfo") else [told.rdma]
     lacks += [] if has("ib_write_lat") else [told.perftest]
-    lacks += [] if machine.has_module("pyverbs") else [told.pyverbs]
+    usable = machine.runs_agents
+    lacks += [] if machine.has_module("pyverbs") or not usable else [told.pyverbs]
     if lacks:
         return [Finding("rdma-core", "bad", f"{' '.join(lacks)} not installed",
                         f"{told.install} {' '.join(lacks)}")]  # fmt: skip
+    if not usable:
+        return [Finding("rdma-core", "ok", "libibverbs and perftest are installed; pyverbs is of "
+                        "the system's Python, which runs no agent: take perftest")]  # fmt: skip
     return [Finding("rdma-core", "ok", "libibverbs, perftest and pyverbs are installed")]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...sim.errors import DriverFault, HardwareUnavailable
 from ..agent.command import die_with_parent
-from . import host_kernel, qemu, uml, vm
+from . import host_kernel, qemu, uml, vm, wire
 
 MACHINES = {"uml": uml.command, "qemu": qemu.command, "host": host_kernel.command}
 
@@ -30,7 +30,8 @@ def main(arguments: Sequence[str]) -> int:
         if name not in MACHINES:
             raise DriverFault("missing", f"lab: no machine {name!r}; one of {', '.join(MACHINES)}")
         settings = dict(word.split("=", 1) for word in rest)
-        code = vm.run_machine(MACHINES[name](settings), emulated=name != "host")
+        with wire.held_end(settings):
+            code = vm.run_machine(MACHINES[name](settings), emulated=name != "host")
     except HardwareUnavailable as error:
         sys.stderr.write(f"error {error}\n")
         return 4

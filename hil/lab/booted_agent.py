@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..agent.client import RemoteDriver
 from ..agent.transport import LIMIT, start_agent_process
@@ -29,8 +29,13 @@ class BootedDriver(RemoteDriver):
         return {**parts, **super().describe()}
 
 
-def boot_driver(machine: str, driver: str, settings: Mapping[str, str] = {},
-           limit: float = LIMIT) -> BootedDriver:  # fmt: skip
+def boot_driver(
+    machine: str,
+    driver: str,
+    settings: Mapping[str, str] = {},
+    limit: float = LIMIT,
+    connect_peer: Callable[[str], RemoteDriver] | None = None,
+) -> BootedDriver:
     """Driver in a newly booted machine of the lab.
 
     Parameters
@@ -39,6 +44,7 @@ def boot_driver(machine: str, driver: str, settings: Mapping[str, str] = {},
     driver : registered name
     settings : of the machine, such as ``ends`` and ``mtu``
     limit : s that one request may take
+    connect_peer : gives the same driver in another agent, for a peer on another host
 
     Raises
     ------
@@ -47,6 +53,6 @@ def boot_driver(machine: str, driver: str, settings: Mapping[str, str] = {},
     """
     words = [f"{key}={value}" for key, value in settings.items()]
     command = [sys.executable, "-P", "-m", __package__, machine, *words]
-    agent = BootedDriver(start_agent_process(command), driver, limit)
+    agent = BootedDriver(start_agent_process(command), driver, limit, connect_peer)
     agent.machine = machine
     return agent

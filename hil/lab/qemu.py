@@ -1,7 +1,8 @@
 """QEMU from Debian's package, run where it was unpacked: a PC with instruction counting.
 
 With ``-icount shift=0`` a nanosecond is a guest instruction: a repeatable clock for the path
-through drivers, not for silicon.  A CXL type-3 expander sits behind a root port.
+through drivers, not for silicon.  A CXL type-3 expander sits behind a root port, and two machines
+can be two hosts at one wire.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .build_cache import (
 )
 from .debian import Packages, package_version, unpack_packages
 from .staging import stage_agent_files
+from .vm import NOBODY
+from .wire import HOST, WIRE, wire_ends
 
 PROGRAM, PACKAGE = "qemu", "qemu-system-x86"
 EXPANDER = 512  # MiB
@@ -49,12 +52,14 @@ def command(settings: Mapping[str, str]) -> list[str]:
     Parameters
     ----------
     settings : ``lab.*`` words of the kernel's command line; ``cxl=1`` brings the expander,
-        ``clock=wall`` runs it uncounted; ``vlan=ID`` gives each RDMA device an address on a VLAN
+        ``clock=wall`` runs it uncounted; ``vlan=ID`` gives each RDMA device an address on a VLAN;
+        ``wire=NAME host=1`` makes it one of two hosts
 
     Raises
     ------
     DriverFault
-        ``unsupported``: soft-iWARP is asked for, which Debian's kernel has not.
+        ``unsupported``: soft-iWARP is asked for, which Debian's kernel has not, or a wire between
+        counters of instructions, which share no time.
     """
     if settings.get("provider", "rxe") != "rxe":
         raise DriverFault("unsupported", "lab: Debian's kernel has no soft-iWARP; take lab: uml")
@@ -62,6 +67,8 @@ def command(settings: Mapping[str, str]) -> list[str]:
     cxl, counted = words_by_key.get("cxl") == "1", words_by_key.pop("clock", "icount") == "icount"
     program = part_path(PROGRAM)
     clock = "icount" if counted else "wall"
+    if WIRE in settings:
+        _check_wired(settings, counted)
     words = " ".join(f"lab.{key}={value}" for key, value in words_by_key.items())
     return [
         str(program / "usr/lib64/ld-linux-x86-64.so.2"),
@@ -86,4 +93,25 @@ def command(settings: Mapping[str, str]) -> list[str]:
         "-device", "virtio-serial-pci",
         "-device", "virtserialport,chardev=line,name=foretrace",
         *(CXL if cxl else []),
+        *(_network_device(settings) if WIRE in settings else []),
+    ]  # fmt: skip
+
+
+def _check_wired(settings: Mapping[str, str], counted: bool) -> None:
+    """Refuse what a host at a wire has not."""
+    if counted:
+        raise DriverFault("unsupported", "lab: two machines that count instructions share no time; "
+                          "say clock=wall beside wire")  # fmt: skip
+    if lost := [name for name in ("ends", "addresses", "vlan") if name in settings]:
+        raise DriverFault("unsupported", "lab: a host at a wire has one device with one address; "
+                          f"leave out {lost[0]}")  # fmt: skip
+
+
+def _network_device(settings: Mapping[str, str]) -> list[str]:
+    """Words of an Ethernet device at a wire."""
+    own, other = wire_ends(settings, NOBODY)
+    return [
+        "-netdev", f"dgram,id=wire,local.type=unix,local.path={own},"
+                   f"remote.type=unix,remote.path={other}",
+        "-device", f"virtio-net-pci,netdev=wire,mac=02:00:00:00:00:0{settings[HOST]},romfile=",
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ...sim.errors import DriverFault
 from .build_cache import ROOT, UML_KERNEL, part_path
 from .staging import stage_agent_files
+from .wire import WIRE
 
 MEMORY = "3G"  # pages are taken when they are used
 
@@ -26,10 +27,14 @@ def command(settings: Mapping[str, str]) -> list[str]:
     Raises
     ------
     DriverFault
-        ``unsupported``: a VLAN is asked for, which its kernel has not.
+        ``unsupported``: a VLAN is asked for, which its kernel has not, or a wire to another
+        machine, whose time is another.
     """
     if "vlan" in settings:
         raise DriverFault("unsupported", "lab: the kernel of uml has no VLANs; take lab: qemu")
+    if WIRE in settings:
+        raise DriverFault("unsupported", "lab: the virtual time of uml is its own, and no wire "
+                          "leads out of it; take lab: qemu clock=wall")  # fmt: skip
     words = [f"lab.{key}={value}" for key, value in settings.items()]
     return [
         str(part_path(UML_KERNEL)),

@@ -14,8 +14,8 @@ SOURCES = {
     "cxl": "numactl -H of an expander as node 2, stevescargall.com/blog/2022/12/"
     "how-to-map-a-cxl-endpoint-to-a-cpu-socket-in-linux: no cpus, 65536 MB",
     "python": "docs.redhat.com, Installing and using dynamic programming languages (RHEL 9), "
-    "table 1.1: 3.9, and 3.11 since 9.2; packages.ubuntu.com, python3 of jammy 3.10, of noble "
-    "3.12; Debian 12's own list, python3 3.11.2 and python3-numpy 1.24.2",
+    "table 1.1: 3.9, 3.11 since 9.2, 3.12 since 9.4; packages.ubuntu.com, python3 of jammy "
+    "3.10, of noble 3.12; Debian 12's own list, python3 3.11.2 and python3-numpy 1.24.2",
 }
 PARTS = {"connectx-5": "0x1017", "connectx-6": "0x101b", "connectx-7": "0x1021"}  # 4119 4123 4129
 UBUNTU = 'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="{0}"\nPRETTY_NAME="Ubuntu {0}"'

@@ -24,6 +24,24 @@ def mapped(address):
     return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
 
 
+def of_guid(guid):
+    """GID 0 of a port of InfiniBand: the default subnet's prefix and its GUID.
+
+    InfiniBand Architecture Specification 1.4, section 4.1.1; IPoIB's address ends in it (RFC 4391).
+
+    >>> of_guid("0x88e9a4ffff25a462")
+    'fe80:0000:0000:0000:88e9:a4ff:ff25:a462'
+    """
+    digits = f"{0xFE80 << 112 | int(guid, 16):032x}"
+    return ":".join(digits[at : at + 4] for at in range(0, 32, 4))
+
+
+def infiniband(what, source, device, lid, guid, **more):
+    """A port of InfiniBand, whose one GID is of v1 and no network interface's."""
+    row = ((0, of_guid(guid), V1, ""),)
+    return Table(what, source, device, row, right=0, link_layer="InfiniBand", lid=lid, **more)
+
+
 @dataclass(frozen=True)
 class Table:
     """One device: what its files say, the index that is right, and who published it."""
@@ -204,6 +222,71 @@ TABLES = (
         right=0,
         link_layer="InfiniBand",
         lid=1,
+    ),
+    infiniband(
+        "ConnectX-5, InfiniBand",
+        "https://github.com/openucx/ucx/issues/8772 (ibstat of mlx5_0: MT4119, LID 44)",
+        "mlx5_0",
+        44,
+        "0xec0d9a0300431464",
+    ),
+    infiniband(
+        "ConnectX-5, InfiniBand, second port of the same card",
+        "https://github.com/openucx/ucx/issues/8772 (ibstat of mlx5_1: LID 105)",
+        "mlx5_1",
+        105,
+        "0xec0d9a0300431465",
+    ),
+    infiniband(
+        "ConnectX-5, InfiniBand, one subnet manager for each port",
+        "https://lore.kernel.org/linux-rdma/CAMGffE=9j+yWXhWj+X2XVYm018GBwOw4ZZxQ5GYs-rwrW4q3Kg"
+        "@mail.gmail.com (2020-10-28; ibstat of mlx5_1: MT4119, LID 134, of the manager's LID 224)",
+        "mlx5_1",
+        134,
+        "0x98039b03006c7913",
+    ),
+    infiniband(
+        "ConnectX-6, InfiniBand",
+        "https://github.com/openucx/ucx/issues/9908 (2024-05-28; ibv_devinfo -vv of mlx5_0: part "
+        "4123, LID 4, GID[0] as it stands here)",
+        "mlx5_0",
+        4,
+        "0x88e9a4ffff25a462",
+    ),
+    infiniband(
+        "ConnectX-6, InfiniBand, beside an Ethernet card",
+        "https://github.com/open-mpi/ompi/issues/9881 (2022; ibstat of ibp129s0f0: MT4123, LID "
+        "19; show_gids there: index 0, v1, no interface)",
+        "ibp129s0f0",
+        19,
+        "0xb8cef603001bc59e",
+    ),
+    infiniband(
+        "ConnectX-6 virtual function, InfiniBand: its port's GUID is not its node's",
+        "https://github.com/marconetto/azadventures, notes on InfiniBand (ibv_devinfo, ibstat of "
+        "an HB120rs_v3: part 4124, LID 958)",
+        "mlx5_ib0",
+        958,
+        "0x00155dfffd33ff56",
+    ),
+    infiniband(
+        "ConnectX-7, InfiniBand",
+        "https://github.com/deepseek-ai/DeepEP/issues/397 (2025-09-09; ibv_devinfo of mlx5_0: part "
+        "4129, LID 3697)",
+        "mlx5_0",
+        3697,
+        "0x58a2e103001a677e",
+    ),
+    Table(
+        "bonded, its IPv4 address on a bridge above it",
+        "https://github.com/openucx/ucx/issues/10651 (show_gids of mlx5_bond_1)",
+        "mlx5_bond_1",
+        (
+            *both(0, "fe80:0000:0000:0000:eaeb:d3ff:fe3a:6940", "gateway"),
+            *both(2, mapped("10.16.29.57"), "br-vsw-1"),
+            *both(4, "fe80:0000:0000:0000:584b:59ff:fef5:6bac", "br-vsw-1"),
+        ),
+        right=3,
     ),
 )
 SOFT_IWARP = Table(

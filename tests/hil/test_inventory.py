@@ -115,6 +115,38 @@ def test_the_python_that_is_there_is_told_with_what_it_lacks(tmp_path):
     assert told(bare)["python"].told.endswith("no /usr/bin/python3")
 
 
+@pytest.mark.parametrize(
+    ("release", "version", "site", "named"),
+    [
+        ("rhel 9", "3.11", "usr/lib64", "python3.11"),
+        ("rocky 9", "3.12", "usr/lib64", "python3.12"),
+        ("ubuntu 22.04", "3.11", f"{Path.home()}/ft/lib", "ft/bin/python"),
+    ],
+)
+def test_what_the_cure_of_an_old_python_brought_is_seen_and_named(
+    tmp_path, release, version, site, named
+):
+    """The system's own stays as old as it was: RHEL 9's is 3.9 for its whole life."""
+    tree = Tree(tmp_path, release)
+    assert told(tree)["python"].state == "bad"
+    tree.file(f"usr/bin/python{version}")
+    assert told(tree)["python"].state == "bad"  # without NumPy
+    tree.file(f"{site.lstrip('/')}/python{version}/site-packages/numpy/__init__.py")
+    assert told(tree)["python"].state == "ok"
+    assert f"write python: {named} in agents.yaml" in told(tree)["python"].told
+
+
+def test_pyverbs_of_a_python_that_runs_no_agent_is_not_asked_for(tmp_path):
+    tree = Tree(tmp_path, "rhel 9")
+    tree.two_hosts_ready()
+    for module in ("numpy", "pyverbs"):
+        (tree.root / f"usr/lib/python3/dist-packages/{module}/__init__.py").unlink()
+    for file in ("usr/bin/python3.11", "usr/lib64/python3.11/site-packages/numpy/__init__.py"):
+        tree.file(file)
+    assert told(tree)["rdma-core"].told.endswith("which runs no agent: take perftest")
+    assert next_of(tree) == READY["nic"]
+
+
 def test_a_gpu_is_followed_from_its_slot_to_the_plan_that_records_it(tree):
     tree.modules("numpy")
     for address in ("0000:1b:00.0", "0000:43:00.0"):

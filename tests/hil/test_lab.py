@@ -3,6 +3,7 @@
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from foretrace.hil import connection
@@ -20,6 +21,7 @@ from foretrace.hil.lab import (
     qemu,
     staging,
     uml,
+    wire,
 )
 from foretrace.sim.errors import DriverFault, HardwareUnavailable
 
@@ -156,11 +158,50 @@ def test_the_expander_comes_when_it_is_asked_for(built):
 
 @pytest.mark.parametrize(("machine", "setting", "cure"), [
     (uml, {"vlan": "100"}, "of uml has no VLANs; take lab: qemu"),
+    (uml, {"wire": "a", "host": "1"}, "no wire leads out of it; take lab: qemu clock=wall"),
     (qemu, {"provider": "siw"}, "has no soft-iWARP; take lab: uml"),
 ])  # fmt: skip
 def test_what_a_kernel_has_not_is_refused_before_it_is_booted(built, machine, setting, cure):
     with pytest.raises(DriverFault, match=f"^unsupported: lab: .*{cure}"):
         machine.command(setting)
+
+
+WIRED = {"clock": "wall", "wire": "pair", "host": "1"}
+
+
+def test_two_machines_at_a_wire_send_to_each_others_socket_and_nowhere_else(built):
+    words = [qemu.command({**WIRED, "host": host}) for host in "12"]
+    links = [dict(p.split("=", 1) for p in w[w.index("-netdev") + 1].split(",")[1:]) for w in words]
+    paths = [(link["local.path"], link["remote.path"]) for link in links]
+    assert paths[0] == paths[1][::-1]
+    assert {link["local.type"] for link in links} == {"unix"}
+    folder = Path(paths[0][0]).parent
+    assert folder.is_relative_to(built)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert "mac=02:00:00:00:00:02" in " ".join(words[1])
+
+
+@pytest.mark.parametrize(("said", "why"), [
+    ({"clock": "icount"}, "share no time; say clock=wall"),
+    ({"host": "3"}, "say host=1 in one, host=2 in the other"),
+    ({"wire": "../elsewhere"}, "a wire of a plain name"),
+    ({"vlan": "100"}, "one device with one address; leave out vlan"),
+])  # fmt: skip
+def test_a_wire_that_makes_no_sense_is_refused_before_anything_is_booted(built, said, why):
+    with pytest.raises(DriverFault, match=f"^unsupported: lab: .*{why}"):
+        qemu.command({**WIRED, **said})
+    assert not (built / "wires").exists()
+
+
+def test_one_end_of_a_wire_is_one_machines(built):
+    with wire.held_end(WIRED):
+        command = [sys.executable, "-P", "-m", "foretrace.hil.lab", "qemu"]
+        command += [f"{key}={value}" for key, value in WIRED.items()]
+        done = subprocess.run(command, capture_output=True, text=True)
+        with wire.held_end({**WIRED, "host": "2"}), wire.held_end({}):
+            pass
+    assert done.returncode == 4
+    assert "busy: lab-wire-pair-host1: measured by process" in done.stderr
 
 
 def test_a_machine_that_a_signal_ends_ends_its_agent_by_the_same():

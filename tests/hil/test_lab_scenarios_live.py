@@ -1,4 +1,4 @@
-"""The lab's three scenario files with the real drivers in them, in both modes.
+"""The lab's scenario files with the real drivers in them, in both modes.
 
 Part of ``make lab-test``.  Each start of a replay is a boot, so these take minutes.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.coupling.journal import read_journal
+from foretrace.hil.drivers.rdma_ports import TWO_HOSTS
 from foretrace.hil.lab import build_cache, qemu
 from foretrace.hil.recording import read
 from foretrace.scenarios.config.loader import load
@@ -24,6 +25,8 @@ agents:
   virtual: {lab: uml ends=5}
   counted: {lab: qemu}
   tiered: {lab: qemu cxl=1}
+  host1: {lab: qemu clock=wall wire=livetest host=1}
+  host2: {lab: qemu clock=wall wire=livetest host=2}
 """
 KEPT = {  # component, recording that stands for it
     "incast": ("fabric", "timetravel-10gbit"),
@@ -75,6 +78,32 @@ def test_the_models_are_compared_with_the_real_driver(name, agents, tmp_path):
     folder = save_check(scenario, found, tmp_path, "a test")
     page = (folder / "accuracy.html").read_text()
     assert found.outcome != "pass" or "Yes: all 2 expectations hold" in page
+
+
+COARSE = ["expect=[{that: hil.fabric.time.error.max <= 100000 %}]", "hil.repeat=1",
+          "hil.time_limit=400 s", "hil.busy=1000"]  # fmt: skip
+RATES = [
+    "workload.ops=[{op: 'send:rdma-write depth=8 qps=2', bytes: 4 KiB, from: [0], to: 1}]",
+    "hil.swap.0.options.metric=message_rate",
+]
+
+
+@pytest.mark.parametrize("metric", ["completion", "message_rate"])
+def test_two_hosts_with_an_agent_each_are_measured_from_a_scenario(metric, agents, tmp_path):
+    """Two kernels, a soft-RoCE device each, at one wire; queue pairs, GIDs and keys go through
+    their agents and us.  Times are an emulator's, so that only their order is judged."""
+    said = [*COARSE, f"hil.keep_recording={tmp_path}", *(RATES if metric == "message_rate" else ())]
+    found = check_devices(load(DOCS / "pair.yaml", set=said))
+    kept = read(tmp_path / "fabric.rec.gz")
+    assert found.outcome == "pass", found.told["expect"]
+    assert {s.metric for s in kept.samples} == {metric}
+    assert {s.clock for s in kept.samples} == {"wall"}
+    assert (kept.versions["inside"], kept.versions["way"]) == (TWO_HOSTS, "GID 1 RoCE v2 nic1")
+    assert kept.versions["peers"] == "host2 on lab2"
+    fastest = {}
+    for sample in kept.samples:
+        fastest[sample.signature] = min(fastest.get(sample.signature, 1e18), sample.ns.min())
+    assert 0 < fastest[min(fastest, key=len)] <= fastest[max(fastest, key=len)]
 
 
 GUEST_KILLED = """\

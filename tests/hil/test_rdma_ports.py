@@ -11,6 +11,7 @@ from foretrace.hil.drivers.perftest import PerftestDriver, port_words
 from foretrace.sim.errors import DriverFault
 
 sys.path.insert(0, str(Path(__file__).parent))
+from pyverbs_stand_in import Network, install  # beside this file
 from rdma_tables import (  # beside this file
     DOWN_PORT,
     SOFT_IWARP,
@@ -59,6 +60,40 @@ def test_subnets_of_infiniband_are_crossed_by_gid():
 
 def addresses(*texts):
     return [rdma_ports.IPv6Address(text) for text in texts]
+
+
+CARDS = ("ConnectX-5", "ConnectX-6", "ConnectX-7")
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_each_card_has_published_tables_of_both_link_layers(card):
+    """Whole ones: a named device, its GIDs, its LID on InfiniBand, and who published it."""
+    tables = [table for table in TABLES if table.what.startswith(card)]
+    assert {table.link_layer for table in tables} == {"Ethernet", "InfiniBand"}
+    assert all(bool(table.lid) == (table.link_layer == "InfiniBand") for table in tables)
+    assert all(table.gids and "https://" in table.source for table in tables)
+
+
+@pytest.mark.parametrize("kind", ["bonded", "virtual function", "VLAN"])
+def test_bonds_virtual_functions_and_vlans_are_among_the_published_tables(kind):
+    assert any(kind in table.what for table in TABLES)
+
+
+def test_an_address_vector_on_infiniband_is_the_peers_lid(tmp_path, monkeypatch):
+    """Both ends of one card's ports, as published: LID 44 reaches LID 105, without a GRH."""
+    install(monkeypatch, Network(names=("one", "other")))
+    monkeypatch.setattr(rdma_ports, "DEVICES", tmp_path)
+    for name, what in (
+        ("one", "InfiniBand"),
+        ("other", "InfiniBand, second port of the same card"),
+    ):
+        write_table(tmp_path, next(t for t in TABLES if t.what == f"ConnectX-5, {what}"), name)
+    from foretrace.hil.drivers.rdma_end import EndpointSettings, connected_pair
+
+    near, far = connected_pair(("one", "other"), EndpointSettings("rc", 64))
+    for end, peer in ((near, 105), (far, 44)):
+        way = end.address_vector(end.peer).named
+        assert (way["dlid"], way["is_global"], "gr" in way) == (peer, 0, False)
 
 
 def test_a_port_that_is_down_is_named_with_its_state(tmp_path):

@@ -1,14 +1,18 @@
 """Hosts that each have an agent of their own: what their drivers tell each other, and who fails."""
 
 import socket
+import subprocess
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 from foretrace.hil.agent.address import Address
 from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.connection import connect_driver
 from foretrace.hil.driver_registry import make_driver
 from foretrace.hil.drivers import tcp
 from foretrace.hil.drivers.tcp_ends import FarEnd
+from foretrace.hil.lab import host_kernel
 from foretrace.hil.sample import Request, Sample
 from foretrace.hil.sample_checks import check_samples
 from foretrace.sim.errors import DriverFault
@@ -106,6 +110,24 @@ FAR_PEER = {"agent": "elsewhere", "device": "x"}
 def test_drivers_without_two_ends_refuse_a_peer_by_name(name):
     with pytest.raises(DriverFault, match=r"^unsupported: no setting 'peer'"):
         make_driver(name).open({"peer": FAR_PEER})
+
+
+def test_a_machine_of_the_lab_asks_another_one_like_any_host(tmp_path, monkeypatch):
+    """Each is booted for itself; this kind has no network at all, and the far one says so."""
+    namespaces = takewhile(lambda word: word != "--", host_kernel.command({}))
+    if subprocess.run([*namespaces, "true"], capture_output=True).returncode:
+        pytest.skip("NO NAMESPACES HERE: machines of the lab as two hosts were not tried")
+    (tmp_path / "foretrace").mkdir()
+    agents = "agents: {near: {lab: host}, far: {lab: host}}"
+    (tmp_path / "foretrace/agents.yaml").write_text(agents)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    near = connect_driver("tcp", "near", 60.0)
+    try:
+        with pytest.raises(DriverFault, match=r"^missing: peer far: 127\.0\.0\.2: .*unreachable"):
+            near.open({"device": "127.0.0.1", "peer": {"agent": "far", "device": "127.0.0.2"}})
+        assert [name for name, _ in near.peers] == ["far"]
+    finally:
+        near.close()
 
 
 def test_without_anybody_who_asks_both_ends_a_far_peer_is_refused():

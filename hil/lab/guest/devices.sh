@@ -7,6 +7,15 @@
 set -e
 for module in veth bridge crc32_generic rdma_rxe siw 8021q ib_uverbs rdma_ucm sch_netem sch_tbf sch_fq_codel openvswitch; do modprobe -q $module 2>/dev/null || true; done
 ends=${LAB_ends:-2} provider=${LAB_provider:-rxe} mtu=${LAB_mtu:-4200}
+# LAB_wire makes this machine one of two hosts: one RDMA device (rxe1 on nic1) at a wire to the other.
+if [ -n "$LAB_wire" ]; then
+  hostname lab$LAB_host; modprobe virtio_net
+  until [ -e /sys/class/net/eth0 ]; do sleep 0.1; done
+  ip link set eth0 name nic1; ip link set nic1 mtu $mtu up; ip addr add 10.7.0.$LAB_host/24 dev nic1
+  ip neigh replace 10.7.0.$((3 - LAB_host)) lladdr 02:00:00:00:00:0$((3 - LAB_host)) dev nic1 nud permanent
+  rdma link add ${provider}1 type $provider netdev nic1
+  exit
+fi
 mac() { printf '02:00:00:00:00:%02x' "$1"; }
 local_over_the_wire() {
   for set in accept_local=1 rp_filter=0 arp_filter=0 arp_ignore=1 arp_announce=2; do

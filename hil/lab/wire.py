@@ -1,0 +1,62 @@
+"""Wire between two machines of the lab: Ethernet frames as datagrams between two sockets of ours.
+
+Each machine is a host with a kernel and an agent of its own; nothing else is on the wire, and no
+port of this machine is opened for it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from ...sim.errors import DriverFault
+from ..measuring.device_lock import lock_device
+from .build_cache import lab_folder
+
+WIRE, HOST = "wire", "host"  # settings of a machine
+PLAIN = re.compile(r"[A-Za-z0-9_-]{1,32}")
+OTHER = {"1": "2", "2": "1"}
+LONGEST = 100  # characters of a socket's path, unix(7)
+
+
+def wire_ends(settings: Mapping[str, str], owner: int) -> tuple[Path, Path]:
+    """Paths of a machine's own socket and of the other machine's, in a folder that is made.
+
+    Parameters
+    ----------
+    settings : of the machine: ``wire=NAME``, the same in both, and ``host=1`` or ``host=2``
+    owner : user id that the emulators run as
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: it is not said which of two hosts it is, or the name is no plain one.
+    """
+    name, host = settings[WIRE], settings.get(HOST, "")
+    if not PLAIN.fullmatch(name) or host not in OTHER:
+        raise DriverFault("unsupported", f"lab: wire={name} host={host}; a wire of a plain name "
+                          "joins two machines: say host=1 in one, host=2 in the other")  # fmt: skip
+    folder = lab_folder() / "wires" / name
+    if len(str(folder)) > LONGEST:
+        raise DriverFault("unsupported", f"lab: {folder} is too long for a socket; take a shorter "
+                          "name, or another FORETRACE_LAB")  # fmt: skip
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        os.chown(folder, owner, owner)
+    return folder / host, folder / OTHER[host]
+
+
+def held_end(settings: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Lock of a machine's end of a wire while it runs; nothing where it has none.
+
+    Raises
+    ------
+    DriverFault
+        ``busy``: another machine of that name runs.
+    """
+    if WIRE not in settings:
+        return nullcontext()
+    return lock_device(f"lab-wire-{settings[WIRE]}-host{settings.get(HOST, '')}")
