@@ -93,7 +93,8 @@ class Told(NamedTuple):
 
 def refusal(error: BaseException) -> str:
     """Message of an error; a traceback is called one."""
-    kind = "" if isinstance(error, ForetraceError | SystemExit) else f"TRACEBACK {type(error).__name__}: "
+    ours = isinstance(error, ForetraceError | SystemExit)
+    kind = "" if ours else f"TRACEBACK {type(error).__name__}: "
     return kind + " ".join(str(error).split())[:400]
 
 
