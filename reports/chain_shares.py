@@ -56,7 +56,7 @@ def short_name(signature: str) -> str:
     >>> short_name("compute:void my::kernel<float, 4>(int, int)")
     'my::kernel'
     """
-    name = signature.partition(":")[2] or signature
+    name = (signature.partition(":")[2] or signature).replace("(anonymous namespace)::", "")
     operator = OPERATOR.match(name)
     name = operator[0] if operator else re.split(r"[<(]", name.removeprefix("void "))[0]
     return name if len(name) <= LONGEST else f"{name[:LONGEST]}…"

@@ -94,6 +94,17 @@ class Signature:
         return self.name.split(" ", 1)[0]
 
     @property
+    def bare_name(self) -> str:
+        """``op``; of a C++ kernel its name without result, arguments and unnamed namespaces.
+
+        >>> parse_signature("compute:void my::(anonymous namespace)::gemm<float>(int)").bare_name
+        'my::gemm'
+        """
+        if not self.name.startswith("void "):
+            return self.op
+        return re.split(r"[<(]", self.name[5:].replace("(anonymous namespace)::", ""))[0]
+
+    @property
     def attributes(self) -> dict[str, str]:
         """What follows the name as ``key=value``; a word without ``=`` has the value "".
 

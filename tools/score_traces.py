@@ -154,7 +154,18 @@ def pairs(names: list[str]) -> None:
 
 
 def line(chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: float) -> str:
-    """Share that is answered, and errors of the sum; what nobody answers is copied in all."""
+    """Share that is answered, and errors of the sum."""
+    share, *errors = carried_errors(chain, a, b, ops, truth, per)
+    return f"{share:9.1%}" + "".join(f"{error:+9.1%}" for error in errors)
+
+
+def carried_errors(
+    chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: float
+) -> tuple[float, ...]:
+    """Share that is answered; errors of the sum by the chain, copied, and by the ratio of peaks.
+
+    What nobody answers is copied in all.
+    """
     known = chain.knows(ops)
     seconds = ops.duration.copy()
     some = ops.part(np.flatnonzero(known))
@@ -163,7 +174,7 @@ def line(chain: Chain, a: GpuModel, b: GpuModel, ops: Ops, truth: Ops, per: floa
     ratio[known] = peak_rate_time_ratio(a, b, some)
     share = ops.duration[known].sum() / ops.duration.sum()
     sums = seconds.sum(), ops.duration.sum(), (ops.duration * np.nan_to_num(ratio, nan=1.0)).sum()
-    return f"{share:9.1%}" + "".join(f"{s * per / truth.duration.sum() - 1:+9.1%}" for s in sums)
+    return share, *(float(s * per / truth.duration.sum() - 1) for s in sums)
 
 
 def periods(ops: Ops) -> int:

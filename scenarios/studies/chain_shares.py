@@ -79,7 +79,7 @@ def _op_kind_and_name(text: str) -> str:
     if ":" not in text:
         return text
     parts = parse_signature(text)
-    return f"{parts.kind}:{parts.op or parts.name}"
+    return f"{parts.kind}:{parts.bare_name or parts.name}"
 
 
 def _link_shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:

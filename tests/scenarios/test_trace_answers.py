@@ -112,11 +112,26 @@ def test_a_gpu_that_no_catalog_has_is_refused_by_trace_info(script, tmp_path):
         ("compute:aten::mm/void cutlass::Kernel<a, b>(c) bf16[8x8]", "aten::mm"),
         ("compute:aten::cat", "aten::cat"),
         ("compute:void my::kernel<float, 4>(int, int)", "my::kernel"),
+        ("compute:void my::(anonymous namespace)::kernel<float, 4>(int)", "my::kernel"),
+        ("compute:void (anonymous namespace)::kernel<float, 4>(int)", "kernel"),
         ("compute:" + "k" * 80, "k" * 60 + "…"),
     ],
 )
 def test_an_op_is_told_by_a_name_that_fits_a_sentence(signature, name):
     assert short_name(signature) == name
+
+
+def test_kernels_that_no_operator_launched_are_told_by_their_own_names(script, tmp_path):
+    """All kernels that return nothing were one op, "void"."""
+    s = script(deviceProperties=[{"name": "A GPU"}])
+    for at, name in enumerate(("void a<int>(int)", "void a<float>(float)", "void b<int>(int)")):
+        s.launch(1000 * at, 1000 * at + 20, 80, name=name)
+    _, graph = kineto.read([str(s.write(tmp_path))]).described()
+    told = link_shares_by_gpu(graph, ["h100-sxm5-80g"])["h100-sxm5-80g"]
+    assert {one["op"]: one["ops"] for one in told["only_recorded"]} == {
+        "compute:a": 2,
+        "compute:b": 1,
+    }
 
 
 def with_shapes(script, folder):

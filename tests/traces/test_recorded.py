@@ -143,9 +143,10 @@ def test_d2_last_arrivers_and_waits(data, eight, replay):
         [[_arrival(block, end, r, rank) for rank in range(8)] for r in rows.tolist()]
     )
     recorded = np.array([_recorded_arrivals(trace, rank) for rank in range(8)]).T
-    assert arrivals.argmax(1).tolist() == recorded.argmax(1).tolist(), "8 of 8"
     waited = (arrivals.max(1, keepdims=True) - arrivals).sum()
     truth = (recorded.max(1, keepdims=True) - recorded).sum() / 1e9
+    print(f"\nranks wait {waited * 1e3:.2f} ms, recorded {truth * 1e3:.2f}")
+    assert arrivals.argmax(1).tolist() == recorded.argmax(1).tolist(), "8 of 8"
     assert waited == pytest.approx(truth, rel=0.05)
 
 
