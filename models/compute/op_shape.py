@@ -86,12 +86,16 @@ POINTWISE = """
     sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold
     threshold_backward where copy fill zero to _to_copy clone contiguous cat stack
 """.split()  # noqa: SIM905  one word a name
+REGIONS = ("CompiledFunction", "CompiledFxGraph", "Compiled Region")  # of torch.compile
 ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
 
 
 @lru_cache(maxsize=1 << 16)
 def op_shape(signature: str) -> OpShape | None:
     """Shape of an op; None for what is no compute, and for kernels of unknown operands.
+
+    A kernel, or an operator of torch, that no rule knows streams its operands; one of another
+    library, or a region that was compiled, may do anything with them, and has no shape.
 
     Examples
     --------
@@ -101,8 +105,8 @@ def op_shape(signature: str) -> OpShape | None:
     (32.0, 16.0)
     >>> op_shape("compute:aten::_foreach_add_ bf16[8] bf16[8]").axes  # of lists, in all
     (32.0, 16.0)
-    >>> op_shape("compute:my::op bf16[8]").family
-    'stream'
+    >>> op_shape("compute:aten::roll bf16[8]").family, op_shape("compute:my::op bf16[8]")
+    ('stream', None)
     """
     parts = parse_signature(signature)
     if parts.kind != "compute" or not parts.operands:
@@ -120,7 +124,19 @@ def op_shape(signature: str) -> OpShape | None:
         return _packed_attention_shape(parts)
     if any(word in name for word in SDPA):
         return _attention_shape(parts)
-    return _streamed_shape("stream", parts)
+    return None if _may_do_anything(whole) else _streamed_shape("stream", parts)
+
+
+def _may_do_anything(name: str) -> bool:
+    """Whether an operator that no rule knows is another library's, or a region that was compiled.
+
+    >>> _may_do_anything("vllm::moe_forward"), _may_do_anything("CompiledFunctionBackward")
+    (True, True)
+    >>> _may_do_anything("aten::roll"), _may_do_anything("triton_poi_fused_add_0")
+    (False, False)
+    """
+    library, named, _ = name.rpartition("::")
+    return bool(named and library != "aten") or any(word in name for word in REGIONS)
 
 
 def _product_shape(parts: Signature) -> OpShape | None:
