@@ -193,7 +193,9 @@ def _are_distinct(keys: NDArray[np.int64]) -> bool:
 def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
     """(sender, receiver) of messages that wait for each other: one for each time of a step."""
     source, target = step.source.tolist(), step.target.tolist()
-    sends = {} if step.times == 1 else {m: i for i, m in reversed([*enumerate(source)])}
+    sends: dict[int, int] = {}  # of each sender, its first message
+    if step.times > 1:
+        sends = {member: i for i, member in reversed([*enumerate(source)])}
     at = 0
     for _ in range(step.times):
         yield source[at], target[at]
