@@ -27,7 +27,8 @@ def flows(kind: str, k: int, seed: int = 3) -> Table:
 
     ``ring`` 64 MB to the next host; ``perm`` a permutation; ``incast`` groups of 32 to one;
     ``rand4`` 4 random receivers a host; ``incastall`` everybody to host 0; ``a2a16`` all to all
-    in strided groups of 16, 8 MB each.  Sizes are 10 to 100 MB where not said.
+    in strided groups of 16, 8 MB each; ``thin`` as ``rand4``, for a tree whose links between
+    switches have a quarter of the rate (`rates`).  Sizes are 10 to 100 MB where not said.
     """
     hosts, rng = k**3 // 4, np.random.default_rng(seed)
     everyone = np.arange(hosts)
@@ -41,7 +42,7 @@ def flows(kind: str, k: int, seed: int = 3) -> Table:
     elif kind == "incast":
         groups = rng.permutation(hosts).reshape(-1, 32)
         source, to = groups[:, 1:].ravel(), np.repeat(groups[:, 0], 31)
-    elif kind == "rand4":
+    elif kind in ("rand4", "thin"):
         source = np.repeat(everyone, 4)
         to = (source + rng.integers(1, hosts, 4 * hosts)) % hosts
     elif kind == "incastall":
@@ -75,6 +76,13 @@ def routes(
     return indptr, links[used], 6 * hosts
 
 
+def rates(kind: str, k: int) -> NDArray[np.float64]:
+    """B/s of every link of `routes`: those between switches are thin in ``thin``."""
+    hosts = k**3 // 4
+    between = RATE / 4 if kind == "thin" else RATE
+    return np.repeat([RATE, between, between, between, between, RATE], hosts)
+
+
 def star(senders: int, seed: int = 3) -> tuple[NDArray[np.int64], NDArray[np.int64], int, Table]:
     """Everybody to one port, over a link of its own: (indptr, link numbers, links, flows)."""
     everyone = np.arange(senders)
@@ -84,10 +92,14 @@ def star(senders: int, seed: int = 3) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def problem(
-    indptr: NDArray[np.int64], link: NDArray[np.int64], links: int, size: NDArray[np.int64]
+    indptr: NDArray[np.int64],
+    link: NDArray[np.int64],
+    rates: NDArray[np.float64],
+    size: NDArray[np.int64],
 ) -> tuple[ComponentTable, Flows]:
     """The same as the medium takes it."""
-    rate = np.full(links, round(RATE * 2**SCALE), np.int64)
+    links = len(rates)
+    rate = np.rint(rates * 2**SCALE).astype(np.int64)
     slots = np.full(links, -1, np.int32)
     work = [int(b) * PER_SECOND << SCALE for b in size]
     return ComponentTable(tuple(f"link{i}" for i in range(links)), slots, rate, rate * 16), Flows(

@@ -66,6 +66,7 @@ int main(int argc, char** argv)
     for (const auto* link : links)
       put<int32_t>(routes, numbers.emplace(link, numbers.size()).first->second);
   }
+  routes.close(); // whole, even where the run is stopped
 
   std::vector<double> ends(flows.size());
   const double began = cpu_seconds();

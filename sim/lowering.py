@@ -8,7 +8,7 @@ below 2^62, so that weights down to 1/16 have room.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,18 +76,25 @@ def component_table(
 ) -> ComponentTable:
     """Component table of a system, in integers."""
     medium, plugged = bind_medium(system, media or {})
-    rates = [-1 if c.rate is None else rate_units(c.rate, scale[c.unit]) for c in system.components]
-    tops = [-1 if c.rate is None else rate_units(c.top, scale[c.unit]) for c in system.components]
+    rates = [(c.rate, scale[c.unit]) for c in system.components]
+    tops = [(None if c.rate is None else c.top, scale[c.unit]) for c in system.components]
     return ComponentTable(
         tuple(c.name for c in system.components),
         np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
-        np.array(rates, np.int64),
-        np.array(tops, np.int64),
+        _whole_rates(rates),
+        _whole_rates(tops),
         tuple(c.unit for c in system.components),
         _whole_capacities(system),
         medium,
         plugged if medium is not None else np.empty(0, np.bool_),
     )
+
+
+def _whole_rates(rates: Sequence[tuple[float | None, int]]) -> NDArray[np.int64]:
+    """(c,) rates in units of 2^-k each, as `rate_units` says; -1 for none."""
+    told = np.array([(-1.0, 0) if rate is None else (rate, k) for rate, k in rates], np.float64)
+    told = told.reshape(-1, 2)
+    return np.rint(np.ldexp(told[:, 0], told[:, 1].astype(np.int64))).astype(np.int64)
 
 
 def _whole_capacities(system: System) -> NDArray[np.int64]:

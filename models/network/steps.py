@@ -173,7 +173,7 @@ def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
         [np.broadcast_to(s.parts * (s.times * whole // s.of), len(s.source)) for s in steps]
     )
     key = source * (n[0] + 1) + target
-    if len(steps) == 1 and np.bincount(key - key.min()).max() == 1:  # every pair once, in order
+    if len(steps) == 1 and _are_distinct(key):  # every pair once, in order
         return MemberFlows(source, target, parts / whole)
     _, first, pair = np.unique(key, return_index=True, return_inverse=True)
     total = np.zeros(len(first), np.int64)
@@ -182,13 +182,24 @@ def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
     return MemberFlows(source[first[order]], target[first[order]], total[order] / whole)
 
 
+def _are_distinct(keys: NDArray[np.int64]) -> bool:
+    """Whether no two keys are equal: counted where most are there, sorted where they are few."""
+    least = keys.min()
+    if keys.max() - least < 2 * len(keys):
+        return bool(np.bincount(keys - least).max() == 1)
+    return bool(np.diff(np.sort(keys)).all())
+
+
 def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
     """(sender, receiver) of messages that wait for each other: one for each time of a step."""
+    source, target = step.source.tolist(), step.target.tolist()
+    sends: dict[int, int] = {}  # of each sender, its first message
+    if step.times > 1:
+        sends = {member: i for i, member in reversed([*enumerate(source)])}
     at = 0
     for _ in range(step.times):
-        here, there = int(step.source[at]), int(step.target[at])
-        yield here, there
-        at = int(np.argmax(step.source == there))
+        yield source[at], target[at]
+        at = sends.get(target[at], 0)
 
 
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..engine_api import MAX_TICK, NO_LIMIT, ComponentTable, EngineGraph, Numbers
-from ..media.max_min.table_layout import FLOW, LIMIT, START, TAG_HI, TAG_LO
+from ..media.max_min.table_layout import LIMIT, START, TAG_HI, TAG_LO
 from ..media.max_min.table_layout import OPEN as UNLIMITED
 from .jit import Int, compiled_for_argument_types, jit_without_refcounts
 from .state_layout import (
@@ -175,7 +175,6 @@ def copy_block(
     for i in range(len(own_uses)):
         for k in range(own_uses.shape[1]):
             uses[use + i, k] = own_uses[i, k]
-        uses[use + i, FLOW] += flow
     copy_claim_rows(world, holding, amount, base, holder, claim)
     row = world[GRAPHS] + graph * GRAPH
     world[row + FIRST_CELL] = base

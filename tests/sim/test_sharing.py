@@ -303,6 +303,28 @@ def test_a_component_with_room_is_left_out_until_it_may_be_full() -> None:
     assert [core.rate(s, f) for f in range(3)] == [3, 3, 994]
 
 
+def test_a_component_fills_up_before_it_is_left_out() -> None:
+    """Fenced off at the end of a turn, and shared again by who joins in the next."""
+    port = medium(100, 1000, 10_000)
+    for usage in ({0: ONE, 1: ONE, 2: ONE}, {0: ONE, 1: ONE, 2: ONE}, *[{1: ONE, 2: ONE}] * 7):
+        port.append(10**9, usage)
+    s = port.state
+    core.join(s, 0, 0)
+    core.join(s, 1, 0)
+    core.settle(s, 0)
+    assert [int(s[0][c, FENCE]) for c in range(3)] == [0, 128, 2048]
+    for f in range(2, 9):
+        core.join(s, f, 1)
+    assert [int(s[0][c, FENCE]) for c in range(3)] == [0, 0, 0]  # 1000 / 9, 10,000 / 9
+    core.settle(s, 1)
+    assert [core.rate(s, f) for f in range(9)] == [50, 50, *[128] * 7]
+    core.leave(s, 0, 2)
+    for f in range(2, 8):
+        core.leave(s, f, 2)
+    core.settle(s, 2)
+    assert [core.rate(s, f) for f in range(9)] == [0, 100, *[0] * 6, 900]
+
+
 def test_what_nothing_keeps_in_range_is_refused() -> None:
     with pytest.raises(BackendError, match=r"op 0: may run at 2\^62 rate units or more; give it"):
         medium(2**61).append(1, {0: ONE // 12})

@@ -15,14 +15,11 @@ from .max_min_levels import queue_for_new_level
 from .table_layout import (
     COMPONENT,
     COUNT,
-    HEAD,
     LEADER,
     LEVEL,
     LOAD_HI,
     LOAD_LO,
-    NEXT_STAKE,
     OPEN,
-    OWNER,
     RATE,
     SHARED,
     START,
@@ -67,8 +64,8 @@ def add_class_to_components(s: State, b: Int) -> None:
         c = uses[u, COMPONENT]
         if parts[c, SHARED]:
             parts[c, TOTAL] += uses[u, WEIGHT]
-            uses[u, SUM], uses[u, OWNER] = uses[u, WEIGHT], b
-            link_use(s, u, HEAD, NEXT_STAKE)
+            uses[u, SUM] = uses[u, WEIGHT]
+            link_use(s, u, b)
             queue_for_new_level(s, c)
 
 
@@ -117,8 +114,8 @@ def change_leader(s: State, b: Int, g: Int) -> None:
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         if parts[uses[u, COMPONENT], SHARED]:
             v = first_shared_use(s, v, end_v)
-            uses[v, SUM], uses[v, OWNER] = uses[u, SUM], b
-            replace_use(s, u, v, HEAD, NEXT_STAKE)
+            uses[v, SUM] = uses[u, SUM]
+            replace_use(s, u, v, b)
             v += 1
 
 
@@ -129,4 +126,4 @@ def remove_class_from_components(s: State, b: Int) -> None:
     f = bundles[b, LEADER]
     for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
         if parts[uses[u, COMPONENT], SHARED]:
-            unlink_use(s, u, HEAD, NEXT_STAKE)
+            unlink_use(s, u)

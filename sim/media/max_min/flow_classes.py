@@ -63,6 +63,7 @@ from .table_layout import (
     Array,
     State,
 )
+from .usage_lists import link_use, unlink_use
 from .work_clock import advance_class_clock, mark_class_changed, work_left
 
 EPOCH = -(2**62)  # high word of a new clock: tags of works up to 2^127 then fit
@@ -82,6 +83,8 @@ def attach_flow(s: State, f: Int, now: Int) -> None:
     advance_class_clock(bundles, b, now)
     bundles[b, SIZE] += 1
     flows[f, BUNDLE] = b
+    if fence != OPEN:
+        _link_fenced_uses(s, f)
     flows[f, TAG_HI], flows[f, TAG_LO] = add(
         bundles[b, CLOCK_HI],
         bundles[b, CLOCK_LO],
@@ -103,11 +106,33 @@ def detach_flow(s: State, f: Int, now: Int) -> None:
     bundles[b, SIZE] -= 1
     flows[f, BUNDLE] = 0
     lower_class_weights(s, f, b)
+    if bundles[b, REACH] != OPEN:
+        _unlink_fenced_uses(s, f)
     mark_class_changed(bundles, b)
     if bundles[b, SIZE] == 0:
         _free_class(s, b)
     elif bundles[b, LEADER] == f:
         change_leader(s, b, bundles[b, ROOT])
+
+
+@jit_without_refcounts
+def _link_fenced_uses(s: State, f: Int) -> None:
+    """Put a flow that enters a class into the lists of components that are fenced off."""
+    parts, flows, uses, _ = s
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, FENCE] and not parts[c, SHARED]:
+            link_use(s, u, f)
+
+
+@jit_without_refcounts
+def _unlink_fenced_uses(s: State, f: Int) -> None:
+    """Take a flow that leaves its class out of the lists of components that are fenced off."""
+    parts, flows, uses, _ = s
+    for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
+        c = uses[u, COMPONENT]
+        if parts[c, FENCE] and not parts[c, SHARED]:
+            unlink_use(s, u)
 
 
 @jit_without_refcounts

@@ -34,7 +34,7 @@ from .table_layout import (
     LOWEST,
     LOWEST_AT,
     NEXT_ROOMY,
-    NEXT_STAKE,
+    NEXT_USER,
     OPEN,
     OTHER,
     OWNER,
@@ -74,7 +74,7 @@ def settle_levels(s: State) -> None:
         c = bundles[0, FIRST_QUEUED]
         bundles[0, FIRST_QUEUED] = remove(parts, c, c)
         old = parts[c, LEVEL]
-        if parts[c, HEAD] == NONE:
+        if not parts[c, SHARED] or parts[c, HEAD] == NONE:
             new = np.int64(OPEN)
             parts[c, LOAD_HI], parts[c, LOAD_LO] = 0, 0
         else:
@@ -131,7 +131,7 @@ def _note_level(s: State, c: Int, old: Int, new: Int) -> None:
     u = parts[c, HEAD]
     while u != NONE:
         b = uses[u, OWNER]
-        u = uses[u, NEXT_STAKE]
+        u = uses[u, NEXT_USER]
         if bundles[b, LOWEST_AT] == STALE:
             continue
         if bundles[b, LOWEST_AT] == c:
@@ -157,7 +157,7 @@ def _class_rate_elsewhere(s: State, c: Int) -> Int:
     while u != NONE:
         uses[u, OTHER] = _class_rate_without(s, uses[u, OWNER], c)
         fastest = max(fastest, uses[u, OTHER])
-        u = uses[u, NEXT_STAKE]
+        u = uses[u, NEXT_USER]
     return fastest
 
 
@@ -178,7 +178,7 @@ def _level(parts: Array, uses: Array, c: Int) -> Int:
                 slower += weight * uses[u, OTHER]
             else:
                 rest += weight
-            u = uses[u, NEXT_STAKE]
+            u = uses[u, NEXT_USER]
         if rest == 0:
             parts[c, LOAD_HI], parts[c, LOAD_LO] = mul(slower, np.int64(ONE))
             return np.int64(OPEN)
@@ -202,7 +202,7 @@ def _fine_level(parts: Array, uses: Array, c: Int) -> Int:
                 hi, lo = add(hi, lo, more_hi, more_lo)
             else:
                 rest += uses[u, SUM]
-            u = uses[u, NEXT_STAKE]
+            u = uses[u, NEXT_USER]
         if rest == 0:
             parts[c, LOAD_HI], parts[c, LOAD_LO] = hi, lo
             return np.int64(OPEN)
@@ -235,7 +235,7 @@ def _queue_affected_components(s: State, c: Int, old: Int, new: Int) -> None:
                 before, after = min(old, other), min(new, other)
                 if parts[d, LEVEL] != OPEN or _update_load(parts, d, uses[v, SUM], before, after):
                     queue_for_new_level(s, d)
-        u = uses[u, NEXT_STAKE]
+        u = uses[u, NEXT_USER]
 
 
 @jit_without_refcounts

@@ -44,6 +44,7 @@ from .table_layout import (
     ONLY,
     OPEN,
     RATE,
+    RATES_GIVEN,
     REACH,
     ROOT,
     SHARED,
@@ -187,7 +188,10 @@ def _reaches_fence(s: State, now: Int) -> bool:
     while b:
         if bundles[b, SIZE]:
             advance_class_clock(bundles, b, now)
-            bundles[b, RATE] = class_rate(s, b)
+            rate = class_rate(s, b)
+            if rate != bundles[b, RATE]:
+                bundles[0, RATES_GIVEN] += bundles[b, SIZE]
+                bundles[b, RATE] = rate
         b = bundles[b, NEXT_TOUCHED]
     found = False
     b = bundles[0, FIRST_TOUCHED]

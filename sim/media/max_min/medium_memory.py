@@ -20,19 +20,18 @@ from .table_layout import (
     CHAIN,
     COMPONENT,
     COUNT,
-    CROWD,
     FINE,
     FIRST_DUE,
     FIRST_LOOSE,
     FIRST_QUEUED,
     FIRST_ROOMY,
-    FLOW,
     FLOW_COLUMNS,
     FRESH,
     HASH,
     HEAD,
     LEVEL,
     LIMIT,
+    LINE,
     MASK,
     OPEN,
     PART_COLUMNS,
@@ -77,14 +76,14 @@ class MaxMinMemory:
 
     def __init__(self, parts: ComponentTable):
         self._of = parts
-        self._parts = np.zeros((len(parts), PART_COLUMNS), np.int64)
+        self._parts = _empty_table(len(parts), PART_COLUMNS)
         self._parts[:, CAP] = np.maximum(parts.rate, 0)
         self._parts[:, LEVEL] = OPEN
-        self._parts[:, [HEAD, CROWD]] = NONE
+        self._parts[:, HEAD] = NONE
         self._parts[:, BEFORE] = ABSENT
-        self._flows, self._flow_rows = np.zeros((4, FLOW_COLUMNS), np.int64), Blocks()
-        self._uses, self._use_rows = np.zeros((4, USE_COLUMNS), np.int64), Blocks()
-        self._bundles = np.zeros((0, BUNDLE_COLUMNS), np.int64)
+        self._flows, self._flow_rows = _empty_table(4, FLOW_COLUMNS), Blocks()
+        self._uses, self._use_rows = _empty_table(4, USE_COLUMNS), Blocks()
+        self._bundles = _empty_table(0, BUNDLE_COLUMNS)
         self._grow_classes(5)
         self._bundles[0, [FIRST_DUE, FIRST_QUEUED]] = NONE
         self._bundles[0, [FIRST_LOOSE, FIRST_ROOMY]] = NONE
@@ -108,7 +107,6 @@ class MaxMinMemory:
         uses = self._uses[first_use : first_use + m]
         uses[:] = 0
         uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
-        uses[:, FLOW] = first + owner
         self.note_fine(uses)
         rows = self._flows[first : first + n]
         rows[:] = 0
@@ -175,8 +173,6 @@ class MaxMinMemory:
         new = self.append(0, usage, limit)
         for field in (START, COUNT, LIMIT):
             self._flows[flow, field] = self._flows[new, field]
-        first, count = self.uses_of(flow)
-        self._uses[first : first + count, FLOW] = flow
         self.give((new, 1), (0, 0))
 
     def set_left(self, flow: int, work: int) -> None:
@@ -242,6 +238,13 @@ def _rehash(bundles: Array) -> None:
             bundles[at, BUCKET] = b
 
 
+def _empty_table(rows: int, columns: int) -> Array:
+    """Table of zeros that begins at a line of the cache."""
+    numbers = np.zeros(rows * columns + LINE, np.int64)
+    first = -(numbers.ctypes.data // numbers.itemsize) % LINE
+    return numbers[first : first + rows * columns].reshape(rows, columns)
+
+
 def _grown_table(table: Array, rows: int) -> Array:
     """Table with space for that many rows, doubled when it has to grow."""
     return table if rows <= len(table) else _copied_table(table, max(rows, 2 * len(table)))
@@ -249,7 +252,7 @@ def _grown_table(table: Array, rows: int) -> Array:
 
 def _copied_table(table: Array, rows: int) -> Array:
     """Copy of a table with that many rows, those behind its own 0."""
-    copied = np.zeros((rows, table.shape[1]), np.int64)
+    copied = _empty_table(rows, table.shape[1])
     copied[: len(table)] = table
     return copied
 

@@ -15,24 +15,21 @@ from ...core.jit import Int, jit_without_refcounts
 from ...engine_api import MOST_WEIGHT, ONE
 from .flow_classes import detach_flow
 from .int128 import div, mul
-from .pairing_heap import NONE
+from .pairing_heap import NONE, next_of_all
 from .table_layout import (
     CAP,
     COMPONENT,
     COUNT,
-    CROWD,
     FENCE,
     FIRST_LOOSE,
     FIRST_ROOMY,
-    FLOW,
     HEAD,
     LEVEL,
     LOOSE,
     MASS,
     NEXT_LOOSE,
     NEXT_ROOMY,
-    NEXT_STAKE,
-    NEXT_USE,
+    NEXT_USER,
     OPEN,
     OVERFULL,
     OWNER,
@@ -45,7 +42,6 @@ from .table_layout import (
     WEIGHT,
     State,
 )
-from .usage_lists import link_use, unlink_use
 
 
 @jit_without_refcounts
@@ -60,27 +56,25 @@ def mark_for_regrouping(s: State, f: Int) -> None:
 
 @jit_without_refcounts
 def add_use(s: State, u: Int) -> None:
-    """Add a use to the total weight and the list of users of its component."""
+    """Add a use to the total weight of its component in flight."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
     parts[c, MASS] += uses[u, WEIGHT]
     if parts[c, MASS] >= MOST_WEIGHT:
         parts[c, MASS] -= MOST_WEIGHT
         bundles[0, OVERFULL] += 1
-    link_use(s, u, CROWD, NEXT_USE)
     check_fence(s, c)
 
 
 @jit_without_refcounts
 def remove_use(s: State, u: Int) -> None:
-    """Subtract a use from the total weight and the list of users of its component."""
+    """Subtract a use from the total weight of its component in flight."""
     parts, _, uses, bundles = s
     c = uses[u, COMPONENT]
     parts[c, MASS] -= uses[u, WEIGHT]
     if parts[c, MASS] < 0:
         parts[c, MASS] += MOST_WEIGHT
         bundles[0, OVERFULL] -= 1
-    unlink_use(s, u, CROWD, NEXT_USE)
 
 
 @jit_without_refcounts
@@ -90,7 +84,7 @@ def check_fence(s: State, c: Int) -> None:
     if parts[c, FENCE]:
         hi, lo = mul(parts[c, CAP], np.int64(ONE))
         if parts[c, FENCE] > div(hi, lo, parts[c, MASS]):
-            _set_fence(s, c, np.int64(0))
+            _share_again(s, c)
 
 
 @jit_without_refcounts
@@ -105,7 +99,7 @@ def dissolve_fenced_class(s: State, b: Int, now: Int) -> None:
         for u in range(flows[f, START], flows[f, START] + flows[f, COUNT]):
             c = uses[u, COMPONENT]
             if 0 < parts[c, FENCE] <= rate:
-                _set_fence(s, c, np.int64(0))
+                _share_again(s, c)
 
 
 @jit_without_refcounts
@@ -121,23 +115,43 @@ def fence_slack_components(s: State) -> None:
             u = parts[c, HEAD]
             while u != NONE:
                 fastest = max(fastest, bundles[uses[u, OWNER], RATE])
-                u = uses[u, NEXT_STAKE]
+                u = uses[u, NEXT_USER]
             hi, lo = mul(parts[c, CAP], np.int64(ONE))
             fair = div(hi, lo, parts[c, MASS])
             if fastest < fair >> 2:
                 fence = np.int64(1)
                 while fence <= fair >> 2:  # powers of two: few kinds of bundles
                     fence <<= 1
-                _set_fence(s, c, fence)
+                _fence_off(s, c, fence)
         c = parts[c, NEXT_ROOMY]
 
 
 @jit_without_refcounts
-def _set_fence(s: State, c: Int, fence: Int) -> None:
-    """Set the fence of a component and mark its flows for new classes."""
-    parts, _, uses, _ = s
+def _fence_off(s: State, c: Int, fence: Int) -> None:
+    """Set the fence of a shared component and mark the flows of its classes for new ones."""
+    parts, flows, uses, bundles = s
     parts[c, FENCE] = fence
-    u = parts[c, CROWD]
+    u = parts[c, HEAD]
     while u != NONE:
-        mark_for_regrouping(s, uses[u, FLOW])
-        u = uses[u, NEXT_USE]
+        f = bundles[uses[u, OWNER], ROOT]
+        while f != NONE:
+            mark_for_regrouping(s, f)
+            f = next_of_all(flows, f)
+        u = uses[u, NEXT_USER]
+
+
+@jit_without_refcounts
+def _share_again(s: State, c: Int) -> None:
+    """Take the fence of a component away and mark its flows for new classes.
+
+    Those of one that is still shared were marked when it got its fence.
+    """
+    parts, _, uses, _ = s
+    parts[c, FENCE] = 0
+    if parts[c, SHARED]:
+        return
+    u = parts[c, HEAD]
+    parts[c, HEAD] = NONE
+    while u != NONE:
+        mark_for_regrouping(s, uses[u, OWNER])
+        u = uses[u, NEXT_USER]

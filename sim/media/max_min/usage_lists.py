@@ -1,51 +1,54 @@
-"""Doubly linked lists of the uses of each component, through the rows of uses.
+"""Doubly linked list of the users of each component, through the rows of uses.
 
-A list is told by the column of parts that holds its first use and the column of uses that holds
-what comes next; what comes before stands in the column behind that.
+Of a component that is shared those are flow classes, each with its leader's use; of one that is
+fenced off (:mod:`.slack_links`) flows, each with its own.  A component is one or the other for as
+long as any of its flows is in a class.
 """
 
 from __future__ import annotations
 
 from ...core.jit import Int, jit_without_refcounts
 from .pairing_heap import NONE
-from .table_layout import COMPONENT, State
+from .table_layout import COMPONENT, HEAD, LAST_USER, NEXT_USER, OWNER, State
 
 
 @jit_without_refcounts
-def link_use(s: State, u: Int, head: Int, after: Int) -> None:
-    """Put a use at the front of a list of its component."""
+def link_use(s: State, u: Int, owner: Int) -> None:
+    """Put a use at the front of the list of its component, for a flow class or a flow."""
     parts, _, uses, _ = s
     c = uses[u, COMPONENT]
-    first = parts[c, head]
-    uses[u, after], uses[u, after + 1] = first, NONE
+    first = parts[c, HEAD]
+    uses[u, OWNER] = owner
+    uses[u, NEXT_USER], uses[u, LAST_USER] = first, NONE
     if first != NONE:
-        uses[first, after + 1] = u
-    parts[c, head] = u
+        uses[first, LAST_USER] = u
+    parts[c, HEAD] = u
 
 
 @jit_without_refcounts
-def unlink_use(s: State, u: Int, head: Int, after: Int) -> None:
+def unlink_use(s: State, u: Int) -> None:
     """Take a use out of its list."""
     _, _, uses, _ = s
-    _link_uses(s, uses[u, COMPONENT], uses[u, after + 1], uses[u, after], head, after)
+    _link_uses(s, uses[u, COMPONENT], uses[u, LAST_USER], uses[u, NEXT_USER])
 
 
 @jit_without_refcounts
-def replace_use(s: State, u: Int, v: Int, head: Int, after: Int) -> None:
+def replace_use(s: State, u: Int, v: Int, owner: Int) -> None:
     """Put a use of the same component in the place of another."""
     _, _, uses, _ = s
-    behind, before = uses[u, after], uses[u, after + 1]
-    _link_uses(s, uses[u, COMPONENT], before, v, head, after)
-    _link_uses(s, uses[u, COMPONENT], v, behind, head, after)
+    behind, before = uses[u, NEXT_USER], uses[u, LAST_USER]
+    uses[v, OWNER] = owner
+    _link_uses(s, uses[u, COMPONENT], before, v)
+    _link_uses(s, uses[u, COMPONENT], v, behind)
 
 
 @jit_without_refcounts
-def _link_uses(s: State, c: Int, u: Int, v: Int, head: Int, after: Int) -> None:
+def _link_uses(s: State, c: Int, u: Int, v: Int) -> None:
     """Link use ``v`` right after ``u``; either may be NONE, an end of the list."""
     parts, _, uses, _ = s
     if u == NONE:
-        parts[c, head] = v
+        parts[c, HEAD] = v
     else:
-        uses[u, after] = v
+        uses[u, NEXT_USER] = v
     if v != NONE:
-        uses[v, after + 1] = u
+        uses[v, LAST_USER] = u

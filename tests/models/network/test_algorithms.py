@@ -176,3 +176,12 @@ def test_bus_bandwidth_of_a_large_ring_is_the_link_rate():
     for collective in ("all-reduce", "all-gather", "reduce-scatter"):
         seconds = closed_form(ALGORITHMS[collective]["ring"], 8, 1e12, 0.0, RATE)
         assert 1e12 / seconds * bus_factor(collective, 8) == pytest.approx(RATE)
+
+
+def test_a_ring_of_many_is_no_table_of_all_pairs() -> None:
+    """200,000 members: pairs would take 300 GB, and searching each hop a minute."""
+    ring = ALGORITHMS["all-reduce"]["ring"]
+    source, target, share = ring.flows(200_000)
+    assert (len(source), int(target[-1])) == (200_000, 0)
+    assert share[0] == 2 * 199_999 / 200_000
+    assert ring.latency_path(200_000)[-2:] == [(199_996, 199_997), (199_997, 199_998)]
