@@ -152,7 +152,7 @@ def _add_op(
             bytes=size,
             period=iteration,
             signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
-            name=line.op,
+            name=line.op.partition(" ")[0],  # splits may be thousands of numbers
         )
     return builder.op(
         Kind[kind.upper()],
