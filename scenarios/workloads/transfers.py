@@ -138,7 +138,8 @@ def _refuse_impossible_members(line: TransferSection) -> None:
     try:
         read_collective(name, len(line.from_))
     except ValueError as error:
-        raise ScenarioError(f"workload.ops: {line.op}: {error}") from error
+        what = line.op.partition(" ")[0]
+        raise ScenarioError(f"workload.ops: {what}: {error}") from error
 
 
 def _add_op(

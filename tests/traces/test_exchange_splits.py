@@ -50,6 +50,26 @@ def test_splits_may_be_a_list_and_no_text(script, tmp_path):
     assert exchange(trace)[0] == "collective:all-to-all splits=1,3/1,0 fp32[20]"
 
 
+def test_older_profilers_tell_them_as_arguments_of_the_operator(script, tmp_path):
+    """As an execution trace does (``add_execution_traces``)."""
+
+    def older(rank, sent, received, splits):
+        s = script(rank=rank, world=2)
+        s.step(1, 0, 200)
+        s.op("train", 0, 200)
+        told = {"Input Dims": [[received // 8, 8], [sent // 8, 8], [], [], [], []],
+                "Input type": ["float", "float", "", "ScalarList", "ScalarList", "Scalar"],
+                "Concrete Inputs": ["", "", "", "[]", splits, "-1"]}  # fmt: skip
+        s.op("c10d::alltoall_base_", 40, 9, **told)
+        s.launch(45, 50, 70, stream=20, name=KERNEL)
+        return s
+
+    found = exchange(read(tmp_path, older(0, 32, 16, "[1, 3]"), older(1, 8, 24, "[1, 0]")))
+    assert found == ("collective:all-to-all splits=1,3/1,0 fp32[20]", 80.0)
+    sums = exchange(read(tmp_path, older(0, 32, 16, ""), older(1, 8, 24, "")))
+    assert sums[0] == "collective:all-to-all send=4,1 receive=2,3 fp32[20]"
+
+
 def test_who_wrote_no_splits_tells_how_much_it_sent_and_got(script, tmp_path):
     trace = read(tmp_path, member(script, 0, 30, 10), member(script, 1, 20, 40))
     assert exchange(trace) == ("collective:all-to-all send=3,2 receive=1,4 fp32[25]", 100.0)
@@ -87,7 +107,7 @@ def test_a_rank_that_was_not_recorded_leaves_parts_equal(script, tmp_path):
          "rank1.json.gz: rank 1: gets 23 elements of an all-to-all, and others sent it 24; record"),
         ((32, 16), (8, 23), "of an all-to-all 2 ranks sent 40 elements and got 39; record"),
         ((32, 16, "[1, x]"), (8, 24, "[1, 0]"),
-         r"rank0.json.gz: In split size is '\[1, x\]', which is no list of numbers; the file is"),
+         r"rank0.json.gz: splits of an all-to-all are '\[1, x\]', which is no list of numbers"),
     ],
 )  # fmt: skip
 def test_splits_that_do_not_fit_are_refused_with_their_rank(script, tmp_path, one, other, said):

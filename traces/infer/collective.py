@@ -33,7 +33,9 @@ _NAMES = (  # in this order: the first that fits
     ("recv", r"recv"),
 )
 OPERATOR = "c10d::alltoall_base_"
-"""Operator around an all-to-all of one tensor; its output comes before its input."""
+"""Operator around an all-to-all of one tensor: its output, its input, then splits of both."""
+INPUT_SPLITS = 4
+"""Place of the splits of what is sent among its arguments."""
 LEFT_OUT = "..."
 """In place of numbers in the middle of a long list."""
 SYNCHRONISING = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "barrier")
@@ -160,24 +162,34 @@ def _exchanged_elements(
     events: RankTrace, entry: int, around: list[int]
 ) -> tuple[int, int, tuple[int, ...]]:
     """Elements that an all-to-all sends and receives, and its splits; -1 where not recorded."""
+    table, texts = events.trace.collectives, (*events.trace.strings, "")
     if entry >= 0:
-        table, texts = events.trace.collectives, (*events.trace.strings, "")
-        text = texts[int(table["sent_splits"][entry])]
-        try:
-            splits = tuple(map(int, json.loads(text or "[]"))) if LEFT_OUT not in text else ()
-        except (ValueError, TypeError) as error:
-            raise TraceError(
-                f"{events.process.file}: In split size is {text!r}, which is no list of numbers; "
-                "the file is damaged, record it again"
-            ) from error
+        splits = _read_splits(events, texts[int(table["sent_splits"][entry])])
         return int(table["sent"][entry]), int(table["received"][entry]), splits
     for r in around:
         if events.text(r) == OPERATOR:
-            columns = (int(events.table[c][r]) for c in ("shapes", "dtypes"))
-            shapes, dtypes = (events.trace.strings[i] if i >= 0 else "" for i in columns)
+            columns = (int(events.table[c][r]) for c in ("shapes", "dtypes", "scalars"))
+            shapes, dtypes, scalars = (texts[i] for i in columns)
             output, into, *_ = *(prod(o.shape) for o in parse_operands(shapes, dtypes)), -1, -1
-            return into, output, ()
+            values = json.loads(scalars or "[]")
+            splits = _read_splits(
+                events, values[INPUT_SPLITS] if len(values) > INPUT_SPLITS else ""
+            )
+            return into, output, splits
     return -1, -1, ()
+
+
+def _read_splits(events: RankTrace, text: str) -> tuple[int, ...]:
+    """Numbers of a list of splits; () for none, and where some were left out."""
+    if LEFT_OUT in text:
+        return ()
+    try:
+        return tuple(map(int, json.loads(text or "[]")))
+    except (ValueError, TypeError) as error:
+        raise TraceError(
+            f"{events.process.file}: splits of an all-to-all are {text!r}, which is no list of "
+            "numbers; the file is damaged, record it again"
+        ) from error
 
 
 def _read_profiler_row(

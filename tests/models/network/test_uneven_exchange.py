@@ -49,12 +49,12 @@ def machines(nodes, gpus=2):
     return cluster(nodes, NodeSpec(gpus=gpus, nics=gpus, nic=nic, gpu_link=link))
 
 
-def exchanges(name, n, order=(), count=1):
-    """So many all-to-all, one after another, among ranks in an order."""
-    build, after = Builder("exchanges"), ()
-    for _ in range(count):
-        members = [Member(r, 9, after) for r in order or range(n)]
-        after = (build.collective(members, bytes=SIZE, signature=f"collective:{name} fp32[1]"),)
+def exchanges(name, n, order=(), beside=""):
+    """An all-to-all among ranks in an order; another one at the same time where it is named."""
+    build = Builder("exchanges")
+    for stream, one in enumerate(filter(None, (name, beside))):
+        members = [Member(r, 8 + stream) for r in order or range(n)]
+        build.collective(members, bytes=SIZE, signature=f"collective:{one} fp32[1]")
     return build.graph()
 
 
@@ -174,7 +174,7 @@ def test_closed_form_activity_and_sends_take_as_long_as_the_busiest_member(parts
 @settings(max_examples=2 * FEW)
 def test_both_engines_take_the_same_ticks(parts, order, way, written_out):
     system = machines(3)
-    graph = exchanges(split_name(pairs=parts), 6, order, count=2)
+    graph = exchanges(split_name(pairs=parts), 6, order, split_name(receive=parts[0]))
     if written_out:
         graph = expand(graph, way, [f"node{r // 2}" for r in range(6)])
     one, other = (run(system, graph, e, algorithms=way).frame() for e in ENGINES)
