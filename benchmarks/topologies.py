@@ -10,6 +10,7 @@ from foretrace.models.network.load import compute_load
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.sim.splits import Splits
 
 NODE = NodeSpec(
     gpus=8, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=8,
@@ -23,10 +24,10 @@ def machine(gpus, routing, ports=128):
     return cluster(gpus // 8, NODE, FabricSpec(switch, FatTree(routing=routing)))
 
 
-def laying(routing):
+def laying(routing, splits=None):
     """CPU seconds to lay an all-to-all of 1,024 GPUs on all links, routes included."""
     system = machine(1_024, routing, 64)
-    everyone, members = ALGORITHMS["all-to-all"]["grouped"], system.numbers
+    everyone, members = ALGORITHMS["all-to-all"]["grouped"].split(splits), system.numbers
     everyone.flows(1_024)  # steps of an algorithm are made once for each size of group
     return min(cpu(lambda: compute_load(everyone, members, system)) for _ in range(3))
 
@@ -35,6 +36,8 @@ def main() -> None:
     sizes = [8_192, 32_768, 131_072]
     built = [cpu(lambda n=n: machine(n, "ecmp")) for n in sizes]
     laid = {routing: laying(routing) for routing in ("pool", "spray", "ecmp")}
+    receive = 1 + np.random.default_rng(1).integers(0, 1_000, 1_024)
+    uneven = laying("ecmp", Splits(np.tile(receive, (1_024, 1))))
     system = machine(sizes[-1], "ecmp")
     gpus = np.array(system.numbers)
     ring = min(cpu(lambda: system.crossings(gpus, np.roll(gpus, 8))) for _ in range(3))
@@ -46,6 +49,7 @@ def main() -> None:
             "all-to-all of 1,024 GPUs, a pool": (laid["pool"], "<=", 0.1),
             "all-to-all of 1,024 GPUs, sprayed": (laid["spray"], "<=", 0.1),
             "all-to-all of 1,024 GPUs, hashed": (laid["ecmp"], "<=", 0.1),
+            "the same in unequal parts": (uneven, "<=", 0.1),
             "routes of a ring of 131,072 GPUs": (ring, "<=", 0.5),
         },
         gpus=sizes,

@@ -21,6 +21,7 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
+from foretrace.sim.splits import split_name
 
 NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6
@@ -40,16 +41,21 @@ def catalog(library: str, **changed: Any) -> dict[str, Any]:
     return {**settings_before_fit("library", library, [], []).settings, **changed}
 
 
-def predicted(times: LibraryTimes, changed: dict[str, float], collective: str, rows: Rows):
+Named = str | dict[int, str]
+"""A collective, or one for each number of members."""
+
+
+def predicted(times: LibraryTimes, changed: dict[str, float], collective: Named, rows: Rows):
     """Seconds of rows, group by group."""
     seconds = np.zeros(len(rows.size))
     for n in np.unique(rows.members).tolist():
         mine = rows.members == n
-        seconds[mine] = times.seconds(changed, collective, range(n), rows.size[mine])
+        name = collective if isinstance(collective, str) else collective[n]
+        seconds[mine] = times.seconds(changed, name, range(n), rows.size[mine])
     return seconds
 
 
-def fitted(times: LibraryTimes, start: dict[str, float], collective: str, rows: Rows, also=dict):
+def fitted(times: LibraryTimes, start: dict[str, float], collective: Named, rows: Rows, also=dict):
     """Values of the constants in ``start``, and of what follows from them, that fit rows best."""
     names = list(start)
 
@@ -242,7 +248,8 @@ def experts(score: bool) -> None:
     """DeepEP's low-latency kernels: fitted on 16 and 64 GPUs, judged on 32 to 256 (D9).
 
     An all-to-all whose bytes within a machine do not cross its NICs.  The table is public and
-    short; all of it had been read before.
+    short; all of it had been read before.  It does not tell how tokens fell on experts: parts are
+    taken for equal, and as they fall where 8 of 256 experts are drawn for each of 128 tokens.
     """
     import csv
 
@@ -258,11 +265,20 @@ def experts(score: bool) -> None:
         settings = catalog("nccl-nvlink4", algorithms="grouped", send_launch_ll=None)
         times = LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
         start = {"network_step": 30 * US, "network_efficiency": 0.9}
-        best = fitted(times, start, "all-to-all", rows.take(known))
-        constants(best)
-        if score:
-            guess = predicted(times, best, "all-to-all", rows)
-            told(f"{op}, EP 32, 128, 256", guess, rows.seconds, ~known)
+        ways = {"equal": "all-to-all", "drawn": {n: drawn_name(n) for n in rows.members.tolist()}}
+        for parts, name in ways.items():
+            best = fitted(times, start, name, rows.take(known))
+            constants(best)
+            if score:
+                guess = predicted(times, best, name, rows)
+                told(f"{op}, EP 32, 128, 256, {parts} parts", guess, rows.seconds, ~known)
+
+
+def drawn_name(ranks: int, tokens: int = 128, experts: int = 256, chosen: int = 8) -> str:
+    """All-to-all in which each token of each rank goes to experts that are drawn for it."""
+    order = np.argsort(np.random.default_rng(1).random((ranks, tokens, experts)), axis=2)
+    rank = (order[:, :, :chosen] * ranks // experts).reshape(ranks, -1)
+    return split_name(pairs=[np.bincount(row, minlength=ranks).tolist() for row in rank])
 
 
 PARTS = {

@@ -85,6 +85,9 @@ COLLECTIVES: dict[str, EventColumn] = {
     "dtype": EventColumn("i4", -1, f"element type; {_TEXT}"),
     "sent": EventColumn("i8", 0, "elements of the input buffer"),
     "received": EventColumn("i8", 0, "elements of the output buffer"),
+    "sent_splits": EventColumn(
+        "i4", -1, f"rows of the input that go to each rank, as JSON; {_TEXT}"
+    ),
     "size": EventColumn("i8", -1, "ranks in the group"),
     "group": EventColumn("i4", -1, f"name of the process group; {_TEXT}"),
     "ranks": EventColumn("i4", -1, f"ranks of the group, as JSON; {_TEXT}"),

@@ -192,7 +192,8 @@ def parse_collective(signature: str) -> list[Any]:
     parts = parse_signature(signature)
     settings = parts.attributes
     if tuple(settings) != (STEP if parts.op == "step" else ()):
-        raise DriverFault("unsupported", f"{signature}: a step says {', '.join(STEP)}")
+        what = f"a step says {', '.join(STEP)}" if parts.op == "step" else "of equal parts only"
+        raise DriverFault("unsupported", f"{signature}: {what}")
     if any(o.dtype != "fp32" for o in parts.operands):
         raise DriverFault("unsupported", f"{signature}: of fp32 only")
     seconds = [round(float(v) / 1e6, 12) for k, v in settings.items() if k != "buckets"]

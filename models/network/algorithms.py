@@ -19,10 +19,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ...sim.splits import Splits
 from ...sim.units import ByteRate, Bytes, Seconds
 from .patterns import depth, power_of_two, reversed_steps, tree_climb_steps, tree_roots
 from .steps import ALGORITHMS as ALGORITHMS  # for whoever wants these among them
-from .steps import SWITCH, Algorithm, Step, algorithm, shift
+from .steps import SWITCH, Algorithm, Step, algorithm, shift, split_step
 
 
 def closed_form(
@@ -227,8 +228,8 @@ def hierarchical(n: int, width: int) -> Iterator[Step]:
     yield from gather_between_first(n, width)
 
 
-@algorithm("all-to-all", "hierarchical", nested=True)
-def two_dimensional(n: int, width: int) -> Iterator[Step]:
+@algorithm("all-to-all", "hierarchical", nested=True, uneven=True)
+def two_dimensional(n: int, width: int, splits: Splits | None = None) -> Iterator[Step]:
     """2D all-to-all: within nodes to the place of the receiver, then between nodes to it.
 
     A message between nodes carries what all members of the one have for a member of the other
@@ -239,11 +240,27 @@ def two_dimensional(n: int, width: int) -> Iterator[Step]:
     """
     here, nodes = np.arange(n), n // width
     first = here - here % width
+    within, between = _phases(splits, nodes, width)
     if width > 1:
         there = [first + (here + k) % width for k in range(width - 1, 0, -1)]
-        yield Step(np.tile(here, width - 1), np.concatenate(there), nodes, n)
+        step = Step(np.tile(here, width - 1), np.concatenate(there), nodes, n)
+        yield split_step(step, within)
     there = [(here + k * width) % n for k in range(nodes - 1, 0, -1)]
-    yield Step(np.tile(here, nodes - 1), np.concatenate(there), width, n)
+    step = Step(np.tile(here, nodes - 1), np.concatenate(there), width, n)
+    yield split_step(step, between)
+
+
+def _phases(splits: Splits | None, nodes: int, width: int) -> tuple[Splits | None, Splits | None]:
+    """What members of a 2D all-to-all send each other within nodes, and what between them."""
+    if splits is None:
+        return None, None
+    parts = splits.parts.reshape(nodes, width, nodes, width)
+    within, between = np.zeros_like(parts), np.zeros_like(parts)
+    node, place = np.arange(nodes), np.arange(width)
+    within[node, :, node, :] = parts.sum(axis=2)
+    between[:, place, :, place] = parts.sum(axis=1).transpose(2, 0, 1)
+    n = nodes * width
+    return Splits(within.reshape(n, n)), Splits(between.reshape(n, n))
 
 
 # --- partners at distances that double --------------------------------------------------------
@@ -331,14 +348,14 @@ def one_shot(n: int) -> Iterator[Step]:
 
 @algorithm("all-gather", "direct")
 @algorithm("reduce-scatter", "direct")
-@algorithm("all-to-all", "grouped")
-def direct(n: int) -> Iterator[Step]:
+@algorithm("all-to-all", "grouped", uneven=True)
+def direct(n: int, splits: Splits | None = None) -> Iterator[Step]:
     """Direct exchange: 1/n of S from each member to each other.
 
     >>> [len(step.source) for step in direct(4)]
     [12]
     """
-    yield pairwise_exchange(n, of=n)
+    yield split_step(pairwise_exchange(n, of=n), splits)
 
 
 @algorithm("scatter", "linear")
@@ -377,12 +394,12 @@ def in_switch(n: int) -> Iterator[Step]:
 # --- round by round ---------------------------------------------------------------------------
 
 
-@algorithm("all-to-all", "pairwise")
-def rounds(n: int) -> Iterator[Step]:
+@algorithm("all-to-all", "pairwise", uneven=True)
+def rounds(n: int, splits: Splits | None = None) -> Iterator[Step]:
     """Rounds of 1/n of S to the member k places further on, for each k.
 
     >>> [step.target.tolist() for step in rounds(3)]
     [[1, 2, 0], [2, 0, 1]]
     """
     for k in range(1, n):
-        yield shift(n, k, of=n)
+        yield split_step(shift(n, k, of=n), splits)

@@ -15,6 +15,7 @@ from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
+from ...sim.splits import CollectiveName, read_collective
 from ...sim.system import Router, System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from . import nccl
@@ -223,7 +224,8 @@ class Fabric(Backend):
         Raises
         ------
         BackendError
-            An unknown collective, or an algorithm that cannot do it for this group.
+            An unknown collective, or an algorithm that cannot do it for this group, or not in the
+            unequal parts that its name says (``sim/splits.py``).
         """
         key = (collective, members, system.router)  # routes may change during a run
         plans = self._ways.get(key)
@@ -231,12 +233,13 @@ class Fabric(Backend):
             plans = self._ways[key] = self._plans(collective, members, system)
         return plans
 
-    def _plans(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
+    def _plans(self, name: str, members: Members, system: System) -> list[CollectivePlan]:
+        collective, splits = _read_name(name, len(members))
         _check_known("collective", collective, tuple(ALGORITHMS))
         together = len({system.node_of(m) for m in members}) == 1
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
-            possible = a.usable(len(members))
+            possible = a.usable(len(members)) and (a.uneven or splits is None)
             # Ranks of one GPU have no switch between them.
             apart = together and len(set(members)) == len(members)
             if a.in_switch and (self.in_switch_efficiency is None or not apart):
@@ -245,14 +248,15 @@ class Fabric(Backend):
                 possible = False
             there += [a.name] * possible
             if possible and a.name in self.algorithms and self.pinned.allows(collective, a.name):
-                plans += self.plans_of(self.load_of(a, members, system))
+                plans += self.plans_of(self.load_of(a.split(splits), members, system))
         if not plans:
             pinned = self.pinned.text(collective)
             what = f"no algorithm of {list(self.algorithms)} does"
             if pinned:
                 what = f"{pinned!r} is pinned and does not do"
+            parts = "" if splits is None else " in unequal parts"
             raise BackendError(
-                f"fabric: {what} {collective} for {len(members)} members; "
+                f"fabric: {what} {collective}{parts} for {len(members)} members; "
                 f"{'pin' if pinned else 'add'} one of {there}"
             )
         return plans
@@ -281,7 +285,7 @@ class Fabric(Backend):
         if laid.algorithm.in_switch and self.in_switch_channels is not None:
             rounds = Rounds(self.in_switch_channels * laid.members, self.in_switch_round)
         if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
-            filling = Filling(self.piece, self.copying)
+            filling = Filling(self.piece / laid.crowding, self.copying)
         copied = self._last_part_cost(laid)
         return CollectivePlan(laid, name, protocol, launch, copied, rounds, filling, segment)
 
@@ -316,8 +320,10 @@ class Fabric(Backend):
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
             if name not in SENDS:
-                answer.picked[f"{name} {way.name}"] += int(mine.sum())
-            if self.fidelity == "flow" and (self.keeps(name) or (cores and name not in SENDS)):
+                answer.picked[f"{way.load.algorithm.collective} {way.name}"] += int(mine.sum())
+            if not way.load.steps:  # every member keeps all it has
+                answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
+            elif self.fidelity == "flow" and (self.keeps(name) or (cores and name not in SENDS)):
                 spent = self._core_seconds(way, size[mine])
                 answer.keep(rows[mine], way, seconds[k, mine], spent, cores)
             elif self.fidelity == "flow":
@@ -377,7 +383,7 @@ class Fabric(Backend):
         """Seconds of work on each core."""
         if self.core_rate is None:
             return np.zeros(len(size))
-        most = max(way.load.uses.values())
+        most = max(way.load.uses.values(), default=0.0)
         return way.load.steps * self.core_step + size * most / self.core_rate
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
@@ -395,6 +401,14 @@ class Fabric(Backend):
 def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise BackendError(f"fabric: {what} {value!r} is unknown; take one of {list(allowed)}")
+
+
+def _read_name(name: str, members: int) -> CollectiveName:
+    try:
+        return read_collective(name, members)
+    except ValueError as error:
+        what = name.partition(" ")[0]
+        raise BackendError(f"fabric: {what} of {members} members: {error}") from error
 
 
 def _collective_names(ops: Ops) -> list[str]:
@@ -435,6 +449,6 @@ def _endless(name: str, members: Members, system: System) -> BackendError:
     on = {c for a, b in around if a != b for r in system.routes(a, b) for c in r.components}
     stuck = ", ".join(p.name for p in map(system.components.__getitem__, sorted(on)) if p.rate == 0)
     return BackendError(
-        f"fabric: {name} never ends: it crosses {stuck or 'a part'}, which is down; leave it up, "
-        "slow it down instead, or let other ranks take part"
+        f"fabric: {name.partition(' ')[0]} never ends: it crosses {stuck or 'a part'}, which is "
+        "down; leave it up, slow it down instead, or let other ranks take part"
     )

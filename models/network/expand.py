@@ -7,7 +7,7 @@ stragglers, unequal links and lost members show inside the collective.  It costs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from ...sim.graph import Builder, Graph
 from ...sim.op_times import OpTimes
 from ...sim.ops import DTYPES, Kind
 from ...sim.signature import parse_signature
+from ...sim.splits import Splits, read_collective
 from .algorithms import ALGORITHMS
 from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
 from .steps import SEGMENTS as SEGMENTS
@@ -209,8 +210,15 @@ class _Expansion:
 
     def _chosen_algorithm(self, op: int, ranks: list[int]) -> tuple[_Chosen, Sequence[int]]:
         """The first algorithm that can do a collective, and the order of its members."""
-        name = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
+        said = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         n = len(ranks)
+        try:
+            name, splits = read_collective(said, n)
+        except ValueError as error:
+            what = said.partition(" ")[0]
+            raise GraphError(
+                "expand", f"op {op} ({what} of {n} members): {error}", (op,)
+            ) from error
         if n < 2:
             return _Chosen(name, iter(())), range(n)
         able = ALGORITHMS.get(name, {})
@@ -218,14 +226,17 @@ class _Expansion:
         for algorithm in self.algorithms:
             if algorithm in able and able[algorithm].usable(n):
                 one = able[algorithm]
+                if splits is not None and not one.uneven:
+                    continue
                 if not one.nested:
-                    return _Chosen(name, expansion_rounds(one, n)), range(n)
+                    return _Chosen(name, expansion_rounds(one.split(splits), n)), range(n)
                 if width:
+                    one = one.split(splits and splits.ordered(order))
                     return _Chosen(name, expansion_rounds(one, n, width)), order
         raise GraphError(
             "expand",
             f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
-            f"add one of {[a.name for a in able.values() if width or not a.nested]}",
+            f"add one of {_able_names(able.values(), width, splits)}",
             (op,),
         )
 
@@ -237,6 +248,11 @@ class _Expansion:
         widths = {len(members) for members in nodes.values()}
         width = widths.pop() if len(nodes) > 1 and len(widths) == 1 else 0
         return [m for members in nodes.values() for m in members], width
+
+
+def _able_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | None) -> list[str]:
+    """Names of those that know nodes of so many members, and such parts."""
+    return [a.name for a in algorithms if (width or not a.nested) and (a.uneven or splits is None)]
 
 
 class _Chosen(NamedTuple):

@@ -12,7 +12,7 @@ from .load import AlgorithmLoad, Members
 from .protocols import Floats
 from .steps import Algorithm
 
-Loads = dict[tuple[str, str, Members], AlgorithmLoad]
+Loads = dict[tuple[Algorithm, Members], AlgorithmLoad]
 
 
 class _KnownLoads(Fabric):
@@ -23,7 +23,7 @@ class _KnownLoads(Fabric):
         self.loads = loads
 
     def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
-        key = (algorithm.collective, algorithm.name, members)
+        key = (algorithm, members)
         if key not in self.loads:
             self.loads[key] = super().load_of(algorithm, members, system)
         return self.loads[key]

@@ -100,6 +100,12 @@ class AlgorithmLoad:
     network_steps: int = 0
     nodes: int = 1
 
+    @property
+    def crowding(self) -> float:
+        """Bytes of the busiest member over those of every member of equal parts."""
+        splits, n = self.algorithm.splits, self.members
+        return 1.0 if splits is None or not self.steps else splits.busiest * n / (n - 1)
+
 
 def compute_load(algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
     """Compute the load of an algorithm on a machine.
@@ -107,7 +113,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     Where the members fill several nodes evenly, it runs on as many channels as a node has members,
     each with the order within the nodes rotated, so that the traffic between nodes is spread
     over all of a node's NICs (as NCCL's rings are: Hu et al. 2025, arXiv:2507.04786).  A group that
-    fills nodes unevenly runs on one channel.
+    fills nodes unevenly runs on one channel, and so do unequal parts: each member has its own.
 
     Raises
     ------
@@ -117,6 +123,9 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     n = len(members)
     orders = [members] if algorithm.is_symmetric(n) else channel_orders(members, system)
     shape = (n, len(orders)) if algorithm.nested else (n,)
+    if algorithm.splits is not None:
+        algorithm, order = _in_one_channel(algorithm, members, system)
+        orders = [order]
     source, target, share = algorithm.flows(*shape)
     _require_joined(members, system)
     sends = [_Sends(order, source, target, share / len(orders)) for order in orders]
@@ -142,6 +151,18 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         across,
         len(set(node.values())),
     )
+
+
+def _in_one_channel(
+    algorithm: Algorithm, members: Members, system: System
+) -> tuple[Algorithm, Members]:
+    """An algorithm of unequal parts, and the order of its members: node by node where it nests."""
+    if not algorithm.nested or algorithm.splits is None:
+        return algorithm, members
+    nodes = [system.node_of(m) for m in members]
+    first = {node: i for i, node in reversed([*enumerate(nodes)])}
+    order = sorted(range(len(members)), key=lambda i: first[nodes[i]])
+    return algorithm.split(algorithm.splits.ordered(order)), tuple(members[i] for i in order)
 
 
 def compute_send_load(sender: int, receiver: int, system: System) -> AlgorithmLoad:

@@ -7,13 +7,15 @@ the busiest member, and the sends that the collective can be written out as.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import lcm
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...sim.splits import Splits
 
 Members = NDArray[np.int64]
 
@@ -80,6 +82,9 @@ class Algorithm:
         Between nodes only; ``make`` also takes the number of members in a node.
     passes_on : bool
         A member sends on what it gets, except in the last step: nobody waits for it further on.
+    uneven : bool
+        Knows unequal parts: ``make`` also takes ``splits``.
+    splits : of the members that its steps are for; None where parts are equal
 
     Examples
     --------
@@ -96,10 +101,16 @@ class Algorithm:
     in_switch: bool = False
     nested: bool = False
     passes_on: bool = False
+    uneven: bool = False
+    splits: Splits | None = None
+
+    def split(self, splits: Splits | None) -> Algorithm:
+        """The same algorithm with unequal parts; of None, itself."""
+        return self if splits is None else replace(self, splits=splits)
 
     def steps(self, *n: int) -> tuple[Step, ...]:
         """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
-        return _steps(self.make, n)
+        return _steps(self.make, n, self.splits)
 
     def latency_path(self, *n: int) -> list[tuple[int, int]]:
         """Pairs of members whose latencies add up from the first byte to the last arrival.
@@ -126,14 +137,14 @@ class Algorithm:
         if self.pipelined:
             return 1
         senders = (step.source[step.source != SWITCH] for step in self.steps(*n))
-        return max(int(np.bincount(s).max(initial=1)) for s in senders)
+        return max((int(np.bincount(s).max(initial=1)) for s in senders), default=1)
 
     def flows(self, *n: int) -> MemberFlows:
         """Flows between members in total, in the order in which pairs first send.
 
         Sums are of whole parts, hence exact.
         """
-        return _flows(self.make, n)
+        return _flows(self.make, n, self.splits)
 
     def volume(self, *n: int) -> float:
         """Bytes that the busiest member sends or receives, as a multiple of S."""
@@ -159,13 +170,17 @@ class Algorithm:
 
 
 @lru_cache(maxsize=8)
-def _steps(make: Steps, n: tuple[int, ...]) -> tuple[Step, ...]:
-    return tuple(make(*n))
+def _steps(make: Steps, n: tuple[int, ...], splits: Splits | None) -> tuple[Step, ...]:
+    if splits is None:
+        return tuple(make(*n))
+    return tuple(step for step in make(*n, splits=splits) if len(step.source))
 
 
 @lru_cache(maxsize=8)
-def _flows(make: Steps, n: tuple[int, ...]) -> MemberFlows:
-    steps = _steps(make, n)
+def _flows(make: Steps, n: tuple[int, ...], splits: Splits | None) -> MemberFlows:
+    steps = _steps(make, n, splits)
+    if not steps:  # every member keeps all it has
+        return MemberFlows(*(np.empty(0, np.int64),) * 2, np.empty(0))
     whole = lcm(*(step.of for step in steps))
     source = np.concatenate([step.source for step in steps])
     target = np.concatenate([step.target for step in steps])
@@ -215,6 +230,7 @@ def algorithm(
     in_switch: bool = False,
     nested: bool = False,
     passes_on: bool = False,
+    uneven: bool = False,
 ) -> Callable[[Steps], Steps]:
     """Register the steps of an algorithm; the parameters are those of :class:`Algorithm`.
 
@@ -233,7 +249,9 @@ def algorithm(
     """
 
     def register(make: Steps) -> Steps:
-        made = Algorithm(collective, name, make, usable, pipelined, in_switch, nested, passes_on)
+        made = Algorithm(
+            collective, name, make, usable, pipelined, in_switch, nested, passes_on, uneven
+        )
         taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
         if taken.make.__qualname__ != make.__qualname__:
             raise ValueError(f"two algorithms of {collective} are named {name!r}")
@@ -251,6 +269,23 @@ def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
     """
     here = np.arange(n)
     return Step(here, (here + by) % n, parts, of, times)
+
+
+def split_step(step: Step, splits: Splits | None) -> Step:
+    """A step whose messages carry what a sender has for a receiver; nobody sends an empty one.
+
+    >>> split_step(shift(3, 1, of=3), Splits(np.array([[0, 2, 1], [1, 0, 0], [1, 1, 0]]))).parts
+    array([6, 3])
+    """
+    if splits is None:
+        return step
+    n = len(splits.parts)
+    parts = splits.parts.ravel()[step.source * n + step.target] * n
+    if parts.all():
+        return step._replace(parts=parts, of=splits.whole)
+    some = np.flatnonzero(parts)
+    source, target = step.source[some], step.target[some]
+    return step._replace(source=source, target=target, parts=parts[some], of=splits.whole)
 
 
 def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None:
@@ -286,6 +321,10 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
         for _ in range(step.times):
             before = known.copy()
             np.logical_or.at(known, step.target, before[step.source])
+    if one.uneven:
+        equal = replace(one, splits=Splits(np.ones((n[0], n[0]), np.int64)))
+        if not all(map(np.array_equal, equal.flows(*n), one.flows(*n))):
+            raise ValueError(f"{where}: equal splits change its flows; use split_step")
     everyone = np.arange(n[0])
     hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
     speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SHARES = 10**9
+"""Into which the tokens of a rank are cut, to say whole numbers of them."""
+
 
 @dataclass(frozen=True)
 class ExpertChoice:
@@ -26,12 +29,26 @@ class ExpertChoice:
 
     def busiest(self, ranks: int) -> float:
         """Tokens of the busiest rank's experts over the mean, where so many ranks share them."""
+        return max(self._counts_of_ranks(ranks)) * ranks / sum(self.counts)
+
+    def shares(self, ranks: int) -> tuple[int, ...]:
+        """(ranks,) tokens that go to each rank's experts, of so many that a rank has; () for equal.
+
+        >>> ExpertChoice((30, 10, 10, 10), dealt=False).shares(2)
+        (666666667, 333333333)
+        >>> ExpertChoice((1, 1), dealt=True).shares(2)
+        ()
+        """
+        counts = self._counts_of_ranks(ranks)
+        shares = tuple(round(SHARES * count / sum(counts)) for count in counts)
+        return shares if len(set(shares)) > 1 else ()
+
+    def _counts_of_ranks(self, ranks: int) -> list[float]:
         here = len(self.counts) // ranks
-        of = (
-            self.counts[r::ranks] if self.dealt else self.counts[r * here : (r + 1) * here]
+        return [
+            sum(self.counts[r::ranks] if self.dealt else self.counts[r * here : (r + 1) * here])
             for r in range(ranks)
-        )
-        return max(sum(counts) for counts in of) * ranks / sum(self.counts)
+        ]
 
 
 def zipf_choice(experts: int, exponent: float) -> ExpertChoice:

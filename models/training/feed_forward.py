@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...sim.signature import WIDTH
+from ...sim.splits import split_name
 from .description import Experts, Transformer
 from .operations import (
     EXPERT,
@@ -85,12 +86,12 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
         linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
         _selection(own, experts, split),
         moved,
-        *([_all_to_all(pairs, model.hidden, split)] if split.expert > 1 else []),
+        *([_dispatch(pairs, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True),
         activation(model.gated, here * rows, experts.inner // split.tensor, split),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
                      expert=True),
-        *([_all_to_all(pairs, model.hidden, split)] if split.expert > 1 else []),
+        *([_combine(pairs, model.hidden, split)] if split.expert > 1 else []),
         moved,
     ]  # fmt: skip
     if experts.shared:
@@ -125,9 +126,23 @@ def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
     return Operation((one,), (one._replace(label="permutation backward"),))
 
 
-def _all_to_all(pairs: int, hidden: int, split: Split) -> Operation:
+def _dispatch(pairs: int, hidden: int, split: Split) -> Operation:
+    """Tokens to the ranks of their experts; gradients come back from there."""
+    there = _all_to_all(pairs, hidden, split, split_name(receive=split.shares))
+    back = _all_to_all(pairs, hidden, split, split_name(send=split.shares))
+    return Operation((there,), (back._replace(label=f"{back.label} backward"),))
+
+
+def _combine(pairs: int, hidden: int, split: Split) -> Operation:
+    """What experts made back to the ranks of their tokens; gradients go there again."""
+    of = _dispatch(pairs, hidden, split)
+    (there,), (back,) = of.backward, of.forward
+    return Operation((there._replace(label=back.label),), (back._replace(label=there.label),))
+
+
+def _all_to_all(pairs: int, hidden: int, split: Split, name: str) -> Work:
     """Exchange of tokens among the ranks that share the experts: it ends with the busiest's."""
     dtype = split.precision.activations
-    numbers = round(pairs * hidden * split.imbalance)
-    one = exchanged("tokens all-to-all", "all-to-all", EXPERT, dtype, numbers)
-    return Operation((one,), (one._replace(label="tokens all-to-all backward"),))
+    crowded = 1.0 if split.shares else split.imbalance
+    numbers = round(pairs * hidden * crowded)
+    return exchanged("tokens all-to-all", name, EXPERT, dtype, numbers)

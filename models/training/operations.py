@@ -82,6 +82,8 @@ class Split:
     document : tokens of each document of a sequence, which see only their own; 0 for one document
     expert : ranks that share the experts of a layer
     imbalance : tokens of the busiest rank's experts, over the mean
+    shares : of a rank's tokens, those that go to the experts of each; () where ranks differ in what
+        nobody says, and all exchange as much as the busiest
     fused_attention : whether scores are never written to memory (flash attention)
     precision : element types
 
@@ -102,6 +104,7 @@ class Split:
     document: int = 0
     expert: int = 1
     imbalance: float = 1.0
+    shares: tuple[int, ...] = ()
     fused_attention: bool = True
     precision: Precision = PRECISIONS["bf16"]
 

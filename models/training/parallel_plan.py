@@ -123,6 +123,7 @@ class ParallelPlan:
             document=self.document,
             expert=self.expert,
             imbalance=self.imbalance * (self.routing.busiest(self.expert) if self.routing else 1.0),
+            shares=self.routing.shares(self.expert) if self.routing else (),
             fused_attention=self.fused_attention,
             precision=self.precision,
         )

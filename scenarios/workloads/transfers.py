@@ -15,6 +15,7 @@ from ...sim.graph import Builder, Graph, Member
 from ...sim.ops import Kind
 from ...sim.periodic import Periodic
 from ...sim.signature import Operand, Signature
+from ...sim.splits import read_collective
 from ...sim.units import Chunk
 from ...sim.workload import Size, workload
 from ..config.schema import Many, Section
@@ -43,7 +44,8 @@ class TransferSection(Section):
 
     op: Annotated[str, AfterValidator(_check_collective)]
     """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; a collective, such as
-    ``collective:all-reduce``, is one op of all its ranks."""
+    ``collective:all-reduce``, is one op of all its ranks; an all-to-all may say how unequal its
+    parts are: ``collective:all-to-all receive=5,1,1,1`` (``docs/signatures.md``)."""
     bytes: Annotated[Chunk, Field(ge=0)]
     """Of each."""
     from_: Annotated[Many[Rank], Field(min_length=1)] = Field((0,), alias="from")
@@ -124,12 +126,20 @@ def _add_line(
 
 
 def _refuse_impossible_members(line: TransferSection) -> None:
-    """Refuse a collective of one member, or one with a receiver."""
+    """Refuse a collective of one member, one with a receiver, or in parts that cannot be."""
     if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
         raise ScenarioError(
             f"workload.ops: {line.op} among {list(line.from_)} to {line.to}; name two or more "
             "different ranks in 'from', and leave 'to' out"
         )
+    name = line.op.partition(":")[2]
+    if name.partition(" ")[0] not in COLLECTIVES:
+        return  # of a driver's own, which knows its attributes
+    try:
+        read_collective(name, len(line.from_))
+    except ValueError as error:
+        what = line.op.partition(" ")[0]
+        raise ScenarioError(f"workload.ops: {what}: {error}") from error
 
 
 def _add_op(
@@ -143,7 +153,7 @@ def _add_op(
             bytes=size,
             period=iteration,
             signature=str(Signature(kind, name, (Operand("uint8", (size,)),))),
-            name=line.op,
+            name=line.op.partition(" ")[0],  # splits may be thousands of numbers
         )
     return builder.op(
         Kind[kind.upper()],

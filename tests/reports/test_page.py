@@ -17,7 +17,7 @@ RUN = {
 }
 SECTIONS = [
     "answer", "compare", "where_time_goes", "ops", "blame", "bottlenecks", "use",
-    "timeline", "assumptions", "metrics", "words", "reproduce",
+    "links", "timeline", "assumptions", "metrics", "words", "reproduce",
 ]  # fmt: skip
 VOID = {"meta", "br", "img", "hr", "link", "input", "wbr"}
 

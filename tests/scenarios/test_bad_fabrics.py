@@ -4,7 +4,7 @@ import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.errors import BackendError, GraphError, SimulationError
+from foretrace.sim.errors import BackendError, GraphError, ScenarioError, SimulationError
 
 SCENARIO = """\
 foretrace: 1
@@ -50,13 +50,18 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
             "algorithm 'rings' is unknown; take one of ['ring'",
         ),
         (
+            ['workload.ops.0.op="collective:all-to-all receive=5,1,1"'],
+            "workload.ops: collective:all-to-all: receive=5,1,1 has 3 numbers for 5 "
+            "members; write one for each",
+        ),
+        (
             ["cluster.fabric.expand=pairwise"],
             "all-reduce of 5 members): none of ['pairwise'] writes it out; add one of ['ring'",
         ),
     ],
 )
 def test_what_a_fabric_cannot_be_is_refused_with_its_cure(settings, said):
-    errors = InvalidScenarioError, GraphError, BackendError, SimulationError
+    errors = ScenarioError, GraphError, BackendError, SimulationError
     with pytest.raises(errors) as caught:
         build_variants(loads(SCENARIO, set=settings))[0].run()
     assert said in str(caught.value)

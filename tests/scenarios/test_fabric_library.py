@@ -9,7 +9,7 @@ from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run import study
 
 NAMES = ("hot-tenant", "failing-spine", "slow-nic", "thin-spine", "hash-collisions",
-         "experts-fabric")  # fmt: skip
+         "experts-fabric", "crowded-experts")  # fmt: skip
 MS = 1e-3
 
 
@@ -115,6 +115,16 @@ def test_experts_are_quicker_over_rails_where_flows_are_hashed():
     assert took["rail-sprayed"] == pytest.approx(took["fat-tree-sprayed"])
     switches = [p["fabric"]["switches"] for p in points("experts-fabric").values()]
     assert switches[0] == switches[1]
+
+
+def test_a_crowded_expert_holds_all_up_at_its_port_and_even_ones_nobody():
+    """Of 992 parts 124 are for rank 0, 24 of whose senders are behind its NIC: 64 MB of each."""
+    took = times("crowded-experts", "iteration_time.p50")
+    assert took["base"] == pytest.approx(24 * 64e6 * 124 / 992 / 50e9 / MS, rel=0.01)
+    assert took["even"] == pytest.approx(24 / 32 * 64e6 / 50e9 / MS, rel=0.01)
+    assert took["copied"] == pytest.approx(24 * 64e6 * 40 / 992 / 50e9 / MS, rel=0.01)
+    blamed = points("crowded-experts")["base"]["blame"]
+    assert max(blamed, key=blamed.get) == "node0.nic0.rx"
 
 
 def test_boxes_of_the_answers_job_add_up_to_its_headline():

@@ -66,7 +66,7 @@ TABLE = {
     ),
     "a later schema": (
         said(schema=99),
-        f"t: has schema 99, this version reads 1 to 2; {AGAIN}",
+        f"t: has schema 99, this version reads 1 to 3; {AGAIN}",
     ),
     "no schema": (
         said(schema=None),

@@ -109,6 +109,16 @@ def test_rounded_durations_of_a_stream_keep_their_sum(tmp_path):
     assert sum(node.duration_micros for node in load_rank_file(path)[1]) == 300
 
 
+def test_unequal_parts_of_an_all_to_all_come_back(tmp_path):
+    """Chakra has no field for them: they are in an attribute of ours."""
+    build = Builder("uneven")
+    members = [Member(0), Member(1)]
+    text = "collective:all-to-all splits=0,2/1,0 fp32[8]"
+    build.collective(members, bytes=32.0, signature=text, duration=1e-6)
+    write(build.graph(), tmp_path)
+    assert read(f"{tmp_path}/trace.*.et").ops.signature_text(0) == text
+
+
 def test_collectives_are_written_as_astra_sim_counts_them(tmp_path):
     build = Builder("pair")
     members = [Member(0), Member(1)]
@@ -168,6 +178,14 @@ def test_a_trace_of_another_program(foreign):
     receives = [int(i) for i in np.flatnonzero(graph.explicit.successors.values == 4)]
     assert graph.explicit.successors.owner[receives].tolist() == [2, 3]
     assert (graph.streams[1, 1], graph.streams[0, 3]) == ("host", "network")
+
+
+def test_ranks_that_send_unequal_parts_of_an_all_to_all_keep_them(foreign):
+    collective = {"comm_type": 6, "is_cpu_op": False}
+    ranks = ([node(1, NodeType.COMM_COLL, comm_size=size, **collective)] for size in (300, 100))
+    ops = read(foreign(*ranks)).ops
+    assert ops.signature_text(0) == "collective:all-to-all send=300,100 uint8[200]"
+    assert ops.bytes.tolist() == [200.0]
 
 
 def test_an_edge_between_ranks_that_is_no_message_is_refused(tmp_path):

@@ -84,7 +84,7 @@ def test_another_schema_is_refused(trace, tmp_path):
     path = native.write(trace, tmp_path / "t")
     manifest = json.loads((path / native.MANIFEST).read_text())
     (path / native.MANIFEST).write_text(json.dumps({**manifest, "schema": 99}))
-    with pytest.raises(TraceError, match=r"has schema 99, this version reads 1 to 2; import .* ag"):
+    with pytest.raises(TraceError, match=r"has schema 99, this version reads 1 to 3; import .* ag"):
         native.read(path)
 
 

@@ -54,7 +54,13 @@ _FIELDS: dict[Event, tuple[str, ...]] = {
     Event.SYNC: _PLACE,
 }
 _COLLECTIVE = {"sent": "sent", "received": "received", "size": "size", "sequence": "number"}
-_COLLECTIVE_TEXT = {"name": "collective", "dtype": "element", "group": "group", "ranks": "ranks"}
+_COLLECTIVE_TEXT = {
+    "name": "collective",
+    "dtype": "element",
+    "sent_splits": "sent_splits",
+    "group": "group",
+    "ranks": "ranks",
+}
 _SYNC = {name: name for name in ("stream", "awaited_stream", "awaited_record")}
 _ALLOCATION = {name: name for name in ("allocated", "reserved", "device_type", "address")}
 

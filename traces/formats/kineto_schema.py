@@ -38,6 +38,7 @@ class KinetoArgs(Struct, frozen=True, gc=False):
     element: str | None = field(default=None, name="dtype")
     sent: Number = field(default=0, name="In msg nelems")
     received: Number = field(default=0, name="Out msg nelems")
+    sent_splits: Raw = field(default=NONE, name="In split size")
     size: Number = field(default=-1, name="Group size")
     group: str | None = field(default=None, name="Process Group Name")
     ranks: Raw = field(default=NONE, name="Process Group Ranks")

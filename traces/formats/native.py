@@ -22,8 +22,11 @@ from ..recorded_events import FileHeader, Track
 from ..trace import Trace
 from ..validate import refuse_damaged
 
-SCHEMA = 2
-ADDED = {"function": 2}  # columns by the schema that brought them; older traces lack them
+SCHEMA = 3
+ADDED = {
+    "function": 2,
+    "sent_splits": 3,
+}  # columns by the schema that brought them; older traces lack them
 MANIFEST = "trace.json"
 
 

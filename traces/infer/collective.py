@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.errors import TraceError
 from ...sim.signature import WIDTH, Operand, Signature
 from .call_tree import CallTree
 from .launches import Launches
@@ -29,6 +32,12 @@ _NAMES = (  # in this order: the first that fits
     ("send", r"send"),
     ("recv", r"recv"),
 )
+OPERATOR = "c10d::alltoall_base_"
+"""Operator around an all-to-all of one tensor: its output, its input, then splits of both."""
+INPUT_SPLITS = 4
+"""Place of the splits of what is sent among its arguments."""
+LEFT_OUT = "..."
+"""In place of numbers in the middle of a long list."""
 SYNCHRONISING = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "barrier")
 
 
@@ -44,6 +53,8 @@ class RecordedCollective(NamedTuple):
     group : ranks, ascending; () where not recorded
     channel : name of the process group; "" where not recorded
     in_flight : whether it was launched before the first step; it is matched with no other rank's
+    sent, received : elements of its input and its output; -1 where not recorded
+    sent_splits : rows of the input that go to each rank of the group; () where not recorded
     """
 
     work: int
@@ -53,6 +64,9 @@ class RecordedCollective(NamedTuple):
     group: tuple[int, ...] = ()
     channel: str = ""
     in_flight: bool = False
+    sent: int = -1
+    received: int = -1
+    sent_splits: tuple[int, ...] = ()
 
     @property
     def signature(self) -> str:
@@ -127,7 +141,11 @@ def _describe_collective(
         dtype, size, group, channel = _read_profiler_row(events, entry, dtype, size)
     if not group and events.is_gloo_collective[work.row[k]]:
         group = next((g.ranks for g in events.process.groups), ())
-    return RecordedCollective(k, name, dtype, size, tuple(sorted(group)), channel)
+    found = RecordedCollective(k, name, dtype, size, tuple(sorted(group)), channel)
+    if name != "all-to-all":
+        return found
+    sent, received, splits = _exchanged_elements(events, entry, around)
+    return found._replace(sent=sent, received=received, sent_splits=splits)
 
 
 def _largest_input_dtype(events: RankTrace, row: int) -> str:
@@ -140,6 +158,40 @@ def _largest_input_dtype(events: RankTrace, row: int) -> str:
     return max(inputs, key=lambda o: o.bytes).dtype if inputs else ""
 
 
+def _exchanged_elements(
+    events: RankTrace, entry: int, around: list[int]
+) -> tuple[int, int, tuple[int, ...]]:
+    """Elements that an all-to-all sends and receives, and its splits; -1 where not recorded."""
+    table, texts = events.trace.collectives, (*events.trace.strings, "")
+    if entry >= 0:
+        splits = _read_splits(events, texts[int(table["sent_splits"][entry])])
+        return int(table["sent"][entry]), int(table["received"][entry]), splits
+    for r in around:
+        if events.text(r) == OPERATOR:
+            columns = (int(events.table[c][r]) for c in ("shapes", "dtypes", "scalars"))
+            shapes, dtypes, scalars = (texts[i] for i in columns)
+            output, into, *_ = *(prod(o.shape) for o in parse_operands(shapes, dtypes)), -1, -1
+            values = json.loads(scalars or "[]")
+            splits = _read_splits(
+                events, values[INPUT_SPLITS] if len(values) > INPUT_SPLITS else ""
+            )
+            return into, output, splits
+    return -1, -1, ()
+
+
+def _read_splits(events: RankTrace, text: str) -> tuple[int, ...]:
+    """Numbers of a list of splits; () for none, and where some were left out."""
+    if LEFT_OUT in text:
+        return ()
+    try:
+        return tuple(map(int, json.loads(text or "[]")))
+    except (ValueError, TypeError) as error:
+        raise TraceError(
+            f"{events.process.file}: splits of an all-to-all are {text!r}, which is no list of "
+            "numbers; the file is damaged, record it again"
+        ) from error
+
+
 def _read_profiler_row(
     events: RankTrace, i: int, dtype: str, size: int
 ) -> tuple[str, int, tuple[int, ...], str]:
@@ -149,7 +201,7 @@ def _read_profiler_row(
     size = max(int(table["sent"][i]), int(table["received"][i])) or size
     channel = texts[int(table["group"][i])]
     listed = texts[int(table["ranks"][i])]
-    if listed and "..." not in listed:
+    if listed and LEFT_OUT not in listed:
         group = tuple(int(r) for r in re.findall(r"\d+", listed))
     else:
         group = next((g.ranks for g in events.process.groups if g.name == channel), ())

@@ -9,7 +9,7 @@ that recorded durations give back the recorded schedule; ``facts`` say how much 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import translate
 
 import numpy as np
@@ -25,6 +25,7 @@ from ..recorded_events import RecordedEvents
 from .clock_offsets import ClockOffsets, clock_offsets
 from .collective_match import MatchedCollective, match_collectives
 from .cycle import refuse_cycles
+from .exchange_splits import JointExchange, joint_exchange
 from .gap_share import gap_share
 from .missing_ranks import fill_missing_ranks
 from .op_texts import flop_and_bytes, label_numbers, signature_numbers
@@ -246,6 +247,8 @@ class _RankJoin:
         flop, moved = (
             np.concatenate(c) for c in zip(*map(flop_and_bytes, self.graphs), strict=True)
         )
+        for row, exchange in self._uneven_exchanges():
+            signature[row], moved[row] = texts.signature(exchange.signature), exchange.bytes
         ops = Ops.of(
             kind=self._joined_column("kind")[kept],
             rank=self.rank[kept],
@@ -259,6 +262,15 @@ class _RankJoin:
             signatures=texts.signatures,
         )
         return ops, texts
+
+    def _uneven_exchanges(self) -> Iterator[tuple[int, JointExchange]]:
+        """Row of the op of each all-to-all whose parts are unequal, and what it is."""
+        for m in self.matches:
+            events = [self.graphs[p].events for p, _ in m.members]
+            places = [f"{e.process.file}: rank {e.rank}" for e in events]
+            exchange = joint_exchange([c for _, c in m.members], places)
+            if exchange is not None:
+                yield int(m.member_rows(self.base)[0]), exchange
 
     def _period_numbers(self) -> Ints:
         """(n,) Iteration of each op, a whole turn of steps that alternate; -1 outside of them."""

@@ -61,11 +61,17 @@ def _rank_range_text(ranks: list[int]) -> str:
 
 
 def _copy_for_rank(source: RankGraph, rank: int, world: int) -> RankGraph:
-    """Graph of a rank that does what a recorded one did, its groups shifted by as many ranks."""
+    """Graph of a rank that does what a recorded one did, its groups shifted by as many ranks.
+
+    What it has for each other rank nobody knows: parts of an all-to-all are taken for equal.
+    """
     shift = rank - source.events.rank
     groups = [tuple(sorted((r + shift) % world for r in c.group)) for c in source.collectives]
     return replace(
         source,
         events=source.events.of_rank(rank),
-        collectives=[c._replace(group=g) for c, g in zip(source.collectives, groups, strict=True)],
+        collectives=[
+            c._replace(group=g, sent=-1, received=-1, sent_splits=())
+            for c, g in zip(source.collectives, groups, strict=True)
+        ],
     )

@@ -126,6 +126,7 @@ def _anonymised_collectives(trace: Trace, words: _ReplacementTexts) -> ColumnTab
         {
             "name": str,
             "dtype": str,
+            "sent_splits": str,
             "ranks": str,
             "group": lambda text: _anonymised_group_name(text, words),
         },

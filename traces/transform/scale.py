@@ -18,6 +18,7 @@ from ...sim.errors import TraceError
 from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph
 from ...sim.ops import Kind
+from ...sim.signature import parse_signature
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,22 @@ class _ScaledGraph:
                 f"of {self.layout.data} data-parallel replicas; it cannot be resized"
             )
         everyone = (spans > 1) | (self.layout.ranks == 1)  # one process: its groups are of all
-        return np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
+        joint = np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
+        self._refuse_uneven_parts(joint)
+        return joint
+
+    def _refuse_uneven_parts(self, joint: NDArray[np.bool_]) -> None:
+        """Refuse an all-to-all over all replicas whose parts are told rank by rank."""
+        if self.data == self.layout.data:
+            return
+        for row in np.flatnonzero(joint).tolist():
+            text = self.block.ops.signature_text(row)
+            if text and (told := parse_signature(text).attributes):
+                raise TraceError(
+                    f"{self.source.name}: op {row} ({self.source.label(row).name}) exchanges "
+                    f"unequal parts among {self.layout.ranks} ranks ({', '.join(told)}); nobody "
+                    f"knows those of {self.data} replicas, so it cannot be resized"
+                )
 
     def graph(self) -> Graph:
         """Make the graph of all copies, their joint collectives over all new replicas."""

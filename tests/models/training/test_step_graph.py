@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from foretrace.models.network.collectives import Fabric
+from foretrace.models.network.link import Link
+from foretrace.models.network.nic import Nic
+from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.expert_choice import ExpertChoice
+from foretrace.models.training.feed_forward import mixture
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.stage_program import GROUPS, StageProgram
 from foretrace.models.training.stages import stage_weights
@@ -203,10 +208,40 @@ def test_experts_exchange_every_chosen_token_four_times():
 
 def test_the_exchange_of_tokens_ends_with_the_busiest_rank():
     plan = replace(PLAN, data=4, expert=4, batch=4)
-    crowded = replace(
-        plan, routing=ExpertChoice((3.0, 1.0, 1.0, 1.0), dealt=False)
-    )  # 3 of 6, over 1/4
+    crowded = replace(plan, imbalance=2.0)
     assert exchanged(crowded, "expert", MIXED) == 2 * exchanged(plan, "expert", MIXED)
+
+
+def test_routing_says_which_rank_gets_how_many_tokens_and_sends_them_back():
+    """Rank 0 has 3 of 6 tokens: as many bytes in all, to it and, of what it made, from it."""
+    plan = replace(PLAN, data=4, expert=4, batch=4)
+    crowded = replace(plan, routing=ExpertChoice((3.0, 1.0, 1.0, 1.0), dealt=False))
+    assert exchanged(crowded, "expert", MIXED) == exchanged(plan, "expert", MIXED)
+    parts = mixture(MIXED, MIXED.experts, crowded.split)
+    layer, back = (part for part in parts if "all-to-all" in part.forward[0].label)
+    shares = "500000000,166666667,166666667,166666667"
+    for of, word in ((layer.forward, "receive"), (layer.backward, "send"),
+                     (back.forward, "send"), (back.backward, "receive")):  # fmt: skip
+        assert f"collective:all-to-all {word}={shares} " in of[0].signature
+    assert layer.backward[0].label == "tokens all-to-all backward"
+    assert back.forward[0].label == "tokens all-to-all"
+
+
+def test_crowded_experts_take_the_same_ticks_as_a_template_and_written_out():
+    """Ranks of one program whose parts of an exchange differ, on links that they share."""
+    nic, link = Nic(bandwidth=1e9, latency=1e-6), Link(bandwidth=4e9, latency=1e-6)
+    system = cluster(4, NodeSpec(gpus=2, nics=1, nic=nic, gpu_link=link))
+    choice = ExpertChoice((5.0, 1.0, 2.0, 1.0), dealt=False)
+    plan = replace(PLAN, data=8, expert=4, routing=choice)
+    graph = step_graph(replace(MIXED, layers=2), plan)
+    backends = {"node*.gpu*": OnlyAttention(), "fabric": Fabric()}
+    took = {
+        (engine, keep): Simulation(system, backends, engine=engine).run(graph, keep=keep).makespan
+        for engine, keep in (("core", "none"), ("core", "ops"), ("reference", "ops"))
+    }
+    assert len(set(took.values())) == 1
+    even = step_graph(replace(MIXED, layers=2), replace(plan, routing=None))
+    assert took["core", "none"] > Simulation(system, backends).run(even, keep="none").makespan
 
 
 def test_buckets_are_reduced_while_the_backward_pass_goes_on():

@@ -12,6 +12,7 @@ from typing import Any
 from ....sim.errors import TraceError
 from ....sim.graph import Builder, Graph, Label, Member
 from ....sim.ops import Kind
+from ....sim.splits import SPLIT, split_name
 from ...infer.cycle import refuse_cycles
 from . import attribute_names as names
 from .files import load_rank_file
@@ -230,9 +231,11 @@ class _Reader:
                 raise node.error(
                     f"is no {name}, as it is on rank {first.rank}; export all ranks of one run"
                 )
-        size = max(node.attributes.get(names.COMM_SIZE, 0) for node in op.nodes)
-        size *= len(op.nodes) if name == "all-gather" else 1
-        plain = "" if self.ours else f"collective:{name} uint8[{size}]"
+        sizes = [node.attributes.get(names.COMM_SIZE, 0) for node in op.nodes]
+        size = max(sizes) * (len(op.nodes) if name == "all-gather" else 1)
+        if name == SPLIT and not self.ours:  # each says what it sends
+            name, size = split_name(send=sizes), sum(sizes) / len(sizes)
+        plain = "" if self.ours else f"collective:{name} uint8[{round(size)}]"
         self.build.collective(
             [
                 Member(n.rank, self._stream(n, Kind.COLLECTIVE), self._awaited_rows(n))

@@ -216,7 +216,7 @@ class _Writer:
         }
 
     def _collective_attributes(self, row: int) -> dict[str, Value]:
-        name = parse_signature(self.ops.signature_text(row) or "collective:unknown").name
+        name = parse_signature(self.ops.signature_text(row) or "collective:unknown").op
         if name not in COMM_TYPE:
             raise TraceError(
                 f"op {row} is a collective '{name}'; Chakra has {', '.join(COMM_TYPE)}: say which "

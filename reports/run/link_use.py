@@ -1,0 +1,76 @@
+"""Links that the longest collective of each variant used, and for how much of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...sim.analysis.link_use import link_uses, longest_collective
+from ...sim.result import Result
+from ...sim.units import seconds
+from ..blocks import Block, Column, Paragraph, Table
+from ..numbers import format_quantity
+from ..section import section
+from .study import StudyShown
+
+MOST_ROWS = 24
+Shares = Mapping[str, float]
+"""Of a collective's time, how much it kept each link busy."""
+
+
+@section("links", title="Links of the longest collective", order=46)
+def link_use(study: StudyShown) -> Iterable[Block]:
+    """Links that the longest collective of each variant used, and how busy it kept them."""
+    shares: dict[str, Shares] = {}
+    sentences = []
+    for name, result in study.results.items():
+        record = result.detail
+        op = longest_collective(record)
+        uses = link_uses(record, op) if op >= 0 else []
+        if not uses:
+            continue
+        shares[name] = {use.component: use.share for use in uses}
+        busiest = uses[0]
+        sentences.append(
+            f"{name}: {_op_name(record, op)} takes "
+            f"{format_quantity(float(seconds(_ticks(record, op), record.tick)), 's')}; "
+            f"{busiest.component} is busy with it for {busiest.share:.0%} of that, its {len(uses)} "
+            f"links in the mean for {sum(shares[name].values()) / len(uses):.0%}."
+        )
+    if not shares:
+        return
+    yield from map(Paragraph, sentences)
+    yield link_table(shares)
+
+
+def link_table(shares: Mapping[str, Shares]) -> Table:
+    """A row for each link, busiest first; links that are used alike in all variants are one row.
+
+    Parameters
+    ----------
+    shares : by variant
+    """
+    links = dict.fromkeys(link for own in shares.values() for link in own)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for link in sorted(links, key=lambda link: [-own.get(link, 0.0) for own in shares.values()]):
+        cells = (f"{own[link]:.1%}" if link in own else "–" for own in shares.values())
+        alike.setdefault(tuple(cells), []).append(link)
+    rows = [
+        (name if not more else f"{name} + {len(more)} alike", *cells)
+        for cells, (name, *more) in alike.items()
+    ]
+    if len(rows) > MOST_ROWS:
+        left = len(rows) - MOST_ROWS + 1
+        rows = [*rows[: MOST_ROWS - 1], (f"{left} rows of links less busy", *[""] * len(shares))]
+    columns = [Column("link", header=True, wraps=True)]
+    return Table([*columns, *(Column(name, number=True) for name in shares)], rows, stacked=True)
+
+
+def _ticks(record: Result, op: int) -> int:
+    return int(record.columns.end[op] - record.columns.start[op])
+
+
+def _op_name(record: Result, op: int) -> str:
+    """Name of an op as its graph has it, and how many take part."""
+    run = next(r for r in record.runs if r.first <= op < r.first + len(r.graph.explicit))
+    row = op - run.first
+    return f"{run.graph.label(row).name} of {len(run.graph.explicit.members[row])} ranks"

@@ -1,0 +1,166 @@
+"""Splits: the unequal parts of an all-to-all, as the attributes of its signature say them.
+
+``send=1,1,2`` is what each member gives away, ``receive=3,1,1`` what each gets, and both together
+their product; ``splits=0,2/1,0`` is what each member (a row) has for each (MPI's ``sendcounts``,
+torch's ``input_split_sizes``).  Only ratios count: the op's bytes say how much there is, the mean
+of what a member has to send, its own part included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .signature import Signature
+
+SPLIT = "all-to-all"
+"""The collective whose parts may be unequal."""
+SEND, RECEIVE, PAIRS = "send", "receive", "splits"
+MOST = 2**53
+"""Below it every sum of parts is exact as a float."""
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """Parts of an all-to-all, member by member.
+
+    Parameters
+    ----------
+    parts : (n, n) what each member (a row) has for each, itself included; whole numbers
+
+    Examples
+    --------
+    >>> Splits(np.array([[1, 1], [3, 1]])).busiest  # 3 of 6 parts, of which a member has 3 to send
+    1.0
+    """
+
+    parts: NDArray[np.int64]
+
+    @cached_property
+    def whole(self) -> int:
+        """All parts together: ``n`` times the bytes of the op."""
+        return int(self.parts.sum())
+
+    @cached_property
+    def busiest(self) -> float:
+        """Bytes that the busiest member sends to others, or gets from them, per byte of the op."""
+        own = np.diagonal(self.parts)
+        moved = max(int((self.parts.sum(axis) - own).max()) for axis in (0, 1))
+        return moved * len(self.parts) / self.whole
+
+    def ordered(self, order: Sequence[int]) -> Splits:
+        """The same parts of members in another order."""
+        return Splits(self.parts[np.ix_(order, order)])
+
+
+class CollectiveName(NamedTuple):
+    """A collective, and its splits; None for equal parts."""
+
+    collective: str
+    splits: Splits | None
+
+
+@lru_cache(maxsize=1024)
+def read_collective(name: str, members: int) -> CollectiveName:
+    """Read the name of a collective's signature.
+
+    Raises
+    ------
+    ValueError
+        Attributes that are none of a collective; splits that are no whole numbers, of other members
+        than there are, or add up to nothing.
+
+    Examples
+    --------
+    >>> read_collective("all-to-all receive=3,1,0,0", 4).splits.parts[0].tolist()
+    [3, 1, 0, 0]
+    >>> read_collective("all-to-all send=1,1 receive=2,2", 2).splits is None
+    True
+    >>> read_collective("all-to-all receive=3,1", 4)
+    Traceback (most recent call last):
+    ValueError: receive=3,1 has 2 numbers for 4 members; write one for each
+    """
+    signature = Signature("collective", name)
+    told = signature.attributes
+    for key in told:
+        if signature.op != SPLIT:
+            raise ValueError(f"only {SPLIT} has unequal parts; leave {key!r} out")
+        if key not in (SEND, RECEIVE, PAIRS):
+            raise ValueError(f"attribute {key!r} is unknown; take {SEND}, {RECEIVE} or {PAIRS}")
+    if not told:
+        return CollectiveName(name, None)
+    parts = _read_pairs(told, members) if PAIRS in told else _read_product(told, members)
+    if not parts.any():
+        raise ValueError(f"{_text(told)}: the parts add up to 0; give some member a part")
+    equal = bool(np.all(parts == parts[0, 0]))
+    return CollectiveName(signature.op, None if equal else Splits(parts))
+
+
+def split_name(
+    send: Sequence[int] = (),
+    receive: Sequence[int] = (),
+    pairs: Sequence[Sequence[int]] = (),
+) -> str:
+    """Name of an all-to-all of such splits; equal ones are left out.
+
+    >>> split_name(receive=(3, 1)), split_name(send=(2, 2)), split_name(pairs=[(0, 2), (1, 0)])
+    ('all-to-all receive=3,1', 'all-to-all', 'all-to-all splits=0,2/1,0')
+    """
+    words = [SPLIT]
+    for key, numbers in ((SEND, send), (RECEIVE, receive)):
+        if len(set(numbers)) > 1:
+            words.append(f"{key}={','.join(map(str, numbers))}")
+    if len({part for row in pairs for part in row}) > 1:
+        words.append(f"{PAIRS}={'/'.join(','.join(map(str, row)) for row in pairs)}")
+    return " ".join(words)
+
+
+def _read_product(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
+    """(n, n) parts of what members send and get."""
+    send, receive = (
+        _read_numbers(key, told[key], members) if key in told else [1] * members
+        for key in (SEND, RECEIVE)
+    )
+    _refuse_huge(sum(send) * sum(receive), members)
+    return np.outer(np.array(send, np.int64), np.array(receive, np.int64))
+
+
+def _read_pairs(told: Mapping[str, str], members: int) -> NDArray[np.int64]:
+    """(n, n) parts, row by row."""
+    if len(told) > 1:
+        raise ValueError(f"{PAIRS} says what {SEND} and {RECEIVE} say; leave them out")
+    rows = told[PAIRS].split("/")
+    if len(rows) != members:
+        raise ValueError(f"{PAIRS} has {len(rows)} rows for {members} members; write one for each")
+    parts = [_read_numbers(PAIRS, row, members) for row in rows]
+    _refuse_huge(sum(map(sum, parts)), members)
+    return np.array(parts, np.int64)
+
+
+def _read_numbers(key: str, text: str, members: int) -> list[int]:
+    words = text.split(",")
+    if len(words) != members:
+        raise ValueError(
+            f"{key}={text} has {len(words)} numbers for {members} members; write one for each"
+        )
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise ValueError(f"{key}={text} has {word!r}; write whole numbers of 0 or more")
+    return [int(word) for word in words]
+
+
+def _refuse_huge(whole: int, members: int) -> None:
+    if whole * members >= MOST:
+        raise ValueError(
+            f"the parts of {members} members add up to {whole}; write smaller numbers, only ratios "
+            f"count (at most {MOST // members - 1})"
+        )
+
+
+def _text(told: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in told.items())

@@ -1,0 +1,120 @@
+"""Unequal parts of a recorded all-to-all: who sent how much to whom, from what all members tell.
+
+A member tells what it sends each (``In split size``), or only how much it sends and gets in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+
+from ...sim.errors import TraceError
+from ...sim.signature import WIDTH, Operand, Signature
+from ...sim.splits import SPLIT, split_name
+from .collective import RecordedCollective
+
+Numbers = Sequence[int]
+
+
+class JointExchange(NamedTuple):
+    """An all-to-all as all of its members recorded it.
+
+    Parameters
+    ----------
+    bytes : mean of what a member has to send, its own part included
+    """
+
+    signature: str
+    bytes: float
+
+
+def joint_exchange(
+    members: Sequence[RecordedCollective], places: Sequence[str]
+) -> JointExchange | None:
+    """An all-to-all of unequal parts; None where parts are equal, or nobody tells them.
+
+    Parameters
+    ----------
+    members : what each of its members recorded, by rank
+    places : file and rank of each, for messages
+
+    Raises
+    ------
+    TraceError
+        Splits of another number of ranks, or that are not those of the buffer; what one sends is
+        not what another gets.
+
+    Examples
+    --------
+    >>> one = RecordedCollective(0, "all-to-all", "fp32", 4, sent=4, received=2)
+    >>> two = one._replace(sent=2, received=4)
+    >>> joint_exchange([one, two], ["a", "b"])
+    JointExchange(signature='collective:all-to-all send=2,1 receive=1,2 fp32[3]', bytes=12.0)
+    """
+    n, first = len(members), members[0]
+    if first.name != SPLIT or n < 2 or len(first.group) not in (0, n):
+        return None
+    sent, received = [c.sent for c in members], [c.received for c in members]
+    if min(sent) < 0:
+        return None
+    rows = [_sent_to_each(c, n, place) for c, place in zip(members, places, strict=True)]
+    if all(c.sent_splits for c in members):
+        _refuse_other_ends(members, rows, places)
+        name = split_name(pairs=_reduced(*rows))
+    elif min(received) < 0:
+        name = split_name(send=_reduced(sent)[0])
+    else:
+        if sum(sent) != sum(received):
+            raise TraceError(
+                f"{places[0]}: of an {SPLIT} {n} ranks sent {sum(sent)} elements and got "
+                f"{sum(received)}; record the same steps on every rank"
+            )
+        name = split_name(send=_reduced(sent)[0], receive=_reduced(received)[0])
+    if name == SPLIT:
+        return None
+    mean = sum(sent) / n
+    operand = (Operand(first.dtype, (round(mean),)),) if first.dtype else ()
+    size = mean * WIDTH[first.dtype] if first.dtype else np.nan
+    return JointExchange(str(Signature("collective", name, operand)), size)
+
+
+def _sent_to_each(member: RecordedCollective, n: int, place: str) -> Numbers:
+    """Elements that a member sends each; splits are of rows, which have a number of elements."""
+    splits = member.sent_splits
+    if not splits:
+        return ()
+    if len(splits) != n:
+        raise TraceError(
+            f"{place}: an {SPLIT} of {n} ranks is split into {len(splits)} parts; record the same "
+            "steps on every rank"
+        )
+    rows = sum(splits)
+    if min(splits) < 0 or (member.sent % rows if rows else member.sent):
+        raise TraceError(
+            f"{place}: the splits of an {SPLIT} add up to {rows}, and {member.sent} elements are "
+            "sent; record it again"
+        )
+    width = member.sent // rows if rows else 0
+    return [part * width for part in splits]
+
+
+def _refuse_other_ends(
+    members: Sequence[RecordedCollective], rows: Sequence[Numbers], places: Sequence[str]
+) -> None:
+    """Refuse members that get another number of elements than was sent to them."""
+    for j, member in enumerate(members):
+        got = sum(row[j] for row in rows)
+        if member.received not in (-1, got):
+            raise TraceError(
+                f"{places[j]}: gets {member.received} elements of an {SPLIT}, and others sent it "
+                f"{got}; record the same steps on every rank"
+            )
+
+
+def _reduced(*rows: Numbers) -> list[list[int]]:
+    """The same ratios in the smallest whole numbers."""
+    by = gcd(*(part for row in rows for part in row)) or 1
+    return [[part // by for part in row] for row in rows]
