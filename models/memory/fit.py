@@ -49,12 +49,8 @@ def require_fit(
     most = peak_memory(model, plan, reserve)
     if most.peak <= capacity:
         return
-    parts = {
-        "weights": most.weights, "gradients": most.gradients, "optimizer": most.optimizer,
-        "activations": most.activations, "work under way": most.working, "reserve": most.reserve,
-    }  # fmt: skip
     told = ", ".join(
-        f"{name} {size / GIB:.3g}" for name, size in sorted(parts.items(), key=lambda p: -p[1])
+        f"{name} {size / GIB:.3g}" for name, size in sorted(most.parts.items(), key=lambda p: -p[1])
     )
     cures = list(_fitting_changes(model, plan, capacity, reserve))[:SHOWN]
     none = "no single change of the plan makes it fit; take more GPUs, or a smaller model"

@@ -40,6 +40,18 @@ class RankMemory:
     at: PipelineTurn
 
     @property
+    def parts(self) -> dict[str, Bytes]:
+        """Bytes by what they are of, in words."""
+        return {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations,
+            "work under way": self.working,
+            "reserve": self.reserve,
+        }
+
+    @property
     def states(self) -> Bytes:
         """Weights, gradients and optimizer."""
         return self.weights + self.gradients + self.optimizer
@@ -47,7 +59,7 @@ class RankMemory:
     @property
     def peak(self) -> Bytes:
         """Largest sum of all."""
-        return self.states + self.activations + self.working + self.reserve
+        return sum(self.parts.values())
 
     def when(self) -> str:
         """Moment of the peak, in words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 
@@ -75,6 +76,21 @@ def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | Non
         yield (dense_layer if number < model.dense_layers else expert_layer)(model, split)
     yield from [prediction_layer(model, split)] * model.predicted
     yield from [None] * ends
+
+
+def layers_in_words(chunks: tuple[Chunk, ...]) -> str:
+    """Layers of a stage: of each kind how many, chunks apart.
+
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> layers_in_words(chunks_of_stage(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), 1))
+    '2 dense layers, output'
+    """
+    return "; ".join(", ".join(_counted(chunk)) for chunk in chunks)
+
+
+def _counted(chunk: Chunk) -> Iterator[str]:
+    for name, count in Counter(layer.name for layer in chunk).items():
+        yield name if count == 1 else f"{count} {name}s"
 
 
 def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:

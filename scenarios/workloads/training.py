@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from ...models.memory.fit import peak_memory, require_fit
-from ...models.memory.rank_memory import RESERVE
+from ...models.memory.rank_memory import RESERVE, memory_of_stages
+from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Model, Transformer
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
@@ -22,7 +23,9 @@ from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Rec
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.schedules import turns_of_stage
+from ...models.training.stages import chunks_of_stage, layers_in_words
 from ...models.training.step_graph import step_graph
+from ...sim.analysis.periods import counted_edges
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
@@ -183,7 +186,8 @@ class TrainingWorkload(Periodic):
     """
 
     metrics: tuple[Metric, ...] = (
-        *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, PEAK_MEMORY),
+        *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, BUBBLE),
+        PEAK_MEMORY,
     )
 
     def __init__(
@@ -330,6 +334,14 @@ class TrainingWorkload(Periodic):
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
+            "stages": tuple(
+                {
+                    "first": one.stage * plan.tensor * plan.copies,
+                    "layers": layers_in_words(chunks_of_stage(model, plan, one.stage)),
+                    "memory": one.parts,
+                }
+                for one in memory_of_stages(model, plan, self.reserve)
+            ),
             "pipeline": {
                 "stages": plan.pipeline,
                 "whole_passes": plan.schedule in ("gpipe", "1f1b"),
@@ -349,6 +361,10 @@ class TrainingWorkload(Periodic):
         samples["samples_per_second"] = plan.batch / time
         if isinstance(self.model, Transformer) and self.model.patches is None:
             samples["tokens_per_second"] = plan.batch * plan.sequence / time
+        edges = counted_edges(result, self.warm_up, self.counted)
+        bubble = bubble_shares(result, edges, plan.pipeline)
+        if bubble is not None:
+            samples["bubble"] = bubble
         useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
         samples["peak_memory"] = np.array([peak_bytes])
         peak = self._peak(plan)
