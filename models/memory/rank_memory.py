@@ -27,6 +27,7 @@ class RankMemory:
     working : of the op under way: gradients of activations, layers that are computed again, weights
         that are gathered
     reserve : of the runtime and the communication library
+    host : of the host, beside all that: an optimizer that is offloaded, and gradients that it takes
     at : when the peak is
     """
 
@@ -38,6 +39,7 @@ class RankMemory:
     working: Bytes
     reserve: Bytes
     at: PipelineTurn
+    host: Bytes = 0.0
 
     @property
     def parts(self) -> dict[str, Bytes]:
@@ -87,6 +89,7 @@ def rank_memory(
         n / replicas(plan, group) for n, group in zip(counts, (DATA, EXPERT_DATA), strict=True)
     )
     whole, share = float(sum(counts)), float(sum(shared))
+    updated = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
@@ -95,11 +98,12 @@ def rank_memory(
         stage,
         width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
-        types.optimizer_bytes * (share if plan.zero else whole),
+        0.0 if plan.offload else types.optimizer_bytes * updated,
         activations,
         working,
         reserve,
         at,
+        (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
     )
 
 

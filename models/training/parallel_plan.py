@@ -43,6 +43,7 @@ class ParallelPlan:
     imbalance : tokens of the busiest rank's experts, over the mean
     routing : how often each expert is chosen, from which the same follows; None for equally often
     precision : element types
+    offload : whether the optimizer and the master weights are the host's
     stages : (pipeline,) layers of each stage; () for as many on each
     whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
 
@@ -76,6 +77,7 @@ class ParallelPlan:
     imbalance: float = 1.0
     routing: ExpertChoice | None = None
     precision: Precision = PRECISIONS["bf16"]
+    offload: bool = False
     stages: tuple[int, ...] = ()
     whole_layers: bool = False
 
@@ -200,8 +202,9 @@ layers evenly; take 3
                 "workload.detail: layers timed whole are neither in parts of a sequence nor in "
                 f"halves of a backward pass; take {setting}, or detail: ops"
             )
-        if self.whole_layers and (self.recompute == "selective" or self.zero):
+        if self.whole_layers and (self.recompute == "selective" or self.zero or self.offload):
             setting = "zero: 0" if self.zero else "recompute: none, or full"
+            setting = "offload: none" if self.offload else setting
             raise PlanError(
                 "workload.detail: layers timed whole hold neither attention computed again nor "
                 f"updates in shares; take {setting}, or detail: ops"

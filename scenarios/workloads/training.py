@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...models.memory.fit import peak_memory, require_fit
+from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
 from ...models.memory.rank_memory import RESERVE, memory_of_stages
 from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Model, Transformer
@@ -32,7 +32,7 @@ from ...sim.metric import Metric
 from ...sim.periodic import Periodic
 from ...sim.units import Bytes, FlopRate
 from ...sim.workload import Samples, Size, workload
-from ..config.given import GpuSettings
+from ..config.given import GpuSettings, HostRoom
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
@@ -126,6 +126,7 @@ SEARCHED = (
     "recompute",
 )  # fmt: skip
 """Fields of a plan that a search over plans chooses."""
+NO_HOST = HostRoom()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 
@@ -157,6 +158,9 @@ class TrainingWorkload(Periodic):
     recompute : str
         What is computed again in the backward pass: ``none``, attention's core (``selective``), or
         whole layers (``full``).
+    offload : str
+        ``optimizer``: it and the master weights are on the host, which updates them, gradients and
+        weights being copied over the link between host and GPU; or ``none``.
     precision : str
         ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
     attention : str
@@ -183,6 +187,8 @@ class TrainingWorkload(Periodic):
         it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
+    host : HostRoom
+        Beside it.
     """
 
     metrics: tuple[Metric, ...] = (
@@ -202,6 +208,7 @@ class TrainingWorkload(Periodic):
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
         recompute: Recompute = "none",
+        offload: Literal["none", "optimizer"] = "none",
         precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
         detail: Literal["ops", "layers"] = "ops",
@@ -214,10 +221,11 @@ class TrainingWorkload(Periodic):
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
+        host: HostRoom = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
         self.model = named_model(model)
-        self.parallel, self.gpu = parallel, gpu.settings
+        self.parallel, self.gpu, self.host = parallel, gpu.settings, host
         self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
@@ -245,6 +253,7 @@ class TrainingWorkload(Periodic):
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
             precision=PRECISIONS[precision],
+            offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
         )
@@ -292,8 +301,8 @@ class TrainingWorkload(Periodic):
         model, plan = self.model, self.plan_on(len(job.on["gpu"]))
         self._require_precision(plan)
         plan.check(model)
-        if self.must_fit and "memory" in self.gpu:
-            require_fit(model, plan, self.gpu["memory"], self.reserve)
+        if self.must_fit:
+            self._require_fit(plan)
         graph = step_graph(model, plan, self.times, f"training {self.name}")
         return replace(graph, facts=self._facts(model, plan))
 
@@ -323,6 +332,12 @@ class TrainingWorkload(Periodic):
                 f"{', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
             )
 
+    def _require_fit(self, plan: ParallelPlan) -> None:
+        known = None if self.host.memory is None else (self.host.memory, self.host.gpus)
+        if "memory" in self.gpu:
+            require_fit(self.model, plan, self.gpu["memory"], self.reserve, known)
+        require_host_fit(self.model, plan, self.host.memory, self.host.gpus, self.reserve)
+
     def _facts(self, model: Model, plan: ParallelPlan) -> Mapping[str, object]:
         """What is known of the iterations without running them."""
         most = peak_memory(model, plan, self.reserve)
@@ -334,6 +349,7 @@ class TrainingWorkload(Periodic):
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
+            **({"host_memory": told} if (told := self._host_memory(plan)) else {}),
             "stages": tuple(
                 {
                     "first": one.stage * plan.tensor * plan.copies,
@@ -352,6 +368,11 @@ class TrainingWorkload(Periodic):
                 ),
             },
         }
+
+    def _host_memory(self, plan: ParallelPlan) -> str:
+        """Memory of a machine's host that the optimizer needs, in words; "" for none."""
+        need = host_memory(self.model, plan, self.host.gpus, self.reserve)
+        return f"{need / 1e9:.3g} GB ({need / 2**30:.3g} GiB) of each machine" if need else ""
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and what follows from it."""

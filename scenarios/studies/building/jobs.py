@@ -25,8 +25,8 @@ Pools = Mapping[str, int | tuple[str, ...]]
 
 def workloads_of(scenario: Scenario) -> dict[str, Workload]:
     """The workload of each job, made of its settings; it has read nothing yet."""
-    gpu = scenario.cluster.gpu()
-    return {name: job.workload.make(gpu) for name, job in scenario.jobs.items()}
+    gpu, host = scenario.cluster.gpu(), scenario.cluster.host_room()
+    return {name: job.workload.make(gpu, host) for name, job in scenario.jobs.items()}
 
 
 def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -68,7 +68,8 @@ def graph_inputs(scenario: Scenario, on: System) -> str:
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
     there = {need.kind: on.select(kind=need.kind) for need in pools}
-    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand, scenario.run.seed
+    cluster = scenario.cluster
+    beside = cluster.gpu(), cluster.host_room(), cluster.fabric.expand, scenario.run.seed
     return repr((jobs, there, on.gpus, beside))
 
 
