@@ -146,6 +146,12 @@ def _fitting_changes(
             yield "offload: optimizer"
 
 
+def _changes_of_layers(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
+    """More layers that are computed again, where some are."""
+    if plan.recompute_layers:
+        yield "recompute_layers: null", replace(plan, recompute_layers=0)
+
+
 def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     for zero in range(plan.zero + 1, 4):
         yield f"zero: {zero}", replace(plan, zero=zero)
@@ -154,6 +160,7 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     ways: tuple[Recompute, ...] = ("none", "selective", "full")
     for way in ways[ways.index(plan.recompute) + 1 :]:
         yield f"recompute: {way}", replace(plan, recompute=way)
+    yield from _changes_of_layers(plan)
     size = plan.micro_batch
     while size > 1:
         size //= 2

@@ -166,10 +166,12 @@ class StageProgram:
 
     def _hears(self, turn: PipelineTurn) -> bool:
         """Whether what a turn works on comes from another stage."""
-        if turn.forward:
-            return self._parts[turn.chunk] != 0
-        last = self.plan.pipeline * self.plan.chunks - 1
-        return turn.makes_input_gradients and self._parts[turn.chunk] != last
+        if turn.what is PassKind.WEIGHT:
+            return False
+        part, parts = self._parts[turn.chunk], self.plan.parts
+        before = part - 1 if turn.forward else part + 1
+        here = self.plan.schedule == "zb-v" and {part, before} == {parts // 2 - 1, parts // 2}
+        return 0 <= before < parts and not here  # the last stage of a V hands on to itself
 
     def _sends(self, turn: PipelineTurn) -> bool:
         """Whether what a turn makes goes to another stage."""
@@ -185,7 +187,7 @@ class StageProgram:
 
     def _way(self, turn: PipelineTurn) -> int:
         """Family of peers over which a turn's messages go."""
-        other = 2 if self.plan.schedule == "dualpipe" and turn.chunk == 1 else 0
+        other = 2 if self.plan.is_folded and turn.chunk == 1 else 0
         return other + (0 if turn.forward else 1)
 
     def _message(self, kind: Kind, way: int) -> int:

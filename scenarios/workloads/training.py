@@ -19,7 +19,14 @@ from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy
-from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Recompute, Schedule
+from ...models.training.parallel_plan import (
+    BUCKET,
+    SETTINGS,
+    WHOLE_PASSES,
+    ParallelPlan,
+    Recompute,
+    Schedule,
+)
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.schedules import turns_of_stage
@@ -101,9 +108,11 @@ class PipelineSchedule(Section):
 
     use: Schedule = "1f1b"
     """``1f1b`` (as many forward ahead as there are stages behind), ``gpipe`` (all forward first),
-    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``dualpipe`` (from both ends at
-    once: each stage holds two parts of the model, and computes one way while it exchanges the
-    other)."""
+    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``zb-h2`` (the same with twice
+    as many forward ahead: no bubble, nearly twice the activations), ``zb-v`` (two chunks a stage,
+    down through the first and up the second: no bubble in 1F1B's memory), ``dualpipe`` (from both
+    ends at once: each stage holds two parts of the model, and computes one way while it exchanges
+    the other)."""
     chunks: Positive = 1
     """Blocks of layers on each stage; more than one interleaves them."""
     ends: Annotated[int, Field(ge=0)] = 0
@@ -156,8 +165,11 @@ class TrainingWorkload(Periodic):
     zero : int
         Stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients, 3 weights.
     recompute : str
-        What is computed again in the backward pass: ``none``, attention's core (``selective``), or
-        whole layers (``full``).
+        What is computed again in the backward pass: ``none``, scores of attention that are written
+        (``selective``), or whole layers (``full``).
+    recompute_layers : int or None
+        Of ``full``, how many layers of each stage, of each chunk where there are several: the first
+        ones, as in Megatron-LM's method ``block``; None for all.
     offload : str
         ``optimizer``: it and the master weights are on the host, which updates them, gradients and
         weights being copied over the link between host and GPU; or ``none``.
@@ -208,6 +220,7 @@ class TrainingWorkload(Periodic):
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
         recompute: Recompute = "none",
+        recompute_layers: Positive | None = None,
         offload: Literal["none", "optimizer"] = "none",
         precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
@@ -247,6 +260,7 @@ class TrainingWorkload(Periodic):
             ends=schedule.ends,
             zero=zero,
             recompute=recompute,
+            recompute_layers=recompute_layers or 0,
             bucket=bucket,
             overlap=overlap,
             fused_attention=attention == "fused",
@@ -360,7 +374,7 @@ class TrainingWorkload(Periodic):
             ),
             "pipeline": {
                 "stages": plan.pipeline,
-                "whole_passes": plan.schedule in ("gpipe", "1f1b"),
+                "whole_passes": plan.schedule in WHOLE_PASSES,
                 "ranks": plan.tensor * plan.copies,
                 "turns": tuple(
                     turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)

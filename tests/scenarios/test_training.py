@@ -91,7 +91,7 @@ def test_ranks_that_share_sequences_need_less_memory_for_the_same_tokens(by):
     assert told == pytest.approx(4 * 8192)
 
 
-@pytest.mark.parametrize("schedule", ["zb-h1", "dualpipe"])
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-h2", "dualpipe"])
 def test_a_schedule_without_bubbles_is_quicker(schedule):
     parallel = "workload.parallel={pipeline: 4}"
     _, plain = run(parallel)

@@ -25,9 +25,9 @@ class OnePass(Backend):
         return Timing.of(np.array([*table, 0.0])[ops.signature])
 
 
-def bubble(keep="ranks", **changes):
+def bubble(keep="ranks", steps=2, **changes):
     plan = ParallelPlan(batch=8, sequence=32, **changes)
-    graph = step_graph(MODEL, plan, steps=2)
+    graph = step_graph(MODEL, plan, steps=steps)
     gpus = tuple(Component(f"node0.gpu{k}", "gpu", slots=128) for k in range(graph.ranks))
     fabric = Component("fabric", "fabric")
     system = System((*gpus, fabric), tuple(g.name for g in gpus), fabric="fabric")
@@ -52,6 +52,14 @@ def test_the_bubble_is_the_one_of_its_paper(schedule, chunks, formula, p, keep):
     told = bubble(keep, pipeline=p, schedule=schedule, chunks=chunks)
     idle = formula(p)
     assert told == pytest.approx([idle / (8 * (F + I + W) + idle)] * 2)
+
+
+@pytest.mark.parametrize("schedule", ["zb-h2", "zb-v"])
+def test_between_two_iterations_a_schedule_without_bubbles_has_none(schedule):
+    """Stages do not wait for each other's optimizer: Qi et al. 2023, section 4."""
+    first, between, _ = bubble(steps=3, pipeline=4, schedule=schedule)
+    assert first > 0
+    assert between == 0
 
 
 def test_without_a_pipeline_there_is_no_bubble():
