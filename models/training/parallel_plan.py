@@ -244,6 +244,7 @@ SETTINGS = {
     "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "zero": "zero",
+    "sequence": "sequence",
     "recompute": "recompute",
     "recompute_layers": "recompute_layers",
     "micro_batch": "micro_batch",
@@ -260,6 +261,7 @@ def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
     if not isinstance(model, Transformer):
         return [*_copies_rules(model, plan), *_batch_rules(plan)]
     return [
+        *_sequence_rules(model, plan),
         *_recompute_rules(model, plan),
         *_tensor_rules(model, plan),
         *_context_rules(model, plan),
@@ -282,6 +284,14 @@ def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
          lambda a: a.expert == 1 or not images, (1,)),
         ("expert", f"its tables lie once on {plan.data} data-parallel ranks, not on {e}",
          lambda a: images or a.expert == a.data, (plan.data,)),
+    ]  # fmt: skip
+
+
+def _sequence_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    most = model.positions or plan.sequence
+    return [
+        ("sequence", f"{plan.sequence} tokens are more than the {most} positions that the model "
+         "has learned", lambda a: a.sequence <= most, (most,)),
     ]  # fmt: skip
 
 

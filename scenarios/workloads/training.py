@@ -43,6 +43,7 @@ from ..config.given import GpuSettings, HostRoom
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
+from .model_form import DescribedModel
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ class TrainingWorkload(Periodic):
     def __init__(
         self,
         *,
-        model: str | dict[str, Any],
+        model: str | DescribedModel,
         batch: Positive,
         sequence: Positive | None = None,
         micro_batch: Positive = 1,

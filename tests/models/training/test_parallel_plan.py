@@ -63,6 +63,13 @@ BROKEN = [
 ]  # fmt: skip
 
 
+def test_a_sequence_longer_than_the_learned_positions_is_refused():
+    model = replace(MODEL, positions=64)
+    with pytest.raises(ScenarioError, match=r"workload.sequence: 128 tokens .* take 64$"):
+        PLAN.check(model)
+    replace(PLAN, sequence=64).check(model)
+
+
 @pytest.mark.parametrize(("changes", "told"), BROKEN)
 def test_a_broken_rule_is_told_with_the_nearest_setting_that_keeps_it(changes, told):
     with pytest.raises(ScenarioError, match=told):
