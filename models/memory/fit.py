@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -18,7 +17,6 @@ GIB = 2**30
 SHOWN = 3  # settings that a message names
 
 
-@lru_cache(maxsize=1024)
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
     """Memory of the stage that needs most.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
@@ -153,9 +154,10 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     return found
 
 
+@lru_cache(maxsize=1024)  # asked of by all that holds a plan against memory
 def memory_of_stages(
     model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE
-) -> list[RankMemory]:
+) -> tuple[RankMemory, ...]:
     """Memory of the ranks of each stage, in order.
 
     >>> from ..training.description import Transformer
@@ -163,4 +165,4 @@ def memory_of_stages(
     >>> len(memory_of_stages(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2)))
     2
     """
-    return [rank_memory(model, plan, stage, reserve) for stage in range(plan.pipeline)]
+    return tuple(rank_memory(model, plan, stage, reserve) for stage in range(plan.pipeline))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 
 from .description import Model, Transformer
@@ -37,6 +38,7 @@ def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
     return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
 
 
+@lru_cache(maxsize=256)  # asked of by programs, memory and arithmetic of one plan
 def chunks_of_stage(
     model: Model, plan: ParallelPlan, stage: int, place: int = 0
 ) -> tuple[Chunk, ...]:

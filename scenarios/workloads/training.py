@@ -386,8 +386,10 @@ class TrainingWorkload(Periodic):
 
     def _host_memory(self, plan: ParallelPlan) -> str:
         """Memory of a machine's host that the optimizer needs, in words; "" for none."""
+        if not plan.offload:
+            return ""
         need = host_memory(self.model, plan, self.host.gpus, self.reserve)
-        return f"{need / 1e9:.3g} GB ({need / 2**30:.3g} GiB) of each machine" if need else ""
+        return f"{need / 1e9:.3g} GB ({need / 2**30:.3g} GiB) of each machine"
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and what follows from it."""
