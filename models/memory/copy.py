@@ -62,6 +62,19 @@ class Copy(Backend):
         self._gpu = {g: g for g in gpus}
         self._gpu |= {system.part(g, "dma"): g for g in gpus if system.part(g, "dma") >= 0}
 
+    def alike(self, system: System) -> NDArray[np.int64]:
+        """Components of GPUs whose paths have the same latencies."""
+        gpus = np.array([system.number(g) for g in system.gpus], np.int64)
+        latency = np.array([*(c.latency for c in system.components), -1.0])  # no part: -1
+        roles = sorted({role for path in PATHS.values() for role, _ in path})
+        each = np.stack([latency[system.played(role)[gpus]] for role in roles])
+        told = np.unique(each, axis=1, return_inverse=True)[1].reshape(-1)
+        found = np.zeros(len(system.components), np.int64)
+        found[gpus] = told
+        engines = system.played("dma")[gpus]
+        found[engines[engines >= 0]] = told[engines >= 0]
+        return found
+
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether its bytes and its direction are known."""
         known = [parse_signature(s).name in PATHS for s in ops.signatures]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+
+import numpy as np
 
 from ...sim.errors import PlanError
 from ...sim.units import Bytes
@@ -16,7 +17,6 @@ GIB = 2**30
 SHOWN = 3  # settings that a message names
 
 
-@lru_cache(maxsize=1024)
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
     """Memory of the stage that needs most.
 
@@ -29,9 +29,17 @@ def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> R
 
 
 def require_fit(
-    model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes = RESERVE
+    model: Model,
+    plan: ParallelPlan,
+    capacity: Bytes,
+    reserve: Bytes = RESERVE,
+    host: tuple[Bytes, int] | None = None,
 ) -> None:
     """Refuse a plan that does not fit, with what would make it fit.
+
+    Parameters
+    ----------
+    host : memory of a machine's host, where it is known, and GPUs of the machine
 
     Raises
     ------
@@ -49,14 +57,10 @@ def require_fit(
     most = peak_memory(model, plan, reserve)
     if most.peak <= capacity:
         return
-    parts = {
-        "weights": most.weights, "gradients": most.gradients, "optimizer": most.optimizer,
-        "activations": most.activations, "work under way": most.working, "reserve": most.reserve,
-    }  # fmt: skip
     told = ", ".join(
-        f"{name} {size / GIB:.3g}" for name, size in sorted(parts.items(), key=lambda p: -p[1])
+        f"{name} {size / GIB:.3g}" for name, size in sorted(most.parts.items(), key=lambda p: -p[1])
     )
-    cures = list(_fitting_changes(model, plan, capacity, reserve))[:SHOWN]
+    cures = list(_fitting_changes(model, plan, capacity, reserve, host))[:SHOWN]
     none = "no single change of the plan makes it fit; take more GPUs, or a smaller model"
     cure = f"it fits with {', or '.join(cures)}" if cures else none
     raise PlanError(
@@ -65,8 +69,65 @@ def require_fit(
     )
 
 
+def require_host_fit(
+    model: Model, plan: ParallelPlan, memory: Bytes | None, gpus: int, reserve: Bytes = RESERVE
+) -> None:
+    """Refuse an optimizer that the memory of a machine's host has no room for.
+
+    Parameters
+    ----------
+    memory : of the host; None where nobody says it
+    gpus : of a machine, on which ranks lie one after another
+
+    Raises
+    ------
+    PlanError
+        Says how much it needs, and with which ZeRO it fits.
+
+    Examples
+    --------
+    >>> from ..training.description import Transformer
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> require_host_fit(tiny, ParallelPlan(batch=2, sequence=4, offload=True), 20e3, 8)
+    Traceback (most recent call last):
+    foretrace.sim.errors.PlanError: workload.offload: ...
+    """
+    if not plan.offload:
+        return
+    if memory is None:
+        raise PlanError(
+            "workload.offload: nobody says how much memory a machine's host has; write "
+            "cluster.node.memory, for example {model: xeon-8480c-dual}, or offload: none"
+        )
+    need = host_memory(model, plan, gpus, reserve)
+    if need <= memory:
+        return
+    others = (replace(plan, zero=zero) for zero in range(plan.zero + 1, 4))
+    cures = [
+        f"zero: {one.zero}"
+        for one in others
+        if one.is_allowed(model) and host_memory(model, one, gpus, reserve) <= memory
+    ]
+    cure = f"take {cures[0]}" if cures else "take more machines, or hosts with more memory"
+    raise PlanError(
+        f"workload.offload: does not fit: the optimizers of the ranks of a machine need "
+        f"{need / GIB:.3g} GiB of its host, which has {memory / GIB:.3g} GiB; {cure}"
+    )
+
+
+def host_memory(model: Model, plan: ParallelPlan, gpus: int, reserve: Bytes = RESERVE) -> Bytes:
+    """Most that the ranks of one machine have on its host, B."""
+    each = [one.host for one in memory_of_stages(model, plan, reserve)]
+    ranks = np.repeat(each, plan.tensor * plan.copies)
+    return float(np.add.reduceat(ranks, np.arange(0, len(ranks), gpus)).max())
+
+
 def _fitting_changes(
-    model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes
+    model: Model,
+    plan: ParallelPlan,
+    capacity: Bytes,
+    reserve: Bytes,
+    host: tuple[Bytes, int] | None,
 ) -> Iterator[str]:
     """Changes of one setting, on as many GPUs, with which it fits: the cheapest first."""
     for words, changed in _changes(plan):
@@ -76,6 +137,17 @@ def _fitting_changes(
             continue
         if peak_memory(model, changed, reserve).peak <= capacity:
             yield words
+    if host is not None and not plan.offload:
+        changed = replace(plan, offload=True)
+        room = host_memory(model, changed, host[1], reserve) <= host[0]
+        if room and peak_memory(model, changed, reserve).peak <= capacity:
+            yield "offload: optimizer"
+
+
+def _changes_of_layers(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
+    """More layers that are computed again, where some are."""
+    if plan.recompute_layers:
+        yield "recompute_layers: null", replace(plan, recompute_layers=0)
 
 
 def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
@@ -86,6 +158,7 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     ways: tuple[Recompute, ...] = ("none", "selective", "full")
     for way in ways[ways.index(plan.recompute) + 1 :]:
         yield f"recompute: {way}", replace(plan, recompute=way)
+    yield from _changes_of_layers(plan)
     size = plan.micro_batch
     while size > 1:
         size //= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
@@ -27,6 +28,7 @@ class RankMemory:
     working : of the op under way: gradients of activations, layers that are computed again, weights
         that are gathered
     reserve : of the runtime and the communication library
+    host : of the host, beside all that: an optimizer that is offloaded, and gradients that it takes
     at : when the peak is
     """
 
@@ -38,6 +40,19 @@ class RankMemory:
     working: Bytes
     reserve: Bytes
     at: PipelineTurn
+    host: Bytes = 0.0
+
+    @property
+    def parts(self) -> dict[str, Bytes]:
+        """Bytes by what they are of, in words."""
+        return {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations,
+            "work under way": self.working,
+            "reserve": self.reserve,
+        }
 
     @property
     def states(self) -> Bytes:
@@ -47,7 +62,7 @@ class RankMemory:
     @property
     def peak(self) -> Bytes:
         """Largest sum of all."""
-        return self.states + self.activations + self.working + self.reserve
+        return sum(self.parts.values())
 
     def when(self) -> str:
         """Moment of the peak, in words."""
@@ -75,6 +90,7 @@ def rank_memory(
         n / replicas(plan, group) for n, group in zip(counts, (DATA, EXPERT_DATA), strict=True)
     )
     whole, share = float(sum(counts)), float(sum(shared))
+    updated = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
@@ -83,11 +99,12 @@ def rank_memory(
         stage,
         width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
-        types.optimizer_bytes * (share if plan.zero else whole),
+        0.0 if plan.offload else types.optimizer_bytes * updated,
         activations,
         working,
         reserve,
         at,
+        (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
     )
 
 
@@ -137,9 +154,10 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     return found
 
 
+@lru_cache(maxsize=1024)  # asked of by all that holds a plan against memory
 def memory_of_stages(
     model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE
-) -> list[RankMemory]:
+) -> tuple[RankMemory, ...]:
     """Memory of the ranks of each stage, in order.
 
     >>> from ..training.description import Transformer
@@ -147,4 +165,4 @@ def memory_of_stages(
     >>> len(memory_of_stages(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2)))
     2
     """
-    return [rank_memory(model, plan, stage, reserve) for stage in range(plan.pipeline)]
+    return tuple(rank_memory(model, plan, stage, reserve) for stage in range(plan.pipeline))

@@ -46,7 +46,51 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
         return _read_fields(ImageNetwork, {**data, "parts": ()}, where, parts=parts)
     if "tables" in data:
         return _read_fields(Recommender, data, where)
-    return _read_fields(Transformer, data, where)
+    model = _read_fields(Transformer, data, where)
+    _check_sizes(model, where)
+    return model
+
+
+def _check_sizes(model: Transformer, where: str) -> None:
+    """Refuse sizes that do not go together, with the nearest that do."""
+    experts, patches, plain = model.experts, model.patches, not (model.head or model.latent)
+    heads, keys = model.heads, model.key_value_heads
+    if plain and model.hidden % heads:
+        near = _nearest_divisor(model.hidden, heads)
+        raise ScenarioError(
+            f"{where}.heads: {heads} heads do not share a width of {model.hidden} evenly; take "
+            f"{near}, or say head, the width of one"
+        )
+    if heads % keys:
+        raise ScenarioError(
+            f"{where}.key_heads: {keys} heads of keys are not shared by {heads} heads evenly; take "
+            f"{_nearest_divisor(heads, keys)}"
+        )
+    if experts and experts.chosen > experts.count:
+        raise ScenarioError(
+            f"{where}.experts.chosen: a token chooses {experts.chosen} of {experts.count} experts; "
+            f"take {experts.count}"
+        )
+    if experts and experts.dense_layers > model.layers:
+        raise ScenarioError(
+            f"{where}.experts.dense_layers: is {experts.dense_layers} of {model.layers} layers; "
+            f"take {model.layers}"
+        )
+    if patches and patches.image % patches.patch:
+        raise ScenarioError(
+            f"{where}.patches.patch: patches of {patches.patch} pixels do not tile an image of "
+            f"{patches.image}; take {_nearest_divisor(patches.image, patches.patch)}"
+        )
+
+
+def _nearest_divisor(number: int, to: int) -> int:
+    """Divisor of a number that is nearest to another, the smaller of two.
+
+    >>> _nearest_divisor(64, 5), _nearest_divisor(12, 5)
+    (4, 4)
+    """
+    every = (d for d in range(1, number + 1) if number % d == 0)
+    return min(every, key=lambda d: (abs(d - to), d))
 
 
 def _read_fields(cls: type[T], data: Any, where: str, **known: Any) -> T:

@@ -24,11 +24,13 @@ class Layer:
         or ``output``; else what the part is
     operations : in order of the forward pass
     entering : B of what comes in, which is all that full recomputation keeps
+    spared : whether it is not computed again where others are
     """
 
     name: str
     operations: tuple[Operation, ...]
     entering: float
+    spared: bool = False
 
     @cached_property
     def forward(self) -> tuple[Work, ...]:

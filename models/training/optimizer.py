@@ -1,10 +1,14 @@
-"""End of a step: the gradients' norm, Adam on a rank's share of the weights, its result shared."""
+"""End of a step: the gradients' norm, Adam on a rank's share of the weights, its result shared.
+
+Where the optimizer is the host's, gradients go there and weights come back, bucket by bucket, as
+in ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840) and Megatron-LM's ``optimizer-cpu-offload``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...sim.signature import WIDTH
+from ...sim.signature import WIDTH, Operand, Signature
 from .gradients import DATA, EXPERT_DATA, gathering, replicas
 from .operations import Work, streamed
 from .parallel_plan import ParallelPlan
@@ -21,20 +25,65 @@ def share(plan: ParallelPlan, group: str, weights: int) -> int:
     return -(-weights // replicas(plan, group)) if plan.zero else weights
 
 
-def optimizer_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
-    """Ops after the last gradient.
+def updated(plan: ParallelPlan, own: int, expert: int) -> int:
+    """Parameters that a rank updates in all.
 
     Parameters
     ----------
     own, expert : parameters on the rank, of all but experts and of experts
     """
-    types = plan.precision
-    here = share(plan, DATA, own) + share(plan, EXPERT_DATA, expert)
-    yield streamed("gradient norm", "aten::linalg_vector_norm", types.gradients, [(here,)], 0.0)
+    return share(plan, DATA, own) + share(plan, EXPERT_DATA, expert)
+
+
+def norm_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+    """Norm of the gradients of a rank's share."""
+    here = updated(plan, own, expert)
+    return streamed("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
+                    [(here,)], 0.0)  # fmt: skip
+
+
+def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+    """Update of a rank's share, on the GPU."""
+    types, here = plan.precision, updated(plan, own, expert)
     passes = 1 if types.has_master else 2  # written from the copy, or read and written
     each = WIDTH[types.gradients] + 2 * types.optimizer_bytes + passes * WIDTH[types.weights]
     adam = streamed("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)
-    yield adam._replace(bytes=float(here * each))
+    return adam._replace(bytes=float(here * each))
+
+
+def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
+    """Update of so many parameters on the host: gradients down, Adam, weights up.
+
+    >>> works = host_works(ParallelPlan(batch=8, sequence=8, offload=True), 1000)
+    >>> [(work.signature, work.bytes) for work in works]
+    [('copy:d2h fp32[1000]', 4000.0), ('host:adam fp32[1000]', 30000.0), \
+('copy:h2d bf16[1000]', 2000.0)]
+    """
+    types = plan.precision
+    gradients, weights = (Operand(t, (numbers,)) for t in (types.gradients, types.weights))
+    each = WIDTH[types.gradients] + 2 * types.host_bytes
+    each += WIDTH[types.weights] * types.has_master
+    adam = Signature("host", "adam", (Operand(types.master, (numbers,)),))
+    return (
+        Work("gradients to the host", str(Signature("copy", "d2h", (gradients,))), 0.0,
+             float(gradients.bytes)),
+        Work("adam on the host", str(adam), 0.0, float(numbers * each)),
+        Work("weights from the host", str(Signature("copy", "h2d", (weights,))), 0.0,
+             float(weights.bytes)),
+    )  # fmt: skip
+
+
+def offloaded_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[tuple[Work, Work, Work]]:
+    """Buckets of a rank's share, whose copies and updates run beside those of other buckets."""
+    left = updated(plan, own, expert)
+    while left:
+        yield host_works(plan, min(left, plan.bucket))
+        left -= min(left, plan.bucket)
+
+
+def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
+    """Ops after the update: weights gathered that were updated in shares, and cast."""
+    types = plan.precision
     if plan.zero in (1, 2):
         for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
             if numbers and replicas(plan, group) > 1:

@@ -13,7 +13,7 @@ from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
 
 Recompute = Literal["none", "selective", "full"]
-Schedule = Literal["1f1b", "gpipe", "zb-h1", "dualpipe"]
+Schedule = Literal["1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe"]
 BUCKET = 40_000_000  # parameters; Megatron-LM's ddp_bucket_size of up to 40 data-parallel ranks
 
 
@@ -37,12 +37,14 @@ class ParallelPlan:
     zero : stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients too, 3
         weights too
     recompute : what is computed again backward: nothing, attention's core, or whole layers
+    recompute_layers : of ``full``, how many layers of each chunk, the first ones; 0 for all
     bucket : parameters whose gradients are reduced together
     overlap : whether gradients are reduced while others are computed
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
     routing : how often each expert is chosen, from which the same follows; None for equally often
     precision : element types
+    offload : whether the optimizer and the master weights are the host's
     stages : (pipeline,) layers of each stage; () for as many on each
     whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
 
@@ -70,12 +72,14 @@ class ParallelPlan:
     ends: int = 0
     zero: int = 0
     recompute: Recompute = "none"
+    recompute_layers: int = 0
     bucket: int = BUCKET
     overlap: bool = True
     fused_attention: bool = True
     imbalance: float = 1.0
     routing: ExpertChoice | None = None
     precision: Precision = PRECISIONS["bf16"]
+    offload: bool = False
     stages: tuple[int, ...] = ()
     whole_layers: bool = False
 
@@ -98,6 +102,16 @@ class ParallelPlan:
     def places(self) -> int:
         """Ranks of those that share a sequence that have unequal work; 1 where all are equal."""
         return 1 if self.balanced or self.context_by == "ulysses" else self.context
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether a stage's second chunk lies as far from the other end of the pipeline."""
+        return self.schedule in ("zb-v", "dualpipe")
+
+    @property
+    def parts(self) -> int:
+        """Parts of the model that lie one after another in the pipeline."""
+        return self.pipeline * (2 if self.schedule == "zb-v" else self.chunks)
 
     @property
     def micro_batches(self) -> int:
@@ -188,21 +202,27 @@ layers evenly; take 3
                 f"{len(self.stages)} stages; give {self.pipeline} numbers (parallel.pipeline) that "
                 f"add up to {layers}"
             )
-        if self.stages and (self.chunks > 1 or self.schedule == "dualpipe"):
+        if self.stages and (self.chunks > 1 or self.is_folded):
             chunks = self.chunks if self.chunks > 1 else 2
             cure = "schedule.chunks: 1" if self.chunks > 1 else "schedule.use: 1f1b"
             raise PlanError(
                 f"workload.parallel.layers: {chunks} chunks a stage are blocks of equal size; "
                 f"take {cure}, or leave parallel.layers out"
             )
-        if self.whole_layers and (self.schedule in ("zb-h1", "dualpipe") or self.context > 1):
+        if self.whole_layers and (self.schedule not in WHOLE_PASSES or self.context > 1):
             setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
             raise PlanError(
                 "workload.detail: layers timed whole are neither in parts of a sequence nor in "
                 f"halves of a backward pass; take {setting}, or detail: ops"
             )
-        if self.whole_layers and (self.recompute == "selective" or self.zero):
+        if self.whole_layers and self.recompute_layers:
+            raise PlanError(
+                "workload.detail: layers timed whole are all computed again or none; leave "
+                "recompute_layers out, or take detail: ops"
+            )
+        if self.whole_layers and (self.recompute == "selective" or self.zero or self.offload):
             setting = "zero: 0" if self.zero else "recompute: none, or full"
+            setting = "offload: none" if self.offload else setting
             raise PlanError(
                 "workload.detail: layers timed whole hold neither attention computed again nor "
                 f"updates in shares; take {setting}, or detail: ops"
@@ -225,12 +245,15 @@ SETTINGS = {
     "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "zero": "zero",
+    "sequence": "sequence",
     "recompute": "recompute",
+    "recompute_layers": "recompute_layers",
     "micro_batch": "micro_batch",
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""
-ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "dualpipe": "DualPipe"}
+WHOLE_PASSES = ("gpipe", "1f1b")  # schedules whose backward passes are in one piece
+ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-h2": "ZB-H2", "dualpipe": "DualPipe"}
 Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 
 
@@ -239,6 +262,8 @@ def _rules(model: Model, plan: ParallelPlan) -> list[Rule]:
     if not isinstance(model, Transformer):
         return [*_copies_rules(model, plan), *_batch_rules(plan)]
     return [
+        *_sequence_rules(model, plan),
+        *_recompute_rules(model, plan),
         *_tensor_rules(model, plan),
         *_context_rules(model, plan),
         *_pipeline_rules(model, plan),
@@ -260,6 +285,27 @@ def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
          lambda a: a.expert == 1 or not images, (1,)),
         ("expert", f"its tables lie once on {plan.data} data-parallel ranks, not on {e}",
          lambda a: images or a.expert == a.data, (plan.data,)),
+    ]  # fmt: skip
+
+
+def _sequence_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    most = model.positions or plan.sequence
+    return [
+        ("sequence", f"{plan.sequence} tokens are more than the {most} positions that the model "
+         "has learned", lambda a: a.sequence <= most, (most,)),
+    ]  # fmt: skip
+
+
+def _recompute_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
+    again, parts = plan.recompute_layers, plan.parts
+    most = max(plan.stages, default=-(-shared_layers(model, plan) // parts))
+    return [
+        ("recompute", "fused attention keeps no scores that could be computed again",
+         lambda a: a.recompute != "selective" or not a.fused_attention, ("none", "full")),
+        ("recompute", f"{again} layers of a stage are computed again (recompute_layers) where "
+         "layers are, whole", lambda a: not a.recompute_layers or a.recompute == "full", ("full",)),
+        ("recompute_layers", f"there are no {again} layers in any of {parts} parts of the model",
+         lambda a: a.recompute_layers <= most, range(1, most + 1)),
     ]  # fmt: skip
 
 
@@ -306,6 +352,10 @@ def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
          "are not", lambda a: a.schedule != "dualpipe" or not (a.pipeline % 2 or
                                                                layers % a.pipeline),
          range(1, layers + 1)),
+        ("pipeline", f"ZB-V has two chunks on each of {p} stages, which do not share {told} evenly",
+         lambda a: a.schedule != "zb-v" or layers % a.parts == 0, range(1, layers + 1)),
+        ("chunks", "ZB-V says itself that a stage has two chunks",
+         lambda a: a.schedule != "zb-v" or a.chunks == 1, range(1, 2)),
         ("chunks", f"a pipeline of {p} stages has no chunks to interleave",
          lambda a: a.pipeline > 1 or a.chunks == 1, range(1, 2)),
         ("chunks", f"{plan.chunks} chunks on each of {p} stages do not share {told} evenly",

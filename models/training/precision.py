@@ -41,6 +41,11 @@ class Precision:
         return WIDTH[self.master] * self.has_master + 2 * WIDTH[self.moments]
 
     @property
+    def host_bytes(self) -> int:
+        """Bytes of the optimizer for each parameter where it is the host's, with a copy of all."""
+        return WIDTH[self.master] + 2 * WIDTH[self.moments]
+
+    @property
     def has_master(self) -> bool:
         """Whether the optimizer keeps a copy of the weights of its own."""
         return self.weights != self.master

@@ -71,7 +71,11 @@ def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> lis
     >>> "".join("BF"[t.forward] for t in one_forward_one_backward(0, 3, 4))
     'FFFBFBBB'
     """
-    ahead = min(stages - stage - 1, micro_batches)
+    return _one_of_each(min(stages - stage - 1, micro_batches), micro_batches)
+
+
+def _one_of_each(ahead: int, micro_batches: int) -> list[PipelineTurn]:
+    """One forward and one backward by turns, after so many forward ahead."""
     turns = [_forward(m) for m in range(ahead)]
     for m in range(ahead, micro_batches):
         turns += [_forward(m), _backward(m - ahead)]
@@ -113,17 +117,75 @@ def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTur
     >>> "".join(t.what.name[0] for t in zero_bubble(1, 2, 3))  # forward, inputs, weights
     'FIFIWFIWW'
     """
+    return _with_waiting_weights(one_forward_one_backward(stage, stages, micro_batches), stage)
+
+
+def _with_waiting_weights(whole: list[PipelineTurn], most: int) -> list[PipelineTurn]:
+    """Turns whose gradients of weights wait until more than so many do, or all else is done."""
     turns: list[PipelineTurn] = []
     waiting: deque[int] = deque()
-    for turn in one_forward_one_backward(stage, stages, micro_batches):
+    for turn in whole:
         if turn.forward:
             turns.append(turn)
             continue
         turns.append(turn._replace(what=PassKind.INPUT))
         waiting.append(turn.micro_batch)
-        if len(waiting) > stage:
+        if len(waiting) > most:
             turns.append(PipelineTurn(PassKind.WEIGHT, waiting.popleft()))
     return turns + [PipelineTurn(PassKind.WEIGHT, m) for m in waiting]
+
+
+def zero_bubble_ahead(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+    """Twice as many forward ahead as in 1F1B, so that no stage waits once it has begun.
+
+    ZB-H2: no bubble where all passes take as long, at nearly twice 1F1B's peak of memory (Qi et al.
+    2023, arXiv:2401.10241, section 2.2).
+
+    >>> "".join(t.what.name[0] for t in zero_bubble_ahead(0, 2, 4))
+    'FFFIWFIWIWIW'
+    """
+    ahead = min(2 * (stages - stage - 1), micro_batches)
+    return _with_waiting_weights(_one_of_each(ahead, micro_batches), 2 * stage)
+
+
+def zero_bubble_v(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+    """Two chunks a stage, of which the model goes down through the first, and up the second.
+
+    ZB-V: no bubble where all passes take as long, at 1F1B's peak of memory on every stage (Qi et
+    al. 2023, arXiv:2401.10241, section 6).  It takes 2 p - 1 micro-batches to fill it; of fewer the
+    turns of those that are missing are left out.
+
+    >>> "".join(t.what.name[0] + str(t.chunk) for t in zero_bubble_v(1, 2, 3))
+    'F0F1F0F1I1W1F0I0W0F1I1W1I0I1I0W0W1W0'
+    """
+    down, up = 0, 1
+    every = max(micro_batches, 2 * stages - 1)
+    write = _TurnWriter()
+    for _ in range(2 * (stages - stage) - 1):
+        write.forward(down)
+    for _ in range(stage):
+        write.forward(up)
+        write.forward(down)
+    for _ in range(stages - stage):
+        write.forward(up)
+        write.both(up)
+    for turn in range(every - stages):
+        if turn < every - 2 * stages + stage + 1:
+            write.forward(down)
+        write.both(down)
+        write.forward(up)
+        write.both(up)
+    for _ in range(stage):
+        write.backward(down, weights=False)
+        write.backward(up, weights=False)
+    for _ in range(stages - stage):
+        write.backward(down, weights=False)
+        write.weights(down)
+    while write.waits(up):
+        write.weights(up)
+    while write.waits(down):
+        write.weights(down)
+    return [turn for turn in write.turns if turn.micro_batch < micro_batches]
 
 
 def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -140,7 +202,7 @@ def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     depth = min(stage, stages - 1 - stage)
     outside = half - 1 - depth
     near = 0 if stage < half else 1
-    write = _DualPipeWriter()
+    write = _TurnWriter()
     for _ in range(2 * outside):
         write.forward(near)
     for _ in range(depth + 1):
@@ -169,8 +231,8 @@ def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     return write.turns
 
 
-class _DualPipeWriter:
-    """Turns as they are written, each chunk's micro-batches in order."""
+class _TurnWriter:
+    """Turns as they are written, each of two chunks' micro-batches in order."""
 
     def __init__(self) -> None:
         self.turns: list[PipelineTurn] = []
@@ -189,20 +251,35 @@ class _DualPipeWriter:
         if not weights:
             self._waiting.append(turn._replace(what=PassKind.WEIGHT))
 
-    def weights(self) -> None:
-        self.turns.append(self._waiting.popleft())
+    def weights(self, chunk: int | None = None) -> None:
+        """Gradients of weights that wait longest, of a chunk or of any."""
+        turn = next(t for t in self._waiting if chunk in (None, t.chunk))
+        self._waiting.remove(turn)
+        self.turns.append(turn)
+
+    def both(self, chunk: int) -> None:
+        """Gradients of inputs, then at once of weights."""
+        self.backward(chunk, weights=False)
+        self.weights(chunk)
+
+    def waits(self, chunk: int) -> bool:
+        """Whether any gradients of weights of a chunk wait."""
+        return any(turn.chunk == chunk for turn in self._waiting)
 
 
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
 ) -> list[PipelineTurn]:
     """Turns of one stage by the name of a schedule."""
-    if schedule == "gpipe":
-        return gpipe(stage, stages, micro_batches)
-    if schedule == "zb-h1":
-        return zero_bubble(stage, stages, micro_batches)
-    if schedule == "dualpipe":
-        return dualpipe(stage, stages, micro_batches)
+    named = {
+        "gpipe": gpipe,
+        "zb-h1": zero_bubble,
+        "zb-h2": zero_bubble_ahead,
+        "zb-v": zero_bubble_v,
+        "dualpipe": dualpipe,
+    }
+    if schedule in named:
+        return named[schedule](stage, stages, micro_batches)
     if chunks > 1:
         return interleaved(stage, stages, micro_batches, chunks)
     return one_forward_one_backward(stage, stages, micro_batches)

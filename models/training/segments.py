@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -20,7 +20,8 @@ Rows = NDArray[np.int64]
 NONE: Rows = np.empty(0, np.int64)
 NO_EDGES: Rows = np.empty((0, 2), np.int64)
 NO_QUEUES: Mapping[int, tuple[int, int]] = MappingProxyType({})
-COMPUTE, EXCHANGE, GRADIENTS, MESSAGES = range(4)  # streams of a rank
+COMPUTE, EXCHANGE, GRADIENTS, TO_HOST, ON_HOST, FROM_HOST, MESSAGES = range(7)
+"""Streams of a rank; messages have one for each family of peers."""
 
 
 class StepOp(NamedTuple):
@@ -216,6 +217,27 @@ class SegmentBuilder:
 def _one(number: int) -> Segment:
     zero = np.zeros(1, np.int64)
     return Segment(np.array([number]), NO_EDGES, zero, zero, NONE)
+
+
+def assembly_line(parts: Sequence[Sequence[int]]) -> Segment:
+    """Segment in which parts go through the same stations, each busy with one part at a time.
+
+    Parameters
+    ----------
+    parts : of each part its numbers in the table, station by station
+
+    Examples
+    --------
+    >>> sorted(assembly_line([(7, 8), (7, 8)]).edges.tolist())
+    [[0, 1], [0, 2], [1, 3], [2, 3]]
+    """
+    if not parts:
+        return Segment(NONE, NO_EDGES, NONE, NONE, NONE)
+    row = np.arange(len(parts) * len(parts[0])).reshape(len(parts), -1)
+    pairs = [(row[:, :-1], row[:, 1:]), (row[:-1], row[1:])]
+    edges = [np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]
+    numbers = np.array(parts, np.int64).ravel()
+    return Segment(numbers, np.concatenate(edges), row[0, :1], row[-1, -1:], NONE)
 
 
 def works_segment(works: Iterable[tuple[int, int]]) -> Segment:

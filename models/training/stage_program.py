@@ -14,18 +14,22 @@ from .description import Model, Transformer
 from .gradients import DATA, EXPERT_DATA, buckets, gathering, reduction, replicas
 from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
-from .optimizer import MODULE, optimizer_works
+from .optimizer import MODULE, adam_work, norm_work, offloaded_works, sharing_works
 from .parallel_plan import ParallelPlan
 from .schedules import PassKind, PipelineTurn, turns_of_stage
 from .segments import (
     COMPUTE,
     EXCHANGE,
+    FROM_HOST,
     GRADIENTS,
     MESSAGES,
+    ON_HOST,
+    TO_HOST,
     OpTable,
     Segment,
     SegmentBuilder,
     StepOp,
+    assembly_line,
     side_by_side,
     works_segment,
 )
@@ -106,8 +110,9 @@ class StageProgram:
                     build.hang(self._message(Kind.SEND, way), MESSAGES + way)
             at += len(pair)
         build.join()
-        for work in self._end_works():
+        for work in self._last_reductions():
             build.op(self._number(work, MODULE))
+        build.append(self._update())
 
     def _is_beside(self, at: int) -> bool:
         """Whether a turn runs beside the one before it."""
@@ -120,8 +125,8 @@ class StageProgram:
         plan = self.plan
         return plan.overlap or plan.zero == 3 if last else plan.zero >= 2
 
-    def _end_works(self) -> Iterator[Work]:
-        """Ops of the step after its last gradient."""
+    def _last_reductions(self) -> Iterator[Work]:
+        """Reductions of gradients after the last of them."""
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         if not plan.overlap and plan.zero < 3:
             for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
@@ -131,18 +136,42 @@ class StageProgram:
             numbers = shared_embedding(self.model, plan)
             yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
                             plan.precision.communication, numbers)  # fmt: skip
-        works = list(optimizer_works(plan, own, expert))
+
+    def _update(self) -> Segment:
+        """Update of the weights: norm, Adam here or on the host, and what is shared of it."""
+        plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
+        norm, adam = norm_work(plan, own, expert), adam_work(plan, own, expert)
+        shared = list(sharing_works(plan, own, expert))
         if plan.whole_layers and isinstance(self.model, Transformer):
             layers = sum(len(chunk) for chunk in self.chunks)
-            works = [whole_update(works, layers, self.model.hidden, plan.split)]
-        yield from works
+            whole = whole_update([norm, adam, *shared], layers, self.model.hidden, plan.split)
+            return self._works([whole], MODULE)
+        if not plan.offload:
+            return self._works([norm, adam, *shared], MODULE)
+        build = SegmentBuilder()
+        build.append(self._works([norm], MODULE))
+        buckets = offloaded_works(plan, own, expert)
+        build.append(assembly_line([[self._on_host(w) for w in bucket] for bucket in buckets]))
+        build.append(self._works(shared, MODULE))
+        return build.segment()
+
+    def _on_host(self, work: Work) -> int:
+        """Number of an op of the host, or of a copy to it or from it."""
+        kind, stream = {
+            "copy:d2h": (Kind.COPY, TO_HOST),
+            "host:adam": (Kind.HOST, ON_HOST),
+            "copy:h2d": (Kind.COPY, FROM_HOST),
+        }[work.signature.split()[0]]
+        return self.table.number(StepOp(kind, stream, -1, work, MODULE))
 
     def _hears(self, turn: PipelineTurn) -> bool:
         """Whether what a turn works on comes from another stage."""
-        if turn.forward:
-            return self._parts[turn.chunk] != 0
-        last = self.plan.pipeline * self.plan.chunks - 1
-        return turn.makes_input_gradients and self._parts[turn.chunk] != last
+        if turn.what is PassKind.WEIGHT:
+            return False
+        part, parts = self._parts[turn.chunk], self.plan.parts
+        before = part - 1 if turn.forward else part + 1
+        here = self.plan.schedule == "zb-v" and {part, before} == {parts // 2 - 1, parts // 2}
+        return 0 <= before < parts and not here  # the last stage of a V hands on to itself
 
     def _sends(self, turn: PipelineTurn) -> bool:
         """Whether what a turn makes goes to another stage."""
@@ -158,7 +187,7 @@ class StageProgram:
 
     def _way(self, turn: PipelineTurn) -> int:
         """Family of peers over which a turn's messages go."""
-        other = 2 if self.plan.schedule == "dualpipe" and turn.chunk == 1 else 0
+        other = 2 if self.plan.is_folded and turn.chunk == 1 else 0
         return other + (0 if turn.forward else 1)
 
     def _message(self, kind: Kind, way: int) -> int:

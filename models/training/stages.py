@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 
 from .description import Model, Transformer
@@ -30,11 +33,12 @@ def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
     >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, schedule="dualpipe"), 1)
     (1, 2)
     """
-    if plan.schedule == "dualpipe":
-        return stage, plan.pipeline - 1 - stage
+    if plan.is_folded:
+        return stage, plan.parts - 1 - stage
     return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
 
 
+@lru_cache(maxsize=256)  # asked of by programs, memory and arithmetic of one plan
 def chunks_of_stage(
     model: Model, plan: ParallelPlan, stage: int, place: int = 0
 ) -> tuple[Chunk, ...]:
@@ -55,17 +59,29 @@ def chunks_of_stage(
     if not isinstance(model, Transformer):
         return (whole_network(model, split),)
     every = tuple(_layers(model, plan.ends, split))
-    parts = plan.pipeline * plan.chunks
+    parts = plan.parts
     ends = tuple(accumulate(plan.stages or [len(every) // parts] * parts, initial=0))
     chunks = []
     for part in parts_of_stage(plan, stage):
         chunk = [layer for layer in every[ends[part] : ends[part + 1]] if layer]
+        chunk = _with_spared(chunk, plan.recompute_layers)
         if part == 0:
             chunk.insert(0, embedding_layer(model, split))
         if part == parts - 1:
             chunk.append(output_layer(model, split))
         chunks.append(tuple(chunk))
     return tuple(chunks)
+
+
+def _with_spared(chunk: list[Layer], again: int) -> list[Layer]:
+    """Layers of a chunk, those beyond the first so many spared; 0 for none of them.
+
+    As Megatron-LM's ``--recompute-method block --recompute-num-layers``, which counts likewise.
+    """
+    if not again:
+        return chunk
+    spared = {id(layer): replace(layer, spared=True) for layer in chunk[again:]}
+    return [*chunk[:again], *(spared[id(layer)] for layer in chunk[again:])]
 
 
 def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | None]:
@@ -77,16 +93,31 @@ def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | Non
     yield from [None] * ends
 
 
+def layers_in_words(chunks: tuple[Chunk, ...]) -> str:
+    """Layers of a stage: of each kind how many, chunks apart.
+
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> layers_in_words(chunks_of_stage(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), 1))
+    '2 dense layers, output'
+    """
+    return "; ".join(", ".join(_counted(chunk)) for chunk in chunks)
+
+
+def _counted(chunk: Chunk) -> Iterator[str]:
+    for name, count in Counter(layer.name for layer in chunk).items():
+        yield name if count == 1 else f"{count} {name}s"
+
+
 def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
     """Whether a stage holds one of two copies of an embedding that both ends of the model use.
 
-    In a pipeline from both ends the same ranks hold both ends.
+    In a pipeline that is folded the same ranks hold both ends.
     """
     if not isinstance(model, Transformer):
         return False
     both = model.tied or model.predicted > 0
     ends = stage in (0, plan.pipeline - 1)
-    return both and ends and plan.pipeline > 1 and plan.schedule != "dualpipe"
+    return both and ends and plan.pipeline > 1 and not plan.is_folded
 
 
 def shared_embedding(model: Model, plan: ParallelPlan) -> int:
@@ -117,7 +148,9 @@ def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, in
 
 def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
     """Whether a layer is run forward once more, from what came in."""
-    return plan.recompute == "full" and layer.name not in ("embedding", "output")
+    if plan.recompute != "full" or layer.spared:
+        return False
+    return layer.name not in ("embedding", "output")
 
 
 def backward_works(
@@ -143,7 +176,7 @@ def _all_backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:
     if is_recomputed(layer, plan):
         again = tuple(w._replace(label=f"{w.label} again") for w in layer.forward)
         return again + layer.backward
-    if plan.recompute == "none":
+    if plan.recompute != "selective":
         return layer.backward
     works: list[Work] = []
     for operation in reversed(layer.operations):
@@ -157,6 +190,6 @@ def kept_bytes(layer: Layer, plan: ParallelPlan) -> float:
     """Bytes that a layer keeps of each micro-batch from forward to backward."""
     if is_recomputed(layer, plan):
         return layer.entering
-    if plan.recompute == "none":
+    if plan.recompute != "selective":
         return layer.kept
     return layer.kept - sum(o.core for o in layer.operations)

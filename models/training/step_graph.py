@@ -78,7 +78,7 @@ def peers(plan: ParallelPlan) -> Numbers:
     """(families, ranks) rank that each rank sends to, in the order of ``stage_program.PEERS``.
 
     Forward to the next stage, backward to the one before, round where chunks interleave; the same
-    of micro-batches from the other end; round the ranks that share a sequence.
+    of second chunks of folded pipelines, the other way; round the ranks that share a sequence.
     """
     stage, _, context, _ = _numbers(plan)
     rank, each, p = np.arange(plan.ranks), plan.copies * plan.tensor, plan.pipeline
@@ -87,7 +87,7 @@ def peers(plan: ParallelPlan) -> Numbers:
     forward = np.where(stage < p - 1, forward, forward - p * each if round_trip else -1)
     backward = np.where(stage > 0, backward, backward + p * each if round_trip else -1)
     nobody = np.full(plan.ranks, -1)
-    other = (backward, forward) if plan.schedule == "dualpipe" else (nobody, nobody)
+    other = (backward, forward) if plan.is_folded else (nobody, nobody)
     last = context == plan.context - 1
     ring = rank + np.where(last, (1 - plan.context) * plan.tensor, plan.tensor)
     return np.array([forward, backward, *other, ring if plan.context > 1 else nobody], np.int32)

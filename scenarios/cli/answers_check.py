@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...sim.errors import ForetraceError
-from ..config.problems import FilePosition, InvalidScenarioError, Problem
+from ..config.problems import InvalidScenarioError, Problem
 from ..config.scenario import Scenario
 
 
@@ -21,4 +21,4 @@ def unanswerable_op_problems(scenario: Scenario) -> Iterator[Problem]:
     except InvalidScenarioError as error:
         yield from error.problems
     except ForetraceError as error:
-        yield Problem("unanswerable", str(error), FilePosition(scenario.file))
+        yield Problem("unanswerable", str(error), scenario.position_of(str(error)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...sim.errors import ScenarioError
-from ..config.problems import FilePosition, InvalidScenarioError, Problem
+from ..config.problems import InvalidScenarioError, Problem
 from ..config.scenario import Scenario
 from ..studies.plan import known_op_count, require_run_fits_memory
 
@@ -19,4 +19,4 @@ def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
     except InvalidScenarioError as error:
         yield from error.problems
     except ScenarioError as error:
-        yield Problem("limits", str(error), FilePosition(scenario.file))
+        yield Problem("limits", str(error), scenario.position_of(str(error)))

@@ -30,6 +30,7 @@ SHOWN = (  # the metrics of the table, after the one that decides, where the run
     "tokens_per_second",
     "mfu",
     "hfu",
+    "bubble",
     "peak_memory",
     "cost_per_million_tokens",
     "cost_per_hour",

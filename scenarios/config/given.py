@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 from ...models.compute.carried import GpuModel
 from ...sim.graph import Graph
+from ...sim.units import Bytes
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,21 @@ class GpuSettings:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-GIVEN = (Graph, GpuSettings, GpuModel)
+@dataclass(frozen=True)
+class HostRoom:
+    """Memory of the host of a machine that its GPUs share, where it is known.
+
+    Parameters
+    ----------
+    memory : B, or None
+    gpus : of the machine
+    """
+
+    memory: Bytes | None = None
+    gpus: int = 1
+
+
+GIVEN = (Graph, GpuSettings, GpuModel, HostRoom)
 
 
 def build_from_settings(cls: type, settings: Mapping[str, Any], *given: object) -> Any:

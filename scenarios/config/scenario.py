@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from .sections.workload import WorkloadSection
 
 BASE = "base"
+SETTING = re.compile(r"[a-z_]+(\.\w+|\[\d+\])*(?=: )")  # at the beginning of a message
+ITEM = re.compile(r"\[(\d+)\]")  # of a list
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,32 @@ class Scenario:
         """The place of a setting, as the beginning of a message; "" for none."""
         places = (o.where for p, o in self.origins.items() if p.startswith(path) and o.where)
         return "".join(f"{where}: " for where in islice(places, 1))
+
+    def position_of(self, message: str) -> FilePosition:
+        """Place of the setting with which a message begins, or of what it is below; else the file.
+
+        >>> from .loader import load
+        >>> first = load("first")
+        >>> first.position_of("workload.trace: is no trace; take another").path
+        'workload.trace'
+        >>> first.position_of("cannot be").path
+        ''
+        """
+        found = SETTING.match(message)
+        words = ITEM.sub(r".\1", found[0]).split(".") if found else []
+        while words:
+            path = ".".join(words)
+            parts = self._where(path).rsplit(":", 2)
+            if len(parts) == 3:
+                return FilePosition(parts[0], int(parts[1]), int(parts[2]), path=path)
+            words.pop()
+        return FilePosition(self.file)
+
+    def _where(self, path: str) -> str:
+        """Where a setting, or one below it, was written; "" for nowhere."""
+        below = f"{path}."
+        said = (o.where for p, o in self.origins.items() if p == path or p.startswith(below))
+        return next(filter(None, said), "")
 
     def resolved(self) -> Plain:
         """All of it as plain values, ready for YAML: loads again to the same scenario.

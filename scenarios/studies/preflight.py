@@ -116,7 +116,8 @@ def _list_ops(ops: list[str]) -> str:
 
 def setting_position(scenario: Scenario, path: str) -> FilePosition:
     """Place of a setting; the file alone where no value of it was written."""
-    where = next((o.where for p, o in scenario.origins.items() if p.startswith(path)), "")
+    said = (o.where for p, o in scenario.origins.items() if p.startswith(path) and o.where)
+    where = next(said, "")
     parts = where.rsplit(":", 2)
     if len(parts) < 3:
         return FilePosition(scenario.file, path=path)

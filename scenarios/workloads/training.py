@@ -10,29 +10,40 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...models.memory.fit import peak_memory, require_fit
-from ...models.memory.rank_memory import RESERVE
+from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
+from ...models.memory.rank_memory import RESERVE, memory_of_stages
+from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Model, Transformer
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy
-from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Recompute, Schedule
+from ...models.training.parallel_plan import (
+    BUCKET,
+    SETTINGS,
+    WHOLE_PASSES,
+    ParallelPlan,
+    Recompute,
+    Schedule,
+)
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.schedules import turns_of_stage
+from ...models.training.stages import chunks_of_stage, layers_in_words
 from ...models.training.step_graph import step_graph
+from ...sim.analysis.periods import counted_edges
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
 from ...sim.units import Bytes, FlopRate
 from ...sim.workload import Samples, Size, workload
-from ..config.given import GpuSettings
+from ..config.given import GpuSettings, HostRoom
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 from .measured_step import MeasuredStep
+from .model_form import DescribedModel
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
@@ -98,9 +109,11 @@ class PipelineSchedule(Section):
 
     use: Schedule = "1f1b"
     """``1f1b`` (as many forward ahead as there are stages behind), ``gpipe`` (all forward first),
-    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``dualpipe`` (from both ends at
-    once: each stage holds two parts of the model, and computes one way while it exchanges the
-    other)."""
+    ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``zb-h2`` (the same with twice
+    as many forward ahead: no bubble, nearly twice the activations), ``zb-v`` (two chunks a stage,
+    down through the first and up the second: no bubble in 1F1B's memory), ``dualpipe`` (from both
+    ends at once: each stage holds two parts of the model, and computes one way while it exchanges
+    the other)."""
     chunks: Positive = 1
     """Blocks of layers on each stage; more than one interleaves them."""
     ends: Annotated[int, Field(ge=0)] = 0
@@ -123,6 +136,7 @@ SEARCHED = (
     "recompute",
 )  # fmt: skip
 """Fields of a plan that a search over plans chooses."""
+NO_HOST = HostRoom()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 
@@ -152,8 +166,14 @@ class TrainingWorkload(Periodic):
     zero : int
         Stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients, 3 weights.
     recompute : str
-        What is computed again in the backward pass: ``none``, attention's core (``selective``), or
-        whole layers (``full``).
+        What is computed again in the backward pass: ``none``, scores of attention that are written
+        (``selective``), or whole layers (``full``).
+    recompute_layers : int or None
+        Of ``full``, how many layers of each stage, of each chunk where there are several: the first
+        ones, as in Megatron-LM's method ``block``; None for all.
+    offload : str
+        ``optimizer``: it and the master weights are on the host, which updates them, gradients and
+        weights being copied over the link between host and GPU; or ``none``.
     precision : str
         ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
     attention : str
@@ -180,16 +200,19 @@ class TrainingWorkload(Periodic):
         it takes what was measured, in all variants.
     gpu : GpuSettings
         That it runs on.
+    host : HostRoom
+        Beside it.
     """
 
     metrics: tuple[Metric, ...] = (
-        *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, PEAK_MEMORY),
+        *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, BUBBLE),
+        PEAK_MEMORY,
     )
 
     def __init__(
         self,
         *,
-        model: str | dict[str, Any],
+        model: str | DescribedModel,
         batch: Positive,
         sequence: Positive | None = None,
         micro_batch: Positive = 1,
@@ -198,6 +221,8 @@ class TrainingWorkload(Periodic):
         schedule: PipelineSchedule = ONE_BY_ONE,
         zero: Literal[0, 1, 2, 3] = 0,
         recompute: Recompute = "none",
+        recompute_layers: Positive | None = None,
+        offload: Literal["none", "optimizer"] = "none",
         precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
         attention: Literal["fused", "written"] = "fused",
         detail: Literal["ops", "layers"] = "ops",
@@ -210,10 +235,11 @@ class TrainingWorkload(Periodic):
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
+        host: HostRoom = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
         self.model = named_model(model)
-        self.parallel, self.gpu = parallel, gpu.settings
+        self.parallel, self.gpu, self.host = parallel, gpu.settings, host
         self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
@@ -235,12 +261,14 @@ class TrainingWorkload(Periodic):
             ends=schedule.ends,
             zero=zero,
             recompute=recompute,
+            recompute_layers=recompute_layers or 0,
             bucket=bucket,
             overlap=overlap,
             fused_attention=attention == "fused",
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
             precision=PRECISIONS[precision],
+            offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
         )
@@ -288,8 +316,8 @@ class TrainingWorkload(Periodic):
         model, plan = self.model, self.plan_on(len(job.on["gpu"]))
         self._require_precision(plan)
         plan.check(model)
-        if self.must_fit and "memory" in self.gpu:
-            require_fit(model, plan, self.gpu["memory"], self.reserve)
+        if self.must_fit:
+            self._require_fit(plan)
         graph = step_graph(model, plan, self.times, f"training {self.name}")
         return replace(graph, facts=self._facts(model, plan))
 
@@ -319,6 +347,12 @@ class TrainingWorkload(Periodic):
                 f"{', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
             )
 
+    def _require_fit(self, plan: ParallelPlan) -> None:
+        known = None if self.host.memory is None else (self.host.memory, self.host.gpus)
+        if "memory" in self.gpu:
+            require_fit(self.model, plan, self.gpu["memory"], self.reserve, known)
+        require_host_fit(self.model, plan, self.host.memory, self.host.gpus, self.reserve)
+
     def _facts(self, model: Model, plan: ParallelPlan) -> Mapping[str, object]:
         """What is known of the iterations without running them."""
         most = peak_memory(model, plan, self.reserve)
@@ -330,9 +364,18 @@ class TrainingWorkload(Periodic):
             "micro_batches": plan.micro_batches,
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
+            **({"host_memory": told} if (told := self._host_memory(plan)) else {}),
+            "stages": tuple(
+                {
+                    "first": one.stage * plan.tensor * plan.copies,
+                    "layers": layers_in_words(chunks_of_stage(model, plan, one.stage)),
+                    "memory": one.parts,
+                }
+                for one in memory_of_stages(model, plan, self.reserve)
+            ),
             "pipeline": {
                 "stages": plan.pipeline,
-                "whole_passes": plan.schedule in ("gpipe", "1f1b"),
+                "whole_passes": plan.schedule in WHOLE_PASSES,
                 "ranks": plan.tensor * plan.copies,
                 "turns": tuple(
                     turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)
@@ -340,6 +383,13 @@ class TrainingWorkload(Periodic):
                 ),
             },
         }
+
+    def _host_memory(self, plan: ParallelPlan) -> str:
+        """Memory of a machine's host that the optimizer needs, in words; "" for none."""
+        if not plan.offload:
+            return ""
+        need = host_memory(self.model, plan, self.host.gpus, self.reserve)
+        return f"{need / 1e9:.3g} GB ({need / 2**30:.3g} GiB) of each machine"
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and what follows from it."""
@@ -349,6 +399,10 @@ class TrainingWorkload(Periodic):
         samples["samples_per_second"] = plan.batch / time
         if isinstance(self.model, Transformer) and self.model.patches is None:
             samples["tokens_per_second"] = plan.batch * plan.sequence / time
+        edges = counted_edges(result, self.warm_up, self.counted)
+        bubble = bubble_shares(result, edges, plan.pipeline)
+        if bubble is not None:
+            samples["bubble"] = bubble
         useful, done, peak_bytes = _constants(self.model, plan, self.reserve)
         samples["peak_memory"] = np.array([peak_bytes])
         peak = self._peak(plan)

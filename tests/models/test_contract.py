@@ -73,6 +73,7 @@ CASES = {
     "fabric": (dict(launch_ll=1e-6), GROUPS),
     "gloo": (dict(message=2e-6), GROUPS),
     "host": (dict(speed=1.5), GPU),
+    "host-stream": ({}, on("node0.host", kind=Kind.HOST, bytes=np.linspace(0, 1e9, 24))),
     "link": (dict(bandwidth=1e9, latency=1e-6), BYTES),
     "lossy-link": (dict(bandwidth=1e9, latency=1e-6, loss=0.01, round_trip=1e-5), BYTES),
     "memory": (dict(bandwidth=1e9, latency=1e-6, in_flight=640), BYTES),

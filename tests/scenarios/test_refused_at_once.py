@@ -25,14 +25,22 @@ def resized(wanted, recorded=""):
     return loads(SCENARIO.format(wanted=wanted, recorded=recorded))
 
 
-@pytest.mark.parametrize("group", ["tensor", "pipeline"])
-def test_a_group_that_cannot_be_resized_is_refused_with_its_place(group):
+@pytest.mark.parametrize(
+    ("group", "why"),
+    [
+        ("tensor", "does not say which products are split by columns or rows"),
+        ("pipeline", "does not say where a stage would end"),
+    ],
+)
+def test_a_group_that_cannot_be_resized_is_refused_with_its_place_and_why(group, why):
     with pytest.raises(InvalidScenarioError) as caught:
         resized(f"{{{group}: 4, data: 8}}")
     (problem,) = caught.value.problems
     assert problem.spot.line == 7
     assert problem.spot.path == f"workload.scale_to.parallel.{group}"
     assert "only data-parallel groups of a trace can be resized" in problem.message
+    assert why in problem.message
+    assert problem.message.endswith("or describe the model (workload.type: training)")
 
 
 def test_groups_that_stay_as_recorded_are_accepted():

@@ -65,3 +65,19 @@ def test_a_collective_over_some_replicas_cannot_be_resized():
     build.collective([Member(r, 0, (work[r],)) for r in range(2)], bytes=1, name="odd")
     with pytest.raises(TraceError, match=r"op 3 \(odd\) joins 2 of 3 data-parallel replicas"):
         scale(build.graph(), Layout(data=3), 6)
+
+
+def sharing(name):
+    build = Builder("shards")
+    work = [build.op(Kind.COMPUTE, rank=r, duration=1.0) for r in range(2)]
+    members = [Member(r, 0, (work[r],)) for r in range(2)]
+    build.collective(members, bytes=80, signature=f"collective:{name} fp32[20]")
+    return build.graph()
+
+
+@pytest.mark.parametrize("name", ["all-gather", "reduce-scatter", "all-to-all"])
+def test_shares_of_other_numbers_of_replicas_were_not_recorded_and_are_refused(name):
+    with pytest.raises(TraceError, match=rf"op 2 \({name}\) shares what .* among 2 .* with 8 of"):
+        scale(sharing(name), Layout(data=2), 8)
+    assert groups(scale(sharing(name), Layout(data=2), 2)) == [[0, 1]]
+    assert groups(scale(sharing("all-reduce"), Layout(data=2), 8)) == [list(range(8))]

@@ -20,6 +20,8 @@ from ...sim.graph import Graph
 from ...sim.ops import Kind
 from ...sim.signature import parse_signature
 
+SHARING = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -56,7 +58,8 @@ def scale(graph: Graph, layout: Layout, data: int) -> Graph:
     Raises
     ------
     TraceError
-        Ranks that do not fit the layout, or a collective over some replicas but not all.
+        Ranks that do not fit the layout; a collective over some replicas but not all, or over
+        replicas that share what they hold out, for another number of them.
 
     Examples
     --------
@@ -86,6 +89,7 @@ class _ScaledGraph:
         self.block = graph.explicit
         self.copies = -(-data // layout.data)
         self.joint = self._is_joint_collective()
+        self._refuse_shards()
         n = len(self.block)
         own = np.flatnonzero(~self.joint)
         replica = layout.replica(self.block.ops.rank)
@@ -127,6 +131,20 @@ class _ScaledGraph:
                     f"{self.source.name}: op {row} ({self.source.label(row).name}) exchanges "
                     f"unequal parts among {self.layout.ranks} ranks ({', '.join(told)}); nobody "
                     f"knows those of {self.data} replicas, so it cannot be resized"
+                )
+
+    def _refuse_shards(self) -> None:
+        """Refuse joint collectives of which a buffer is one replica's share of another."""
+        if self.data == self.layout.data:
+            return
+        for row in np.flatnonzero(self.joint).tolist():
+            name = self.block.ops.signature_text(row).partition(" ")[0].partition(":")[2]
+            if name in SHARING:
+                raise TraceError(
+                    f"{self.source.name}: op {row} ({name}) shares what it moves out among "
+                    f"{self.layout.data} data-parallel replicas (as ZeRO and FSDP do); with "
+                    f"{self.data} of them the ops on a share take other times, which the trace "
+                    "does not tell; describe the model (workload.type: training, with zero)"
                 )
 
     def graph(self) -> Graph:

@@ -169,6 +169,13 @@ def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iter
             yield Problem("unknown-model", message, device.spot)
 
 
+UNSAID = {
+    "tensor": "which products are split by columns or rows, and how long their parts take",
+    "pipeline": "where a stage would end, and what it would send",
+}
+"""What a recorded trace does not say, by the group whose size would need it."""
+
+
 def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
     """Groups of a trace that are to have another size, where only data-parallel ones can."""
     for path in _trace_paths(tree):
@@ -180,7 +187,8 @@ def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
             if wanted is not None and str(wanted.value) != str(recorded):
                 message = (
                     f"{group} {wanted.value}, recorded with {group} {recorded}; only data-parallel "
-                    "groups of a trace can be resized: take it out, or change data"
+                    f"groups of a trace can be resized, as it does not say {UNSAID[group]}: change "
+                    "data, or describe the model (workload.type: training)"
                 )
                 yield Problem("not-resizable", message, wanted.spot)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, PlainValidator, ValidationInfo, create_model
 
 from ..choice import Choice
+from ..given import HostRoom
 from ..part_specs import (
     KINDS,
     ComponentOverride,
@@ -116,6 +117,17 @@ class ClusterSection(Section):
     def gpu(self) -> Part | None:
         """What ranks run on unless they are placed: the GPU of the first machine that has one."""
         return next((p for m in self.machines() if (p := m.node.part("gpu")) and p.count), None)
+
+    def host_room(self) -> HostRoom:
+        """Memory of the host beside these: of its DRAM, or as the host says it."""
+        for machine in self.machines():
+            gpu = machine.node.part("gpu")
+            if gpu is not None and gpu.count:
+                memory, host = machine.node.part("memory"), machine.node.part("host")
+                size = memory.count * memory.settings.get("size", 0) if memory else 0
+                size = size or (host.settings.get("memory") if host else None)
+                return HostRoom(size, gpu.count)
+        return HostRoom()
 
     def parts(self) -> Mapping[str, Part]:
         """Every part by where it is said: ``node.gpu``, ``fabric.switch``."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
 from ....sim.workload import Workload
-from ..given import GpuSettings, build_from_settings
+from ..given import GpuSettings, HostRoom, build_from_settings
 from ..part_specs import Part
 from ..schema import REQUIRED, Section, register, validation_error
 from ..settings import constructor_model, known_workloads, workload_file_settings
@@ -20,16 +20,17 @@ class WorkloadSection(Section):
 
     type: str
 
-    def make(self, gpu: Part | None) -> Workload:
+    def make(self, gpu: Part | None, host: HostRoom) -> Workload:
         """The workload itself; building one reads and runs nothing.
 
         Parameters
         ----------
         gpu : that its ranks run on, if the cluster has one
+        host : beside these
         """
         settings = {k: getattr(self, k) for k in type(self).model_fields if k != "type"}
         given = GpuSettings({} if gpu is None else gpu.settings)
-        made: Workload = build_from_settings(known_workloads()[self.type], settings, given)
+        made: Workload = build_from_settings(known_workloads()[self.type], settings, given, host)
         return made
 
 

@@ -9,6 +9,7 @@ from ....models.compute.chain import Chain
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.memory.copy import Copy
+from ....models.memory.host_stream import HostStream
 from ....models.network.collectives import Fabric as Collectives
 from ....models.network.gloo_fabric import Gloo
 from ....sim.backend import Backend
@@ -154,7 +155,8 @@ class DefaultBackends:
     """Backends of components for which the scenario names none.
 
     On the GPU of the recording all lasts as recorded; on another ``chain_for_other_gpu`` answers.
-    On another host ops last as recorded, with the doubt of that.
+    On another host ops last as recorded, with the doubt of that; where nothing was recorded, those
+    of which only bytes are known stream through the host's memory.
     """
 
     def __init__(self, scenario: Scenario):
@@ -162,8 +164,10 @@ class DefaultBackends:
         self.recorded = Recorded()
         self.recorded_by_another_host = Recorded.of_another_host()
         self.copy: Backend = Copy()
+        self.host: Backend = Chain.of(self.recorded, HostStream())
         if _recording_devices(scenario):
             self.copy = Chain.of(self.copy, self.recorded)
+            self.host = self.recorded
         self._chains: dict[str, Backend] = {}
         described = scenario.cluster.fabric
         self.fabric = _communication_library(described.library, described.fidelity)
@@ -174,7 +178,7 @@ class DefaultBackends:
             return self.fabric
         if part.kind == "host":
             own = self._is_recorded_host(part)
-            return self.recorded if own else self.recorded_by_another_host
+            return self.host if own else self.recorded_by_another_host
         if part.kind == "dma":
             return self.recorded if self._is_recorded_gpu(part) else self.copy
         if part.kind == "gpu":

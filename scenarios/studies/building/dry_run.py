@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....sim.errors import ForetraceError
-from ...config.problems import FilePosition, Problem
+from ...config.problems import Problem
 from ...config.scenario import Scenario
 from .price import price_per_second
 from .system import build_backends, build_system
@@ -21,7 +21,7 @@ def unbuildable_variant_problems(scenario: Scenario) -> Iterator[Problem]:
         for message in _building_errors(one):
             if message not in said:
                 said.add(message)
-                yield Problem("machine", message, FilePosition(scenario.file))
+                yield Problem("machine", message, scenario.position_of(message))
 
 
 def _building_errors(scenario: Scenario) -> Iterator[str]:

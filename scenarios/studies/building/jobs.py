@@ -13,7 +13,7 @@ from ....sim.job import Job
 from ....sim.process import Process
 from ....sim.system import System
 from ....sim.workload import Needs, Workload, check_started
-from ...config.problems import did_you_mean_text
+from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ...config.scenario import Scenario
 from ...config.settings import workload_file_settings
 from ..limits import estimated_memory, require_memory
@@ -24,9 +24,21 @@ Pools = Mapping[str, int | tuple[str, ...]]
 
 
 def workloads_of(scenario: Scenario) -> dict[str, Workload]:
-    """The workload of each job, made of its settings; it has read nothing yet."""
-    gpu = scenario.cluster.gpu()
-    return {name: job.workload.make(gpu) for name, job in scenario.jobs.items()}
+    """The workload of each job, made of its settings; it has read nothing yet.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Settings that do not go together, with the place of the first.
+    """
+    gpu, host = scenario.cluster.gpu(), scenario.cluster.host_room()
+    try:
+        return {name: job.workload.make(gpu, host) for name, job in scenario.jobs.items()}
+    except InvalidScenarioError:
+        raise
+    except ScenarioError as error:
+        spot = scenario.position_of(str(error))
+        raise InvalidScenarioError([Problem("workload", str(error), spot)]) from error
 
 
 def files_of(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -68,7 +80,8 @@ def graph_inputs(scenario: Scenario, on: System) -> str:
     jobs = [(name, job.workload, job.on, job.ops) for name, job in scenario.jobs.items()]
     pools = [need for w in workloads_of(scenario).values() for need in w.needs.pools.values()]
     there = {need.kind: on.select(kind=need.kind) for need in pools}
-    beside = scenario.cluster.gpu(), scenario.cluster.fabric.expand, scenario.run.seed
+    cluster = scenario.cluster
+    beside = cluster.gpu(), cluster.host_room(), cluster.fabric.expand, scenario.run.seed
     return repr((jobs, there, on.gpus, beside))
 
 

@@ -6,11 +6,18 @@ import pytest
 from foretrace.models.memory.fit import require_fit
 from foretrace.models.memory.rank_memory import memory_of_stages, rank_memory
 from foretrace.models.training.description import Transformer
-from foretrace.models.training.layers import dense_layer
+from foretrace.models.training.hardware_flop import hardware_flop
+from foretrace.models.training.layers import dense_layer, output_layer
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.schedules import PassKind
-from foretrace.models.training.stages import backward_works, kept_bytes, stage_weights
+from foretrace.models.training.stages import (
+    backward_works,
+    chunks_of_stage,
+    is_recomputed,
+    kept_bytes,
+    stage_weights,
+)
 from foretrace.sim.errors import ScenarioError
 
 GPT = Transformer(
@@ -51,6 +58,39 @@ def test_full_recomputation_keeps_what_comes_in():
     assert kept(recompute="full") == 2 * S * B * H
 
 
+@pytest.mark.parametrize("again", [1, 3, 8])
+def test_layers_that_are_computed_again_keep_what_comes_in_and_the_others_everything(again):
+    """n 2 s b h + (L - n) s b h (34 + 5 a s / h): sections 4.1 and 5."""
+    plan = replace(PLAN, recompute="full", recompute_layers=again)
+    (chunk,) = chunks_of_stage(GPT, plan, 0)
+    told = sum(kept_bytes(layer, plan) for layer in chunk[1:-1])
+    each = S * B * H
+    assert told == again * 2 * each + (8 - again) * each * (34 + 5 * A * S / H)
+    memory = rank_memory(GPT, plan, 0, reserve=0).activations
+    none, full = (
+        rank_memory(GPT, replace(PLAN, recompute=way), 0, reserve=0).activations
+        for way in ("none", "full")
+    )
+    assert memory == pytest.approx(none + (full - none) * again / 8)
+
+
+def test_layers_are_counted_in_each_chunk_of_each_stage():
+    plan = replace(PLAN, pipeline=2, chunks=2, recompute="full", recompute_layers=1)
+    for stage in (0, 1):
+        for chunk in chunks_of_stage(GPT, plan, stage):
+            again = [is_recomputed(layer, plan) for layer in chunk if "layer" in layer.name]
+            assert again == [True, False]
+
+
+@pytest.mark.parametrize(("recompute", "again"), [("selective", 0), ("full", 5)])
+def test_what_is_computed_again_is_arithmetic_of_the_hardware_only(recompute, again):
+    """4 B s^2 h of scores a layer (appendix A), and whole forward passes of so many layers."""
+    plan = replace(PLAN, recompute=recompute, recompute_layers=again)
+    more = hardware_flop(GPT, plan) - hardware_flop(GPT, PLAN)
+    each = {"selective": 8 * 4 * S**2 * H, "full": again * (24 * S * H**2 + 4 * S**2 * H)}
+    assert more == 64 * each[recompute]
+
+
 def test_fused_attention_keeps_a_number_a_row_in_place_of_scores():
     """34 s b h and fp32 sums (Dao 2023, arXiv:2307.08691, section 2.3)."""
     assert kept(fused_attention=True) == 34 * S * B * H + 4 * B * A * S
@@ -82,6 +122,28 @@ def test_a_pipeline_without_bubbles_needs_no_more_than_the_first_stage_of_1f1b()
     assert waiting[-1].activations > plain[-1].activations
     most = max(one.activations for one in plain)
     assert max(one.activations for one in waiting) <= 1.05 * most  # the output layer waits, too
+
+
+def activations(schedule, **changes):
+    plan = replace(PLAN, pipeline=4, schedule=schedule, **changes)
+    return [one.activations for one in memory_of_stages(GPT, plan, reserve=0)]
+
+
+def test_zb_h2_needs_nearly_twice_the_activations():
+    """(2 p - 1) M_B against p M_B: Qi et al. 2023, section 2.2."""
+    inner = 2 * kept()  # of a stage of two layers
+    assert activations("zb-h2")[0] == pytest.approx(7 / 4 * activations("1f1b")[0], rel=1e-9)
+    assert max(activations("zb-h2")[1:3]) <= 7 * inner
+
+
+def test_zb_v_needs_on_every_stage_what_1f1b_needs_on_the_first():
+    """p M_B: Qi et al. 2023, section 6."""
+    first = activations("1f1b")[0]
+    told, output = activations("zb-v"), output_layer(GPT, PLAN.split)
+    assert told[1:] == pytest.approx([4 * 2 * kept()] * 3, rel=0.01)
+    assert max(told[1:]) <= first
+    both_ends = output.kept + (7 - 4) * S * B * H  # the output's, and dropouts of embeddings
+    assert told[0] == pytest.approx(first + both_ends, rel=1e-9)
 
 
 def test_a_pipeline_from_both_ends_holds_two_parts_and_one_micro_batch_more():

@@ -33,9 +33,17 @@ BROKEN = [
      " ends, over an even number of stages: 3 are not; take 2"),
     ({"pipeline": 2, "chunks": 2, "schedule": "zb-h1"},
      "schedule.chunks: ZB-H1 runs one chunk on each stage; take 1"),
+    ({"pipeline": 4, "schedule": "zb-v"}, "parallel.pipeline: ZB-V has two chunks on each of 4 "
+     "stages, which do not share 12 layers evenly; take 3"),
+    ({"pipeline": 3, "chunks": 2, "schedule": "zb-v"},
+     "schedule.chunks: ZB-V says itself that a stage has two chunks; take 1"),
     ({"pipeline": 4, "batch": 7, "schedule": "dualpipe"},
      "batch: 7 micro-batches of a rank are no even number of two or more for each of 4 stages, as "
      "DualPipe needs; take 8"),
+    ({"recompute": "selective"}, "recompute: fused attention keeps no scores .* take none"),
+    ({"recompute_layers": 2}, r"recompute: 2 layers of a stage are computed again .* take full"),
+    ({"recompute": "full", "recompute_layers": 5, "pipeline": 4},
+     "recompute_layers: there are no 5 layers in any of 4 parts of the model; take 3"),
     ({"pipeline": 5}, "parallel.pipeline: 5 stages do not share 12 layers evenly; take 4"),
     ({"chunks": 2}, "schedule.chunks: a pipeline of 1 stages has no chunks to interleave; take 1"),
     ({"pipeline": 4, "chunks": 2},
@@ -53,6 +61,13 @@ BROKEN = [
     ({"pipeline": 3, "chunks": 2},
      "batch: 64 micro-batches of a rank are no multiple of 3 stages, .* take 63"),
 ]  # fmt: skip
+
+
+def test_a_sequence_longer_than_the_learned_positions_is_refused():
+    model = replace(MODEL, positions=64)
+    with pytest.raises(ScenarioError, match=r"workload.sequence: 128 tokens .* take 64$"):
+        PLAN.check(model)
+    replace(PLAN, sequence=64).check(model)
 
 
 @pytest.mark.parametrize(("changes", "told"), BROKEN)

@@ -78,6 +78,27 @@ def test_gradients_of_weights_wait_for_the_bubble(p, batch):
     assert run(step_graph(TINY, plan), backend=OnePass()).makespan == (3 * batch + p - 1) * 8 / p
 
 
+@pytest.mark.parametrize(("schedule", "late"), [("zb-h2", 1), ("zb-v", 1 / 2)])
+@pytest.mark.parametrize(("p", "batch"), [(1, 3), (2, 4), (4, 8)])
+def test_no_stage_waits_once_it_has_begun(schedule, late, p, batch):
+    """The last begins (p - 1) F later, or half of that: Qi et al. 2023, sections 2.2 and 6."""
+    plan = replace(PLAN, pipeline=p, batch=batch, schedule=schedule)
+    whole = 3 * batch + (p - 1) * late
+    assert run(step_graph(TINY, plan), backend=OnePass()).makespan == whole * 8 / p
+
+
+def test_the_last_stage_of_a_v_hands_on_to_itself():
+    plan = replace(PLAN, pipeline=2, batch=4, schedule="zb-v")
+    programs = [StageProgram(TINY, plan, stage).program() for stage in range(2)]
+    messages = [int((p.ops.kind == Kind.SEND).sum()) for p in programs]
+    assert messages == [2 * 4, 2 * 4]  # activations down and gradients up, and the reverse
+    names = [[layer.name for layer in chunk] for chunk in StageProgram(TINY, plan, 0).chunks]
+    assert names == [
+        ["embedding", "dense layer", "dense layer"],
+        ["dense layer", "dense layer", "output"],
+    ]
+
+
 @pytest.mark.parametrize(("p", "batch"), [(2, 4), (4, 8), (4, 12), (8, 16)])
 def test_a_pipeline_from_both_ends_has_half_the_stages_less_one_of_bubble(p, batch):
     """(p / 2 - 1) (F&B + B - 3 W): DeepSeek-AI 2024, arXiv:2412.19437, table 2."""
@@ -124,6 +145,11 @@ def test_full_recomputation_runs_every_layer_forward_once_more():
     assert run(step_graph(TINY, plan)).makespan == 2 * 8 * 4
 
 
+def test_so_many_layers_of_each_stage_are_run_forward_once_more():
+    plan = replace(PLAN, pipeline=2, batch=4, recompute="full", recompute_layers=3)
+    assert run(step_graph(TINY, plan)).makespan == (4 + 1) * (4 * 3 + 3)
+
+
 def test_steps_follow_each_other():
     result = run(step_graph(TINY, replace(PLAN, batch=2, pipeline=2), steps=3))
     assert result.makespan == 3 * (2 + 1) * 3 * 4
@@ -136,6 +162,8 @@ PLANS = [
     replace(PLAN, data=2, zero=2, overlap=False),
     replace(PLAN, pipeline=2, data=2, schedule="zb-h1", tensor=2, sequence_parallel=True),
     replace(PLAN, pipeline=2, data=2, schedule="dualpipe", zero=1),
+    replace(PLAN, pipeline=2, data=2, schedule="zb-v", zero=1),
+    replace(PLAN, pipeline=4, schedule="zb-h2", recompute="full", recompute_layers=1),
     replace(PLAN, context=4, data=2),
     replace(PLAN, context=4, balanced=False, zero=1),
     replace(PLAN, context=2, context_by="all-gather", tensor=2, sequence_parallel=True),

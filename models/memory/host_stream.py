@@ -1,0 +1,65 @@
+"""Host ops that stream through the host's memory: Adam on a processor, casts, sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.backend import Backend, Timing, Usage, backend
+from ...sim.errors import BackendError
+from ...sim.ops import Ops, require
+from ...sim.system import System
+
+
+@backend("host-stream")
+class HostStream(Backend):
+    """Host whose ops take as long as their bytes need through its memory, which all share.
+
+    Arithmetic is taken to be hidden, as in a vectorised Adam on many threads (Ren et al. 2021,
+    arXiv:2101.06840, section 5.1).
+
+    Examples
+    --------
+    >>> from ...sim.system import Component
+    >>> parts = [Component("g", "gpu", slots=1), Component("h", "host", slots=1),
+    ...     Component("m", "memory", rate=1e9)]
+    >>> system = System(tuple(parts), ("g",), {"g": {"host": "h", "dram": "m"}})
+    >>> host = HostStream()
+    >>> host.open(system)
+    >>> timing = host.timing(Ops.of(kind=1, bytes=[2e6]).asked(system, 1))
+    >>> timing.work.tolist(), timing.usage.component.tolist()
+    ([2000000.0], [2])
+    """
+
+    uniform = True
+    source = "model:host-stream"
+
+    def open(self, system: System) -> None:
+        """Map each host to its memory."""
+        gpus = [system.number(g) for g in system.gpus]
+        self._memory = {system.part(g, "host"): system.part(g, "dram") for g in gpus}
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether its bytes are known."""
+        return ~np.isnan(ops.bytes)
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Bytes as shared work of the host's memory.
+
+        Raises
+        ------
+        BackendError
+            A host without memory.
+        """
+        require(ops, "bytes")
+        if ops.at is None:
+            raise BackendError("host-stream: asked without a machine; place the graph first")
+        asked = ops.at.component.tolist()
+        memory = [self._memory.get(host, -1) for host in asked]
+        if -1 in memory:
+            name = ops.at.system.components[asked[memory.index(-1)]].name
+            raise BackendError(
+                f"{name}: its ops stream through memory, of which nobody says the bandwidth; write "
+                "cluster.node.memory, for example {model: xeon-8480c-dual}"
+            )
+        return Timing.of(np.zeros(len(ops)), ops.bytes, Usage.of([{m: 1.0} for m in memory]))

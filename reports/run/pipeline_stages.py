@@ -1,0 +1,105 @@
+"""The stages of a training job side by side: layers, time of an iteration, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...sim.analysis.activity import activity_by_window
+from ...sim.analysis.periods import counted_edges
+from ...sim.ops import Kind
+from ...sim.result import Result
+from ...sim.units import Seconds, seconds
+from ..blocks import Block, Column, Heading, Line, Paragraph, Table
+from ..numbers import format_quantity
+from ..section import section
+from .study import StudyShown
+
+FACTS = "stages"  # of a graph: of each ``first`` rank, ``layers`` in words, ``memory`` by kind, B
+PHASES = ("forward", "backward")  # with which the modules of ops begin; others are updates
+
+
+class StageTime(NamedTuple):
+    """Time of an iteration on the first rank of a stage, s; all of them add up to it.
+
+    Parameters
+    ----------
+    updates : of the optimizer
+    communication : that nothing hides, and waiting for late members of collectives
+    bubble : nothing runs or is in flight
+    """
+
+    forward: Seconds
+    backward: Seconds
+    updates: Seconds
+    communication: Seconds
+    bubble: Seconds
+
+
+@section("stages", title="Stages", order=24)
+def pipeline_stages(study: StudyShown) -> Iterable[Block]:
+    """Layers, times and memory of every stage, in the last iteration."""
+    found = {name: _table(result) for name, result in study.results.items()}
+    tables = {name: table for name, table in found.items() if table}
+    if not tables:
+        return
+    yield Paragraph(
+        "Times are of the first rank of each stage in the last iteration, and add up to it; memory "
+        "is of a rank when it needs most. Communication is what nothing hides, waiting for late "
+        "ranks included; in the bubble nothing runs or is in flight."
+    )
+    for name, table in tables.items():
+        if len(tables) > 1:
+            yield Heading(name)
+        yield table
+
+
+def _table(result: Result) -> Table | None:
+    detail = result.detail
+    if len(detail.runs) != 1:
+        return None
+    told: Sequence[Mapping[str, Any]] = detail.runs[0].graph.facts.get(FACTS, ())  # type: ignore[assignment]
+    if not told:
+        return None
+    times, kinds = times_of_stages(detail), list(told[0]["memory"])
+    columns = [
+        Column("stage", header=True), Column("layers", wraps=True),
+        *(Column(name, number=True) for name in StageTime._fields),
+        *(Column(kind, number=True, wraps=True) for kind in (*kinds, "memory")),
+    ]  # fmt: skip
+    rows: list[list[Line]] = [
+        [
+            f"{stage}",
+            one["layers"],
+            *(format_quantity(t, "s") for t in time),
+            *(format_quantity(one["memory"][kind], "B") for kind in kinds),
+            format_quantity(sum(one["memory"].values()), "B"),
+        ]
+        for stage, (one, time) in enumerate(zip(told, times, strict=True))
+    ]
+    return Table(columns, rows, stacked=True)
+
+
+def times_of_stages(detail: Result) -> list[StageTime]:
+    """Times of the last iteration on the first rank of each stage, of a result with op rows."""
+    (run,) = detail.runs
+    told: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
+    edges = counted_edges(detail)[-2:]
+    boxes = {box: spent[0] for box, spent in activity_by_window(detail, edges).items()}
+    phases = np.array([text.module.partition(" ")[0] for text in run.graph.labels] + [""])
+    n = len(run.graph)
+    rank, ops, columns = detail.rank(run)[:n], detail.ops, detail.columns
+    last = (ops.kind[:n] == Kind.COMPUTE) & (ops.period[:n] == ops.period[:n].max())
+    phase = phases[run.graph.explicit.ops.label]
+    took = seconds(columns.end[:n] - columns.start[:n], detail.tick)
+    found = []
+    for first in (one["first"] for one in told):
+        own = last & (rank == first)
+        forward, backward = (float(took[own & (phase == name)].sum()) for name in PHASES)
+        rest = float(took[own & ~np.isin(phase, PHASES)].sum())
+        exposed = boxes["exposed_communication"][first] + boxes["waiting"][first]
+        idle = float(boxes["idle"][first])
+        found.append(StageTime(forward, backward, rest, float(exposed), idle))
+    return found
