@@ -25,6 +25,9 @@ DENSE: dict[str, Any] = {
 }  # fmt: skip
 
 
+EXPERTS = {"count": 4, "chosen": 2, "inner": 4 * WIDTH}
+
+
 class Described(NamedTuple):
     """A model as a module, what a batch of it is, and its description."""
 
@@ -52,7 +55,7 @@ MODELS = {
     "moe": Described(
         lambda: MoE(WORDS, WIDTH, LAYERS, LENGTH, 4, 2),
         _text,
-        Transformer(**DENSE, experts=Experts(4, 2, 4 * WIDTH)),
+        Transformer(**DENSE, experts=Experts(**EXPERTS)),
         BATCH,
         LENGTH,
     ),
@@ -74,7 +77,7 @@ def make_step(of: Described, ranks: int = 1) -> Callable[[], Callable[[], None]]
         torch.manual_seed(0)
         module = of.module()
         if ranks > 1:
-            module = nn.parallel.DistributedDataParallel(module)
+            module = nn.parallel.DistributedDataParallel(module, bucket_cap_mb=25)
         adam = torch.optim.AdamW(module.parameters(), lr=1e-3, fused=True)
 
         def step() -> None:

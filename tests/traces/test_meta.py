@@ -18,8 +18,8 @@ from foretrace.traces.transform.data_parallel import data_parallel
 
 torch = pytest.importorskip("torch", reason="modules are compared with torch, which is an extra")
 nn, F = torch.nn, torch.nn.functional
-from foretrace.traces.capture.dispatched import dispatched_ops  # noqa: E402  needs torch
 from foretrace.traces.capture.meta_hook import record_step  # noqa: E402  needs torch
+from foretrace.traces.dispatched import dispatched_ops  # noqa: E402  needs torch
 
 
 class Attention(nn.Module):
@@ -295,3 +295,17 @@ def test_too_few_steps_are_refused(tmp_path):
 def test_what_is_no_script_is_refused(tmp_path):
     with pytest.raises(TraceError, match=r"torchrun train\.py: is neither a script nor a function"):
         capture_meta(["torchrun", "train.py"], tmp_path)
+
+
+def test_a_module_and_its_inputs_are_a_step_forward_and_backward(tmp_path):
+    path = tmp_path / "rank0.json.gz"
+    recorder = record_step(lambda: (nn.Linear(3, 2), torch.randn(4, 3)))
+    recorder.save(path)
+    names = [op.name for op in dispatched_ops(kineto.read(path))]
+    assert names.count("aten::addmm") == names.count("aten::mm") == 1  # no gradient of the input
+    assert recorder.facts["parameters"] == 8
+
+
+def test_what_a_function_returns_must_be_a_step():
+    with pytest.raises(TypeError, match="it returned Linear; let it return a step"):
+        record_step(lambda: nn.Linear(3, 2))

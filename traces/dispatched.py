@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ...sim.signature import Operand
-from ..event_columns import Event
-from ..infer.op_work import OpWork, op_work
-from ..infer.operands import parse_operands
-from ..trace import Trace
-from .meta_hook import is_work
+from ..sim.signature import Operand
+from .capture.meta_hook import is_work
+from .event_columns import Event
+from .infer.op_work import OpWork, op_work
+from .infer.operands import parse_operands
+from .trace import Trace
 
 
 class DispatchedOp(NamedTuple):
