@@ -13,7 +13,7 @@ from .gpt import GPT, Block
 from .train import common_argument_parser, train
 
 
-class Experts(nn.Module):
+class ExpertLayer(nn.Module):
     """Experts: a router, and two products each; a token goes to ``chosen`` in the mean."""
 
     def __init__(self, width: int, count: int, chosen: int, inner: int):
@@ -42,7 +42,7 @@ class MoE(GPT):
         super().__init__(words, width, layers, length)
         for block in self.blocks:
             assert isinstance(block, Block)  # noqa: S101  GPT has no others
-            block.mlp = Experts(width, experts, chosen, 4 * width)
+            block.mlp = ExpertLayer(width, experts, chosen, 4 * width)
 
 
 def main() -> None:
