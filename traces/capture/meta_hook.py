@@ -64,12 +64,8 @@ class OpWriter(TorchDispatchMode):
     """Dispatch mode that writes ops and the memory that they take, beside fake tensors.
 
     Scalars whose value follows from Python numbers alone (an optimizer's count of steps) keep it;
-    any other value that is asked for is 0, and ``guessed`` holds where.
-
-    Parameters
-    ----------
-    events : written so far, in order
-    time : us; an op takes one
+    any other value that is asked for is 0, and ``guessed`` holds where.  ``events`` are written so
+    far, in order, and ``time`` is theirs, in us.
     """
 
     def __init__(self) -> None:
