@@ -36,7 +36,7 @@ def without_times(graph: Graph) -> Graph:
         [t.bytes + max((o.bytes for o in t.operands), default=0) for t in told] + [0.0]
     )
     assumed = (ops.kind == Kind.COMPUTE) & (np.isnan(ops.flop) | np.isnan(ops.bytes))
-    names = sorted({told[i].op for i in np.unique(ops.signature[assumed]).tolist()})
+    names = sorted({told[i].op for i in np.unique(ops.signature[assumed]).tolist() if i >= 0})
     duration = np.where(ops.kind == Kind.COMPUTE, np.nan, 0.0)
     facts = {name: value for name, value in graph.facts.items() if name not in OF_TIMES}
     known = ops.replace(
