@@ -43,6 +43,11 @@ def capture(
 ) -> None:
     """Record steps of an unchanged training script."""
     if meta:
+        if (steps, warm_up, untraced, stack, memory) != (10, 3, 10, False, False):
+            raise TraceError(
+                "--meta: records one step, with its memory, after one that warms up; leave "
+                "--steps, --warm-up, --untraced, --stack and --memory out"
+            )
         _capture_meta(command, out)
         return
     from ...traces.capture.launcher import capture as record

@@ -494,9 +494,9 @@ def main(settings: dict[str, Any]) -> None:
         raise SystemExit(1) from error
     if recorder.done < warm_up + steps:
         failed.write_text(
-            f"made {recorder.done} steps of an optimizer, {warm_up + steps} are wanted (--warm-up "
-            f"{warm_up}, --steps {steps}); train for longer, ask for fewer, or name a function "
-            "that returns a step"
+            f"made {recorder.done} steps of an optimizer, {warm_up + steps} are wanted ("
+            f"{warm_up} to warm up, {steps} to write); train for longer, or name a function that "
+            "returns a step"
         )
         raise SystemExit(1)
     recorder.save(Path(settings["out"]))
