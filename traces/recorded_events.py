@@ -42,6 +42,8 @@ class FileHeader(NamedTuple):
         Ranks in the job; 0 where the file does not say.
     device : str
         Name of the GPU; "" where none was used.
+    timed : bool
+        Whether times are recorded; without, only the order of events means something.
     """
 
     rank: int
@@ -50,6 +52,7 @@ class FileHeader(NamedTuple):
     backend: str = ""
     device: str = ""
     groups: tuple[ProcessGroup, ...] = ()
+    timed: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,11 @@ class RecordedEvents:
     def absolute(self, row: int) -> int:
         """Start of an event on the recording's own clock, ticks: exact, however large."""
         return self.origin + int(self.events["ts"][row])
+
+    @property
+    def timed(self) -> bool:
+        """Whether times were recorded; of a step that was not run they were not."""
+        return all(p.timed for p in self.processes)
 
     @property
     def ranks(self) -> tuple[int, ...]:

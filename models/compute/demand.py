@@ -135,6 +135,8 @@ def demand(signature: str) -> Demand:
     Demand(flop=48.0, bytes=104.0, footprint=104.0, pieces=0.0, ragged=48.0, clash=0.0)
     >>> demand("copy:h2h uint8[64]").bytes, demand("compute:aten::mul_ fp32[8] fp32[8]").bytes
     (128.0, 96.0)
+    >>> demand("compute:aten::_fused_adamw_ fp32[8]").bytes  # 28 a weight
+    224.0
     """
     parts = parse_signature(signature)
     if not parts.name.startswith("aten::"):
@@ -160,11 +162,14 @@ def _elementwise_demand(parts: Signature) -> Demand:
     whole, largest = sum(sizes), max(sizes, default=0.0)
     if parts.op in ONCE:
         return Demand(0.0, whole, whole)
+    if parts.op in ADAM:  # of weights, gradients and two moments all but the gradients are written
+        return Demand(0.0, 7 * largest, 4 * largest)
     if parts.op.endswith("_"):
         return Demand(0.0, whole + largest, whole)
     return Demand(0.0, whole + 2 * largest, whole + largest)
 
 
+ADAM = ("aten::_fused_adam_", "aten::_fused_adamw_")
 ONCE = ("aten::sum", "aten::mean", "aten::fill_", "aten::zero_")  # only read, or only written
 
 

@@ -36,8 +36,20 @@ def capture(
     untraced: Annotated[int, typer.Option(min=0, help="Steps timed without a profiler.")] = 10,
     stack: Annotated[bool, typer.Option("--stack", help="Record Python stacks.")] = False,
     memory: Annotated[bool, typer.Option("--memory", help="Record allocations.")] = False,
+    meta: Annotated[
+        bool,
+        typer.Option("--meta", help="Run nothing: ops, shapes and sizes of one step, no times."),
+    ] = False,
 ) -> None:
     """Record steps of an unchanged training script."""
+    if meta:
+        if (steps, warm_up, untraced, stack, memory) != (10, 3, 10, False, False):
+            raise TraceError(
+                "--meta: records one step, with its memory, after one that warms up; leave "
+                "--steps, --warm-up, --untraced, --stack and --memory out"
+            )
+        _capture_meta(command, out)
+        return
     from ...traces.capture.launcher import capture as record
 
     files = record(
@@ -46,6 +58,20 @@ def capture(
     for file in files:
         typer.echo(f"wrote {file}")
     typer.echo(f"next: foretrace trace info '{out}/rank*.json.gz'")
+
+
+def _capture_meta(command: list[str], out: Path) -> None:
+    """Record a step that is not run, and say how large it is."""
+    from ...traces.capture.meta import capture_meta
+
+    file, facts = capture_meta(command, out)
+    parts = [f"{facts['parameters']:,} parameters"]
+    for name in ("parameter", "kept", "peak"):
+        words = {"parameter": "weights", "kept": "kept for the backward pass", "peak": "peak"}
+        parts.append(f"{words[name]} {facts[f'{name}_bytes'] / 2**20:.4g} MiB")
+    typer.echo(f"wrote {file}")
+    typer.echo(f"{', '.join(parts)}; no times: run it on a GPU of the catalog")
+    typer.echo(f"next: foretrace trace info '{file}'")
 
 
 @trace.command("import")
@@ -187,7 +213,7 @@ def _graph_as_recorded(files: list[str]) -> tuple[int, Graph]:
         They have none, and why.
     """
     told, graph = _described(files)
-    if graph is None:
+    if graph is None or not graph.facts.get("timed", True):
         raise TraceError(f"{files[0]}: {told.use_named('replay').why}")
     return told.world, graph
 

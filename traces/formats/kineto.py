@@ -133,6 +133,7 @@ def _merge_headers(head: KinetoDocument, chunk: KinetoDocument) -> KinetoDocumen
         base=head.base or chunk.base,
         distributed=head.distributed or chunk.distributed,
         devices=head.devices or chunk.devices,
+        own=head.own or chunk.own,
     )
 
 
@@ -211,7 +212,8 @@ def _file_header(head: KinetoDocument, file: Path, number: int) -> FileHeader:
             f"{file}: is of rank {rank} of {info.world_size}; a job has ranks from 0, and at most "
             f"{MOST_RANKS}: the file is damaged, record it again"
         )
-    return FileHeader(rank, file.name, info.world_size, info.backend, device, groups)
+    timed = head.own is None or not bytes(head.own.meta)
+    return FileHeader(rank, file.name, info.world_size, info.backend, device, groups, timed)
 
 
 def _rank_in_name(file: Path, number: int) -> int:

@@ -94,6 +94,12 @@ class KinetoDevice(Struct):
     name: str = ""
 
 
+class KinetoMeta(Struct):
+    """``foretrace``: what ``trace capture`` says of a recording; ``meta`` of a step not run."""
+
+    meta: Raw = NONE
+
+
 class KinetoDocument(Struct):
     """A whole file, or one chunk of it."""
 
@@ -101,4 +107,5 @@ class KinetoDocument(Struct):
     base: int = field(default=0, name="baseTimeNanoseconds")
     distributed: KinetoDistributed | None = field(default=None, name="distributedInfo")
     devices: list[KinetoDevice] = field(default_factory=list, name="deviceProperties")
+    own: KinetoMeta | None = field(default=None, name="foretrace")
     nodes: Raw = NONE  # what an execution trace has instead

@@ -33,6 +33,7 @@ from .rank_assembly import rank_graph
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
 from .steps import Steps, alternation_length, find_steps
+from .untimed import without_times
 
 HOST_TIME = ("work", "wait", "poll", "unknown")
 POLICIES = ("refuse", "like_recorded", "recorded_waits")
@@ -67,7 +68,8 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
     _refuse_different_steps(graphs)
     graphs = fill_missing_ranks(trace, graphs, missing_ranks)
     matches = match_collectives(graphs)
-    return _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
+    graph = _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
+    return graph if trace.timed else without_times(graph)
 
 
 def _refuse_unused_communication(traces: list[RankTrace], communication: Iterable[str]) -> None:

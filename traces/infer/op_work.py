@@ -277,6 +277,12 @@ def _flash_attention_work(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved((q, k, v), out))
 
 
+def _fused_adam_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Adam on lists (weights, gradients, mean, variance, …): all but the gradients are written."""
+    weights, _gradients, mean, variance = tensors[:4]
+    return OpWork(0, _bytes_moved(tensors, weights, mean, variance))
+
+
 def _pointwise_work(tensors: Tensors, _: Settings) -> OpWork:
     """Operators with one result as large as the largest operand."""
     largest = max(tensors, key=lambda t: prod(t.shape))
@@ -317,6 +323,8 @@ RULES: dict[str, Rule] = {
     "mkldnn_convolution": _convolution_rule(3, 4, 5),
     "miopen_convolution": _convolution_rule(3, 4, 5),
     "cudnn_convolution": _convolution_rule(2, 3, 4),
+    "convolution": _convolution_rule(4, 3, 5),
+    **dict.fromkeys(("_fused_adam_", "_fused_adamw_"), _fused_adam_work),
     "_slow_conv2d_forward": _convolution_rule(5, 4),
     "convolution_backward": _convolution_backward_rule(10),
     "cudnn_convolution_backward_input": _input_gradient_work,

@@ -39,8 +39,9 @@ def parse_operands(shapes: str, dtypes: str, element: str = "") -> tuple[Operand
     Parameters
     ----------
     shapes, dtypes : as the profiler writes them, JSON
-    element : type of the tensors of lists, which profilers do not write; "" leaves lists out.  A
-        list is one operand, as long as all its tensors together.
+    element : type of the tensors of lists, which profilers do not write (``trace capture --meta``
+        does, in brackets); "" leaves lists out.  A list is one operand, as long as all its tensors
+        together.
 
     Examples
     --------
@@ -59,7 +60,8 @@ def parse_operands(shapes: str, dtypes: str, element: str = "") -> tuple[Operand
 
 def _parse_operand(shape: Any, text: str, element: str) -> tuple[Operand, ...]:
     """The tensor, or the list of tensors, of one input; empty for what is neither."""
-    if text == LIST:
+    if text.startswith(LIST):
+        element = DTYPES.get(text.removeprefix(LIST).strip("[]").lower(), element)
         told = isinstance(shape, list) and bool(shape) and all(map(_is_shape, shape))
         return (Operand(element, (sum(map(prod, shape)),)),) if told and element else ()
     dtype = DTYPES.get(text.lower())

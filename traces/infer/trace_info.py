@@ -19,6 +19,7 @@ from .rank_graph import RankGraph
 from .rank_trace import RankTrace
 from .steps import find_steps
 
+NOT_RUN = "the step was not run, so that it has no times; run it on a GPU of the catalog"
 HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
 """Facts of a graph that are fields of `Info`."""
 
@@ -93,7 +94,7 @@ class Info:
 
     def _size_line(self) -> tuple[str, str]:
         if self.seconds is None:
-            return "ops", f"{self.events}, a graph without recorded events"
+            return "ops", f"{self.events}, without times"
         return "events", f"{self.events} in {self.seconds:.4g} s"
 
     def _steps_text(self) -> str:
@@ -145,14 +146,18 @@ def described(trace: RecordedEvents) -> tuple[Info, Graph | None]:
         backend=first.backend,
         device=first.device,
         events=len(trace),
-        seconds=float(trace.seconds((ts + trace.events["dur"]).max() - ts.min())),
+        seconds=(
+            float(trace.seconds((ts + trace.events["dur"]).max() - ts.min()))
+            if trace.timed
+            else None
+        ),
         steps=tuple(common),
-        step_times=tuple(trace.seconds(steps_of_first.recorded[at]).tolist()),
-        range_of_ranks=_rank_step_time_range(trace, graphs, common),
+        step_times=tuple(trace.seconds(steps_of_first.recorded[at]).tolist() * trace.timed),
+        range_of_ranks=_rank_step_time_range(trace, graphs, common) * trace.timed,
         host_time=dict(facts.get("host_time", {})),
         collectives=sum(len(g.collectives) for g in graphs),
         memory_peak=memory_peak(trace),
-        uses=_possible_uses(trace, graphs, _unlinked_reason(graphs) or refused),
+        uses=_possible_uses(trace, graphs, _why_no_replay(trace, graphs) or refused),
         facts=inference_facts(facts),
         notes=(*trace.notes, *_missing_shapes_note(trace)),
     )
@@ -170,6 +175,11 @@ def _rank_step_time_range(
         for g in graphs
     ]
     return min(of_rank), max(of_rank)
+
+
+def _why_no_replay(trace: RecordedEvents, graphs: list[RankGraph]) -> str:
+    """Why recorded times cannot be replayed as they are; else ""."""
+    return _unlinked_reason(graphs) if trace.timed else NOT_RUN
 
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:

@@ -24,6 +24,7 @@ from ..infer.rank_trace import RankTrace
 from ..infer.steps import Steps, find_steps
 from ..trace import Trace
 
+NOMINAL = 1e-6  # s; an op of a step that was not run (``traces/capture/meta_hook.py``)
 GRADIENT = "torch::autograd::AccumulateGrad"
 FIRST_BUCKET = 2.0**20
 """torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB; only where no cap is given."""
@@ -283,7 +284,9 @@ def _end_times(block: FlatGraph) -> NDArray[np.float64]:
         list(zip(block.successors.owner.tolist(), target.tolist(), strict=True))
     )
     end = (block.release).tolist()  # ready times, then ends
-    took = np.nan_to_num(block.ops.duration).tolist()
+    unknown = np.isnan(block.ops.duration)
+    untimed = unknown & (block.ops.kind == Kind.COMPUTE)
+    took = np.where(untimed, NOMINAL, np.where(unknown, 0.0, block.ops.duration)).tolist()
     for i in topological_sort(dag):
         end[i] += took[i]
         for v in dag.successor_indices(i):

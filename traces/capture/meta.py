@@ -1,0 +1,128 @@
+"""Recording of a training step without running it: no GPU, no memory, no times."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...sim.errors import TraceError
+
+log = logging.getLogger(__name__)
+HOOK = Path(__file__).with_name("meta_hook.py")
+
+
+class Target(NamedTuple):
+    """What is recorded: a Python, and a script with its arguments or a function of a module."""
+
+    python: str
+    words: list[str]
+    function: bool
+
+
+def parse_target(command: Sequence[str]) -> Target:
+    """Target that a command line names.
+
+    Raises
+    ------
+    TraceError
+        It starts neither a script nor names a function.
+
+    Examples
+    --------
+    >>> parse_target(["python3", "-m", "zoo.gpt", "--steps", "3"]).words
+    ['-m', 'zoo.gpt', '--steps', '3']
+    >>> parse_target(["net.py:make"]).function, parse_target(["train.py", "--steps", "3"]).function
+    (True, False)
+    """
+    first, *rest = command or [""]
+    if Path(first).name.startswith("python") and not first.endswith(".py"):
+        return Target(first, rest, False)
+    if first.endswith(".py"):
+        return Target(sys.executable, [first, *rest], False)
+    module, _, name = first.rpartition(":")
+    if module and name.isidentifier() and not rest:
+        return Target(sys.executable, [first], True)
+    raise TraceError(
+        f"{' '.join(command)}: is neither a script nor a function; with --meta write "
+        "'python train.py …', 'train.py …', or 'net.py:function' of a function that returns a step "
+        "(of several ranks record one, and scale it by workload.scale_to)"
+    )
+
+
+def capture_meta(
+    command: Sequence[str], out: Path, *, steps: int = 1, warm_up: int = 1
+) -> tuple[Path, dict[str, Any]]:
+    """Ops of a step that is not run, as ``rank0.json.gz``, and what is known of its sizes.
+
+    Parameters
+    ----------
+    command : (n,)
+        A script as the shell would run it, or ``net.py:function`` of a function that returns a
+        step (called without arguments), or a module and a tuple of its inputs.
+    out : folder to write to; it may not hold a recording yet
+    steps : written steps
+    warm_up : first steps, not written; an optimizer makes its states in its first
+
+    Returns
+    -------
+    path, facts
+        Facts are ``parameters``, ``parameter_bytes``, ``kept_bytes`` (from forward to backward),
+        ``peak_bytes``, and ``guessed``: how often a place asked for a value, and got 0.
+
+    Raises
+    ------
+    TraceError
+        It failed, torch is missing, or what it computes depends on values.
+    """
+    target = parse_target(command)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "rank0.json.gz"
+    if any(out.glob("rank*")):
+        raise TraceError(f"{out}: already holds a recording; name another folder with --out")
+    with tempfile.TemporaryDirectory(prefix="foretrace-") as folder:
+        failed, made = Path(folder) / "failed", Path(folder) / "made.json.gz"
+        settings = {
+            "target": target.words, "function": target.function, "steps": steps,
+            "warm_up": warm_up, "out": str(made), "failed": str(failed),
+        }  # fmt: skip
+        _run(target, settings, failed)
+        path.write_bytes(made.read_bytes())
+    import gzip
+
+    facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))["foretrace"]["meta"]
+    for place, times in facts["guessed"].items():
+        log.warning(
+            "%s: asked %d times for a value that nobody computed, and got 0; what it decides may "
+            "not be what a real step does", place, times,
+        )  # fmt: skip
+    return path, facts
+
+
+def _run(target: Target, settings: dict[str, Any], failed: Path) -> None:
+    command = [target.python, str(HOOK), json.dumps(settings)]
+    try:
+        ended = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise TraceError(
+            f"{target.python}: cannot be run ({error.strerror}); check the command"
+        ) from error
+    if ended.returncode == 0:
+        return
+    if failed.exists():
+        raise TraceError(f"{' '.join(target.words)}: {failed.read_text()}")
+    if "No module named 'torch'" in ended.stderr:
+        raise TraceError(
+            f"{target.python}: has no torch; pip install torch there, or name the Python that "
+            "trains ('/path/to/python train.py')"
+        )
+    last = (ended.stderr.strip().splitlines() or ["no message"])[-1]
+    raise TraceError(
+        f"{' '.join(target.words)}: ended with exit code {ended.returncode} ({last}); it must run "
+        "by itself before it can be recorded"
+    )

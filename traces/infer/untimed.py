@@ -1,0 +1,48 @@
+"""Graph of a step that was not run: what must be done in which order, and no times.
+
+Nothing recorded can stand for an op that no rule of ``op_work`` knows, so it is taken for one that
+only moves bytes: reads its operands, and writes one as large as the largest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...sim.graph import Graph
+from ...sim.ops import Kind
+from ...sim.signature import parse_signature
+
+OF_TIMES = ("gap_share", "host_time", "step_times")
+
+
+def without_times(graph: Graph) -> Graph:
+    """Graph whose ops have no durations: a model must answer for them.
+
+    Its fact ``assumed_to_move_bytes`` names the ops of which only operands are known.
+
+    Examples
+    --------
+    >>> from ...sim.graph import Builder
+    >>> build = Builder("one op")
+    >>> _ = build.op(Kind.COMPUTE, duration=1e-6)
+    >>> without_times(build.graph()).ops.duration.tolist()
+    [nan]
+    """
+    ops = graph.ops
+    told = [parse_signature(text) for text in ops.signatures]
+    moved = np.array(
+        [t.bytes + max((o.bytes for o in t.operands), default=0) for t in told] + [0.0]
+    )
+    assumed = (ops.kind == Kind.COMPUTE) & (np.isnan(ops.flop) | np.isnan(ops.bytes))
+    names = sorted({told[i].op for i in np.unique(ops.signature[assumed]).tolist() if i >= 0})
+    duration = np.where(ops.kind == Kind.COMPUTE, np.nan, 0.0)
+    facts = {name: value for name, value in graph.facts.items() if name not in OF_TIMES}
+    known = ops.replace(
+        duration=duration,
+        flop=np.where(assumed, 0.0, ops.flop),
+        bytes=np.where(assumed, moved[ops.signature], ops.bytes),
+    )
+    facts |= {"timed": False, "assumed_to_move_bytes": names}
+    return replace(graph.with_ops(known), facts=facts)

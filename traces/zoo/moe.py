@@ -1,0 +1,72 @@
+"""A small mixture of experts: GPT's blocks, whose perceptron is four experts of equal capacity.
+
+Each expert takes the tokens that want it most, as many as all take (expert choice, Zhou et al.
+2022, arXiv:2202.09368), so that every shape is known before any value is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .gpt import GPT, Block
+from .train import common_argument_parser, train
+
+
+class ExpertLayer(nn.Module):
+    """Experts: a router, and two products each; a token goes to ``chosen`` in the mean."""
+
+    def __init__(self, width: int, count: int, chosen: int, inner: int):
+        super().__init__()
+        self.count, self.chosen = count, chosen
+        self.router = nn.Linear(width, count, bias=False)
+        self.first = nn.Parameter(torch.randn(count, width, inner) * width**-0.5)
+        self.second = nn.Parameter(torch.randn(count, inner, width) * inner**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the experts add to the tokens."""
+        tokens = x.flatten(0, 1)
+        wanted = self.router(tokens).softmax(-1)
+        rows = len(tokens) * self.chosen // self.count
+        taken = wanted.detach().t().topk(rows).indices.flatten()
+        sent = tokens.index_select(0, taken).view(self.count, rows, -1)
+        done = torch.bmm(nn.functional.gelu(torch.bmm(sent, self.first)), self.second)
+        back = torch.zeros_like(tokens).index_add(0, taken, done.flatten(0, 1))
+        return (back * wanted.sum(-1, keepdim=True)).view_as(x)
+
+
+class MoE(GPT):
+    """GPT, the perceptrons of which are mixtures of experts."""
+
+    def __init__(self, words: int, width: int, layers: int, length: int, experts: int, chosen: int):
+        super().__init__(words, width, layers, length)
+        for block in self.blocks:
+            assert isinstance(block, Block)  # noqa: S101  GPT has no others
+            block.mlp = ExpertLayer(width, experts, chosen, 4 * width)
+
+
+def main() -> None:
+    """Train."""
+    parser = common_argument_parser(__doc__ or "", batch=4)
+    parser.add_argument("--length", type=int, default=64, help="tokens a sample")
+    parser.add_argument("--words", type=int, default=2048)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--experts", type=int, default=4)
+    parser.add_argument("--chosen", type=int, default=2, help="experts of a token, in the mean")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+
+    def batch() -> tuple[Tensor, Tensor]:
+        text = torch.randint(args.words, (args.batch, args.length + 1))
+        return text[:, :-1], text[:, 1:].flatten()
+
+    def adamw(parameters: object) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, lr=1e-3)
+
+    model = MoE(args.words, args.width, args.layers, args.length, args.experts, args.chosen)
+    train(model, adamw, batch, args)
+
+
+if __name__ == "__main__":
+    main()
