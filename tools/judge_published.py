@@ -43,7 +43,7 @@ def scenario(step: PublishedStep) -> str:
             "fabric": {"library": library, "switch": "tomahawk-5", "fidelity": "alpha-beta"},
         },
         "backends": {"node*.gpu*": {"use": "roofline"}},
-        "run": {"keep": "ranks", "quick": True, "memory": "1 TB"},
+        "run": {"keep": "ranks", "memory": "1 TB"},
     }
     return json.dumps(said)
 
