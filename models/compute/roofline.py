@@ -405,7 +405,7 @@ class Roofline(Backend):
     def _sustained_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s under the power limit; infinite where that is not known."""
         table = [self._sustained_peaks.get(t, np.inf) for t in _element_types(ops)]
-        return np.array([*table, np.inf])[ops.signature]
+        return np.asarray(np.array([*table, np.inf])[ops.signature])
 
     def _memory_timing(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
         """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
