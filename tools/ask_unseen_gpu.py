@@ -36,6 +36,7 @@ FITTED = (
     "memory_efficiency",
     "exposed",
     "efficiency_fp8",
+    "sustained",
     "tile_processors",
     "kernels",
 )

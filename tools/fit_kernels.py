@@ -308,6 +308,9 @@ def base(gpu: str, chip: str) -> Roofline:
     """The catalog's roofline of products of one GPU, carried to another's datasheet."""
     entry = installed().entry("gpu", NAMES[gpu])
     share = {k: float(entry[k].value) for k in ("efficiency", "memory_efficiency", "exposed")}
+    if entry.has("sustained"):
+        share["sustained"] = float(entry["sustained"].value)
+        share["burst"] = quantity(entry["burst"].value, "s")
     cycles = CHIPS[gpu].clock / CHIPS[chip].clock
     starts = {k: quantity(entry[k].value, "s") * cycles for k in ("launch", "join")}
     fp8 = {}
@@ -345,7 +348,7 @@ def only(g: Group, peaks: dict[str, float]) -> Group:
     return g._replace(shapes=shapes, work=g.work[at], peak=g.peak[at], seconds=g.seconds[at])
 
 
-FITTED_ON = {"a100": "sglang/0.5.10", "h100": "vllm/0.19.0", "h200": "vllm/0.19.0"}
+FITTED_ON = {"a100": "sglang/0.5.10", "h100": "sglang/0.5.9", "h200": "vllm/0.19.0"}
 
 
 def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found]) -> None:

@@ -33,6 +33,7 @@ SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
 STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
 LIKE = "like"  # attribute of a signature of given flop and bytes: the family that it errs like
+HALF = ("fp16", "bf16")  # whose long products were measured under the power limit
 TENSOR_TYPES = ("tf32", "fp16", "bf16")  # fp8 is refused where it is not aligned
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
@@ -57,6 +58,11 @@ class Roofline(Backend):
         Share of a peak that large kernels reach.
     efficiency_fp8 : Ratio or None
         The same for fp8, whose operands are scaled first; None for ``efficiency``.
+    sustained : Ratio or None
+        Share of the peaks of fp16 and bf16 that long products reach, whose power holds the clock
+        down; None for ``efficiency``, however long.
+    burst : Seconds
+        What a long product is over sooner than at that rate, before the clock falls.
     memory_efficiency : Ratio
         Share of ``bandwidth`` that large kernels reach.
     cache, cache_bandwidth : Chunk, MemoryRate, or None
@@ -116,6 +122,8 @@ class Roofline(Backend):
         peak_int8: FlopRate | None = None,
         efficiency: Ratio = 1.0,
         efficiency_fp8: Ratio | None = None,
+        sustained: Ratio | None = None,
+        burst: Seconds = 0.0,
         memory_efficiency: Ratio = 1.0,
         cache: Chunk | None = None,
         cache_bandwidth: MemoryRate | None = None,
@@ -142,6 +150,15 @@ class Roofline(Backend):
         own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
         self._stated_peaks = {t: p for t, p in stated.items() if p is not None}
         self.peaks = {t: p * own.get(t, efficiency) for t, p in self._stated_peaks.items()}
+        if sustained is not None and sustained > efficiency:
+            raise BackendError(
+                f"roofline: sustained is {sustained}, above efficiency, {efficiency}, of products "
+                "that are short; take a smaller one, or leave it out"
+            )
+        self._sustained_peaks = {
+            t: p * sustained for t, p in self._stated_peaks.items() if sustained and t in HALF
+        }
+        self.burst = burst
         self.sustained = bandwidth * memory_efficiency
         if (cache is None) != (cache_bandwidth is None):
             raise BackendError("roofline: a cache has a size and a rate; give both or neither")
@@ -224,7 +241,10 @@ class Roofline(Backend):
         require(ops, "flop", "bytes")
         rate = np.where(ops.bytes <= self.cache, self.cache_bandwidth, self.sustained)
         launch, filled, strided = self._launch_and_factors(ops)
-        arithmetic = strided * ops.flop * filled / self._peak_flop_rates(ops)
+        flop = strided * ops.flop * filled
+        arithmetic = np.maximum(
+            flop / self._peak_flop_rates(ops), flop / self._sustained_flop_rates(ops) - self.burst
+        )
         memory = strided * ops.bytes / rate
         slower = arithmetic > memory
         memory = np.where(slower, self.exposed, 1.0) * memory
@@ -381,6 +401,11 @@ class Roofline(Backend):
                 f"only for {sorted(self.peaks)}; give that peak, or bind 'table' or 'recorded'"
             )
         return peak
+
+    def _sustained_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
+        """(n,) flop/s under the power limit; infinite where that is not known."""
+        table = [self._sustained_peaks.get(t, np.inf) for t in _element_types(ops)]
+        return np.asarray(np.array([*table, np.inf])[ops.signature])
 
     def _memory_timing(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
         """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""

@@ -67,6 +67,18 @@ SMALL = {  # what both engines run op by op
     "nvl72.yaml": [*ONE, *EIGHT, MIXED, "workload.parallel={pipeline: 4, expert: 2}",
                    "workload.schedule={chunks: 2, ends: 1}", "workload.batch=8"],
     "gpt3-175b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4}"],
+    **{
+        f"megatron-{size}.yaml": [*ONE, DENSE, f"workload.batch={batch}", *more]
+        for size, batch, *more in (
+            ("22b", 4),
+            ("175b", 4, "workload.parallel={tensor: 4, pipeline: 2}"),
+            ("530b", 4, "workload.parallel={tensor: 4, pipeline: 2}"),
+            ("1t", 4, "workload.parallel={tensor: 4, pipeline: 2}"),
+            ("7b", 8),
+            ("18b", 4),
+            ("39b", 4, "workload.parallel={tensor: 4}"),
+        )
+    },
     "llama3-70b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4, sequence: true}"],
     "llama3-8b.yaml": [*ONE, "workload.batch=8"],
     "templates/model.yaml": [*ONE, DENSE, "workload.batch=16", "what_if=[]"],

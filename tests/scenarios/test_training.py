@@ -240,6 +240,13 @@ LIBRARY = {  # ranks of what is built here
     "million-tokens": (64, ["workload.batch=2"]),
     "bert-large": (8, ["workload.batch=512"]),
     "dlrm": (8, []),
+    "megatron-7b": (128, ["workload.batch=128"]),
+    "megatron-18b": (256, ["workload.batch=128"]),
+    "megatron-22b": (8, []),
+    "megatron-39b": (512, ["workload.batch=512"]),
+    "megatron-175b": (64, []),
+    "megatron-530b": (280, ["workload.batch=35"]),
+    "megatron-1t": (512, ["workload.batch=64"]),
 }
 
 

@@ -1,4 +1,4 @@
-"""Training answers beside what was measured (D4, D7); the tables are in ``docs/accuracy.md``."""
+"""Training answers beside what was measured (D4, D7: ``docs/accuracy.md``) and published."""
 
 import os
 import sys
@@ -61,3 +61,38 @@ def test_pairs_are_of_one_submitter_and_in_the_data(data):
     for pair in pairs:
         at = pair["version"], pair["benchmark"], pair["submitter"]
         assert {(*at, pair["small"]), (*at, pair["large"])} <= known
+
+
+def published(name, *set_):
+    """Predicted over published time of a row of ``tools/_published_rows.py``."""
+    from _published_rows import steps
+    from foretrace.scenarios.config.loader import loads
+    from foretrace.scenarios.studies.samples import samples_of
+    from foretrace.scenarios.studies.variants import build_variants
+    from judge_published import scenario, seconds_published
+
+    (step,) = (s for s in steps() if s.name == name)
+    (point,) = build_variants(loads(scenario(step), set=set_))
+    told = {n: float(v[0]) for n, v in samples_of(point, point.run()).items()}
+    return told["iteration_time"] / seconds_published(step, told)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-22b-a100-full", "gpt-22b-a100-selective", "gpt-7.5b-a100", "gpt-18b-a100"]
+)
+def test_a_step_of_a100s_takes_what_was_published(name):
+    assert published(name) == pytest.approx(1, rel=0.05)
+
+
+def test_long_products_of_h100s_are_as_quick_as_published_only_under_the_power_limit():
+    limited = published("mpt-70b-2048-128-h100")
+    without = published("mpt-70b-2048-128-h100", "cluster.node.gpu.sustained=null")
+    assert without < 0.8 < 0.87 < limited < 1
+
+
+def test_published_rows_are_as_many_as_were_declared_and_each_has_its_source():
+    from _published_rows import steps
+
+    rows = list(steps())
+    assert len({row.name for row in rows}) == len(rows) == 57
+    assert all(row.source and row.assumed and row.value > 0 for row in rows)

@@ -147,6 +147,20 @@ def test_the_shorter_of_arithmetic_and_memory_shows_by_its_exposed_share():
     assert found.tolist() == pytest.approx([4.5e-6, 4.5e-6])
 
 
+def test_a_long_product_runs_under_the_power_limit_but_for_a_burst():
+    gpu = Roofline(peak_bf16=1e12, bandwidth=1e15, efficiency=0.8, sustained=0.5, burst=1e-3)
+    short, long = (gpu.timing(ops([flop], [1.0])).fixed[0] for flop in (4e8, 1e12))
+    assert short == pytest.approx(4e8 / 0.8e12)
+    assert long == pytest.approx(1e12 / 0.5e12 - 1e-3)
+
+
+def test_the_power_limit_is_of_half_precision_and_below_the_short_products_share():
+    gpu = Roofline(peak_fp8=1e12, bandwidth=1e15, efficiency=0.8, sustained=0.5)
+    assert gpu.timing(product("fp8", 512, 512, 512)).fixed[0] == pytest.approx(2 * 512**3 / 0.8e12)
+    with pytest.raises(BackendError, match=r"sustained is 0\.9, above efficiency, 0\.8"):
+        Roofline(peak_bf16=1e12, bandwidth=1e12, efficiency=0.8, sustained=0.9)
+
+
 def test_a_sum_eight_times_as_long_is_joined_three_times_more():
     gpu = Roofline(peak_bf16=1e30, bandwidth=1e12, launch=1e-6, join=1e-7)
     short, long = (gpu.timing(product("bf16", 8, 8, k)).fixed[0] for k in (128, 1024))
