@@ -28,6 +28,11 @@ SMALL = 0.005  # a change below this is called none
 Point = Mapping[str, Any]
 
 TOKENS = "cost_per_million_tokens"
+WORKLOADS = {
+    "trace": "the trace",
+    "training": "the description of the model",
+    "transfers": "the list of transfers",
+}
 BLIND = "blind"  # how it begins where nobody measured what is predicted
 REPLAY = "replay"  # how it begins where a recording was only played again
 QUICK = (
@@ -126,7 +131,7 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     unsure = (
         [f"The interval is {jitter_sentence(checked)}."] if checked["state"] == "unresolved" else []
     )
-    if checked["state"] == "unknown":
+    if checked["state"] == "unknown" and summary["provenance"].get("replicas", 1) > 1:
         unsure = [f"Jitter is {jitter_sentence(checked)}."]
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
@@ -313,7 +318,7 @@ def jitter_sentence(checked: Mapping[str, Any]) -> str:
     'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
     """
     if checked["state"] == "unknown":
-        return "left out: no distribution of the times is known, and all replicas are equal"
+        return "left out: no distribution of the times is known, so that all replicas are equal"
     if checked["state"] == "not drawn":
         return f"not in the interval: it takes {checked['fewest']} replicas"
     starts = checked["starts"]
@@ -350,4 +355,19 @@ def trust_sentence(summary: Mapping[str, Any]) -> str:
         if not provenance["calibration"].startswith(DRIVEN)
         else f"This run was {provenance['calibration']}"
     )
-    return f"{how}; its inputs are {listed or 'the trace alone'}."
+    return f"{how}; its inputs are {listed or inputs_sentence(provenance)}."
+
+
+def inputs_sentence(provenance: Mapping[str, Any]) -> str:
+    """What a run without any value of a known source is made of.
+
+    >>> inputs_sentence({"workloads": ["trace"]}), inputs_sentence({"workloads": ["transfers"]})
+    ('the trace alone', 'the list of transfers and what the scenario says')
+    """
+    kinds = provenance.get("workloads", ["trace"])
+    if kinds == ["trace"]:
+        return "the trace alone"
+    return (
+        ", ".join(WORKLOADS.get(k, f"the workload {k}") for k in kinds)
+        + " and what the scenario says"
+    )

@@ -23,9 +23,9 @@ from .resolution import bars, bars_of_cells
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-MOST_ROWS = 12_000_000  # of the table that are looked at for one answer
+MOST_ROWS = 8_000_000  # of the table that are looked at for one answer
 OP = 15  # rows that may be looked at in the time that it takes to draw one op
-MOST_BARS = 150_000  # of one answer, about
+MOST_BARS = 100_000  # of one answer, about
 MOST_PLACES = FIRST_OPS[-1]  # of a name
 MOST_OPS = 20  # at one instant of a lane
 MOST_MEMBERS = 256  # of a collective that are told, those that arrived last
