@@ -22,7 +22,7 @@ from ...models.training.parallel_plan import BUCKET, SETTINGS, ParallelPlan, Rec
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.schedules import turns_of_stage
-from ...models.training.step_graph import step_graph
+from ...models.training.step_graph import COMPUTED, step_graph
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
@@ -291,7 +291,7 @@ class TrainingWorkload(Periodic):
         if self.must_fit and "memory" in self.gpu:
             require_fit(model, plan, self.gpu["memory"], self.reserve)
         graph = step_graph(model, plan, self.times, f"training {self.name}")
-        return replace(graph, facts=self._facts(model, plan))
+        return replace(graph, facts=self._facts(model, plan, graph.facts[COMPUTED]))
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
         """Every parallel plan of the model on so many GPUs that keeps the rules."""
@@ -319,7 +319,7 @@ class TrainingWorkload(Periodic):
                 f"{', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
             )
 
-    def _facts(self, model: Model, plan: ParallelPlan) -> Mapping[str, object]:
+    def _facts(self, model: Model, plan: ParallelPlan, computed: object) -> Mapping[str, object]:
         """What is known of the iterations without running them."""
         most = peak_memory(model, plan, self.reserve)
         return {
@@ -332,7 +332,8 @@ class TrainingWorkload(Periodic):
             f"{most.stage}, {most.when()}",
             "pipeline": {
                 "stages": plan.pipeline,
-                "whole_passes": plan.schedule in ("gpipe", "1f1b"),
+                "schedule": plan.schedule,
+                "computed": computed,
                 "ranks": plan.tensor * plan.copies,
                 "turns": tuple(
                     turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)
