@@ -136,8 +136,23 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
     quick = [QUICK] if is_quick(summary) else []
+    if _is_too_quick(base, summary["provenance"]):
+        unsure.append(
+            "Nobody waits for a rank that happens to be slow: without replicas the answer on "
+            f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
+        )
     wide = error_source_sentences(base)
     return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
+
+
+def _is_too_quick(base: Point, provenance: Mapping[str, Any]) -> bool:
+    """Whether ranks would wait for each other if recorded times varied, as they do in replicas."""
+    return (
+        provenance["jitter"]["state"] == "not drawn"
+        and not provenance["calibration"].startswith(REPLAY)
+        and base["facts"]["ranks"] > 1
+        and any(t > 0 and text.startswith("recorded") for text, t in base["sources"].items())
+    )
 
 
 def _base_sentence(point: Point, answer: Answer) -> str:

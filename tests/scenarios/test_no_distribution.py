@@ -75,6 +75,20 @@ def test_a_run_without_a_trace_does_not_call_it_its_input(single):
     )
 
 
+def test_a_run_without_replicas_says_that_it_is_too_quick():
+    """Every rank took the recorded times: 684 ms for 720, and nothing said so."""
+    text = (
+        "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: REPLICAS, quick: true}\n"
+    )
+    once, ten = (
+        answer_sentences(study(loads(text.replace("REPLICAS", n))).summary.to_dict())
+        for n in ("1", "10")
+    )
+    (said,) = [sentence for sentence in once if "without replicas" in sentence]
+    assert said.endswith("ranks is too quick (--replicas 10).")
+    assert not any("without replicas" in sentence for sentence in ten)
+
+
 def test_replicas_may_tell_where_iterations_were_recorded_and_answer():
     text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 1}\n"
     (recorded,) = build_variants(loads(text))[:1]
