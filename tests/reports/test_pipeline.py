@@ -6,6 +6,7 @@ import pytest
 from foretrace.reports.figures.time_tree import op_totals
 from foretrace.reports.figures.timeline_source import timeline_data
 from foretrace.reports.run.pipeline import pipeline, pipeline_of
+from foretrace.reports.run.roofline import roofline
 from foretrace.reports.run.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.headline_boxes import boxes_of_headline
@@ -142,6 +143,23 @@ def test_the_drawing_numbers_its_boxes_and_says_the_bubble(plain):
     assert float(bubble.split()[0]) >= 27.3  # the last stage has more to do
     assert chart.rows == [f"stage {s}" for s in range(4)]
     assert {t.text for t in chart.texts} == set("12345678")
+
+
+def test_the_roofline_has_a_mark_for_each_op_under_the_roofs_of_its_gpu(plain):
+    """There was none: who asked whether an op is limited by memory had to compute it."""
+    peaks, bandwidth = {"bf16": 989.4e12}, 3.35e12
+    roofs = {"model": "h100-sxm5-80g", "peaks": peaks, "bandwidth": bandwidth}
+    point = {"roofs": roofs, "metrics": {"hfu.p50": {"value": 0.4}}}
+    shown = StudyShown({"points": {"base": point}, "answer": {}}, {"base": plain.result}, {})
+    _, table, plot = roofline(shown)
+    assert table.rows[0][0] == "base"
+    assert table.rows[0][-1] == "40 %"
+    roof, ops = plot.axes[0].series
+    assert roof.label == "h100-sxm5-80g, bf16"
+    assert len(ops.x) == len(ops.titles) == len({*ops.titles}) > 10
+    scale = 1e12
+    for x, y in zip(ops.x, ops.y, strict=True):
+        assert y * scale <= min(peaks["bf16"], x * bandwidth) * 1.001
 
 
 def test_times_of_ops_are_of_all_ranks_though_one_of_each_kind_was_run(plain):
