@@ -153,7 +153,7 @@ def test_the_roofline_has_a_mark_for_each_op_under_the_roofs_of_its_gpu(plain):
     shown = StudyShown({"points": {"base": point}, "answer": {}}, {"base": plain.result}, {})
     _, table, plot = roofline(shown)
     assert table.rows[0][0] == "base"
-    assert table.rows[0][-1] == "40 %"
+    assert table.rows[0][-1] == "40.0 %"
     roof, ops = plot.axes[0].series
     assert roof.label == "h100-sxm5-80g, bf16"
     assert len(ops.x) == len(ops.titles) == len({*ops.titles}) > 10
