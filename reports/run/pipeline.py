@@ -210,7 +210,7 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
     first = min(one.start for one in shown.passes)
     scale, unit = seconds_scale(whole)
     stages, chunks, batches = shown.sizes
-    bars, texts, legend = [], [], {}
+    bars, texts, legend = [], [], dict[str, str]()
     kinds = {(one.chunk, one.what, one.stage, one.beside): list[Pass]() for one in shown.passes}
     for one in shown.passes:
         kinds[one.chunk, one.what, one.stage, one.beside].append(one)
@@ -219,7 +219,9 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
     ):
         own = kinds[chunk, what, stage, beside]
         name = _name(what, chunk, chunks, shown.schedule)
-        legend[name] = colour = mixed(COLOURS[what], PALER) if chunk % 2 else COLOURS[what]
+        colour = mixed(COLOURS[what], PALER) if chunk % 2 else COLOURS[what]
+        if colour not in legend.values():  # backward of inputs alone is told by its title
+            legend[name] = colour
         start = (np.array([one.start for one in own]) - first) / scale
         took = np.array([one.end - one.start for one in own]) / scale
         gap = np.minimum(0.0012 * whole / scale, 0.2 * took)  # boxes are told apart

@@ -134,10 +134,11 @@
       try {
         const bars = await source.get(...view, canvas.clientWidth || 1000, near().flatMap((r) => r.lanes));
         if (mine !== asked && !source.resident) return;
+        const first = !table; // who searched before is answered now
         table = new Lanes(bars, lanes);
         picked = kept ? barAt(kept) : -1;
         if (picked >= 0) say(picked);
-        if (source.find) light();
+        if (source.find && !first) light();
         else look();
       } catch (error) {
         status.textContent = `${error.message ?? error}`;
@@ -254,7 +255,7 @@
     function mark(pen, top) {
       if (picked < 0 || !table) return;
       pen.strokeStyle = colour("--ink");
-      for (const { lane, start, end } of also) frame(pen, top, lane, start, end, 1);
+      for (const { lane, start, end } of also) frame(pen, top, lane, start, end, 1.5);
       frame(pen, top, table.bars.lane[picked], table.bars.start[picked], table.bars.end[picked], 2);
     }
 
