@@ -83,7 +83,7 @@ def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Sprea
     >>> result.step[[0, -1]].round(3).tolist(), result.op.round(9).tolist()[:1]
     ([0.953, 1.047], [1.0])
     """
-    if not several_iterations_recorded(ops):
+    if not jitter_recorded(ops):
         return None
     own = ops.take(_recorded_rows(ops))
     typical_seconds = typical_durations(own)
@@ -95,10 +95,10 @@ def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Sprea
     return Spread(step_factors(starts), op, start_factors(starts))
 
 
-def several_iterations_recorded(ops: Ops) -> bool:
+def jitter_recorded(ops: Ops) -> bool:
     """Whether a table has durations of several iterations, so that their jitter is known.
 
-    >>> [several_iterations_recorded(Ops.of(period=[0, p], duration=[1.0, 1.1])) for p in (0, 1)]
+    >>> [jitter_recorded(Ops.of(period=[0, p], duration=[1.0, 1.1])) for p in (0, 1)]
     [False, True]
     """
     return len(np.unique(ops.period[_recorded_rows(ops)])) > 1

@@ -26,15 +26,15 @@ from .study import StudyShown
 FACT = "pipeline"  # of a graph: ``stages``, ``ranks``, ``turns`` and what is ``computed`` in each
 MOST_PASSES = 8_000  # of a drawing
 LEAST = 0.011  # of the width: a box with room for its number
-FORWARD = "forward"
+FORWARD, WEIGHTS = "forward", "backward of weights"
 COLOURS = {
     FORWARD: "var(--series-1)",
     "backward": "var(--series-2)",
     "backward of inputs": "var(--series-2)",
-    "backward of weights": "var(--series-3)",
+    WEIGHTS: "var(--series-3)",
 }
 WARM = ("backward", "backward of inputs")  # with dark ink
-PALER = 45  # per cent of the colour, for every second chunk of a stage
+PALER = 45  # per cent of the colour, for every second chunk of a stage; of weights none is paler
 BOTH_ENDS = "dualpipe"  # the schedule whose second chunk is of the micro-batches from the other end
 IDEAL = {  # bubble where forward, and backward of inputs and of weights, take as long; its source
     "zb-h1": "(p - 1) / (3 m + p - 1)",
@@ -219,7 +219,8 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
     ):
         own = kinds[chunk, what, stage, beside]
         name = _name(what, chunk, chunks, shown.schedule)
-        colour = mixed(COLOURS[what], PALER) if chunk % 2 else COLOURS[what]
+        paler = chunk % 2 and what != WEIGHTS
+        colour = mixed(COLOURS[what], PALER) if paler else COLOURS[what]
         if colour not in legend.values():  # backward of inputs alone is told by its title
             legend[name] = colour
         start = (np.array([one.start for one in own]) - first) / scale
@@ -229,7 +230,7 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
         title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
         top, high = stage + 0.08 + 0.43 * (beside and what != FORWARD), 0.41 if beside else 0.84
         bars.append(Bars(np.full(len(own), top), start, took - gap, colour, title, high))
-        ink = "var(--ink)" if chunk % 2 else f"var(--on-{'warm' if what in WARM else 'bar'})"
+        ink = "var(--ink)" if paler else f"var(--on-{'warm' if what in WARM else 'bar'})"
         row = stage + 0.215 * beside * (-1 if what == FORWARD else 1)
         before = batches // 2 if shown.schedule == BOTH_ENDS and chunk else 0
         texts += [
@@ -248,6 +249,8 @@ def _name(what: str, chunk: int, chunks: int, schedule: str) -> str:
     >>> _name("forward", 1, 2, "1f1b"), _name("backward", 1, 2, "dualpipe")
     ('forward, chunk 2', 'backward, from the last stage')
     """
+    if what == WEIGHTS:
+        return what
     if schedule == BOTH_ENDS:
         return f"{what}, from the {'last' if chunk else 'first'} stage"
     return f"{what}, chunk {chunk + 1}" if chunks > 1 else what

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...models.compute.chain import Chain
 from ...models.compute.jitter import (
     jitter_spread,
-    several_iterations_recorded,
+    jitter_recorded,
     typical_durations,
 )
 from ...models.compute.recorded import Recorded
@@ -86,7 +86,7 @@ class StepVariation:
     @property
     def known(self) -> bool:
         """Whether there is any variation."""
-        return self.ops is not None and several_iterations_recorded(self.ops)
+        return self.ops is not None and jitter_recorded(self.ops)
 
     @cached_property
     def spread(self) -> Spread | None:
