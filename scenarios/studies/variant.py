@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ...models.compute.chain import Chain
 from ...models.compute.jitter import (
-    jitter_spread,
     jitter_recorded,
+    jitter_spread,
     typical_durations,
 )
 from ...models.compute.recorded import Recorded
