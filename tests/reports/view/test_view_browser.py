@@ -136,7 +136,7 @@ def test_ranks_of_a_collective_are_gone_to_by_keyboard(meeting):
         "3 ranks take part. Rank 2 arrives last; the others wait for it, up to 2 ns."
     )
     rows = "[...document.querySelectorAll('#members tbody tr')]"
-    assert meeting.run(f"{rows}.map(row => row.innerText.split('\\t').map(t => t.trim()))") == [
+    assert meeting.run(f"{rows}.map(row => [...row.cells].map(cell => cell.textContent))") == [
         ["rank 0", "0 s", "2 ns", ""], ["rank 1", "0 s", "2 ns", ""],
         ["rank 2", "2 ns", "—", "last"],
     ]  # fmt: skip
