@@ -1,7 +1,8 @@
 """Ten million ops in ``foretrace view``: the first opening, every kind of view, searches, one op.
 
 The table is written as a run writes it: by ranks, as one that is simulated from templates has it,
-or by time, as one that was submitted as it went has it.  Wall seconds, as whoever looks at the page
+or by time, as one that was submitted as it went has it.  Beside it are places: each all-reduce has
+a wait, and a further place on the next rank.  Wall seconds, as whoever looks at the page
 waits for them: of each kind of view the worst of windows all over the run; and CPU seconds beside
 them, which a busy machine stretches less.
 
@@ -18,6 +19,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 from _measure import peak_memory, report
+from foretrace.reports.export.tables import ROW_GROUP
 from foretrace.reports.view.opened_runs import DrawnBars, OpenedRuns, RunShown
 from foretrace.reports.view.pyramid import pyramid_folder
 from foretrace.sim.ops import KIND_NAMES
@@ -25,6 +27,7 @@ from foretrace.sim.ops import KIND_NAMES
 RANKS, STREAMS, LAYERS = 64, (0, 7, 20), 80
 PARTS = ("attn.qkv", "attn.out", "mlp.up", "mlp.down", "norm", "all-reduce", "fill", "gap")
 KINDS = (0, 0, 0, 0, 0, 5, 2, 7)  # of those parts
+FORM = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
 WIDTH, SEEN = 1600, 40  # pixels, lanes
 ZOOMS = (1, 2, 5, 10, 20, 50, 100, 1000, 10_000, 1_000_000)
 SEARCHES = ("layers.7.attn.out", "layers", "MLP.UP", "all-reduce", "no such op")
@@ -60,8 +63,15 @@ def write_table(path: Path, ops: int, by: str) -> None:
             "'node' || rank // 8 || '.gpu' || rank % 8 AS component, "
             f"'layers.' || number // 8 % {LAYERS} || '.' || $parts[number % 8 + 1] AS name, "
             "start AS ready, start, \"end\", 'ended' AS state, 0::BIGINT AS attempts FROM made) "
-            f"TO '{path}' (FORMAT parquet, COMPRESSION zstd)",
+            f"TO '{path}' {FORM}",
             told,
+        )
+        columns = '"op", kind, stream, name, start - ("end" - start) // 10 AS since, start, "end"'
+        met = f"FROM '{path}' WHERE kind = 'collective'"
+        db.execute(
+            f"COPY (SELECT * FROM (SELECT false AS further, rank, {columns} {met} UNION ALL "
+            f"SELECT true, xor(rank, 1), {columns} {met}) ORDER BY start, op) "
+            f"TO '{path.parent / 'places.base.parquet'}' {FORM}"
         )
 
 
@@ -115,7 +125,8 @@ def main(ops: int = 10_000_000, by: str = "rank") -> None:
             worst.ask("search", lambda text=text: viewed.find(text))
         for at in rng.uniform(0, 1, 5):
             tick = viewed.first + int(at * (viewed.last - viewed.first))
-            worst.ask("one op", lambda tick=tick: viewed.ops_at(50, tick))
+            told = lambda tick=tick: [viewed.members(op) for op in viewed.ops_at(50, tick)[:1]]  # noqa: E731
+            worst.ask("one op", told)
         opened.close()
         views = [kind for kind in worst.wall if "opening" not in kind]
         report(

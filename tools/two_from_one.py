@@ -219,7 +219,7 @@ def all_reduces(variant: Variant) -> float:
 def bucket_sizes(variant: Variant) -> tuple[float, ...]:
     """B of each bucket of a step."""
     from foretrace.scenarios.workloads.trace_files import open_trace
-    from foretrace.traces.transform.data_parallel import gradients
+    from foretrace.traces.infer.gradients import gradients
 
     found = gradients(open_trace(f"foretrace:{variant.one}"))
     size = found.bytes[found.step == found.step[0]]

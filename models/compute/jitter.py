@@ -83,10 +83,9 @@ def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Sprea
     >>> result.step[[0, -1]].round(3).tolist(), result.op.round(9).tolist()[:1]
     ([0.953, 1.047], [1.0])
     """
-    rows = np.flatnonzero(np.isin(ops.kind, OWN) & (ops.duration > 0))
-    if not len(rows) or len(np.unique(ops.period[rows])) < 2:
+    if not jitter_recorded(ops):
         return None
-    own = ops.take(rows)
+    own = ops.take(_recorded_rows(ops))
     typical_seconds = typical_durations(own)
     _, step = np.unique(own.rank.astype(np.int64) * 2**32 + own.period, return_inverse=True)
     factor = np.bincount(step, own.duration) / np.bincount(step, typical_seconds)
@@ -94,6 +93,19 @@ def jitter_spread(ops: Ops, starts: Sequence[NDArray[np.float64]] = ()) -> Sprea
     if not starts:
         return Spread(_quantiles(factor), op)
     return Spread(step_factors(starts), op, start_factors(starts))
+
+
+def jitter_recorded(ops: Ops) -> bool:
+    """Whether a table has durations of several iterations, so that their jitter is known.
+
+    >>> [jitter_recorded(Ops.of(period=[0, p], duration=[1.0, 1.1])) for p in (0, 1)]
+    [False, True]
+    """
+    return len(np.unique(ops.period[_recorded_rows(ops)])) > 1
+
+
+def _recorded_rows(ops: Ops) -> NDArray[np.int64]:
+    return np.flatnonzero(np.isin(ops.kind, OWN) & (ops.duration > 0))
 
 
 def step_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -86,14 +86,26 @@ class StageProgram:
 
     def program(self) -> RankProgram:
         """Program of the steps."""
-        build, periods = SegmentBuilder(), []
+        return self._written_steps[0]
+
+    @property
+    def computed_in_turns(self) -> tuple[int, ...]:
+        """Ops computed in the turns of a step, one number for two that run side by side."""
+        return self._written_steps[1]
+
+    @cached_property
+    def _written_steps(self) -> tuple[RankProgram, tuple[int, ...]]:
+        """Program of the steps, and what is computed in the turns of each."""
+        build, periods, computed = SegmentBuilder(), [], tuple[int, ...]()
         for step in range(self.steps):
             before = build.count
-            self._write_step(build)
+            computed = tuple(self._write_turns(build))
+            self._write_end(build)
             periods.append(np.full(build.count - before, step))
-        return build.program(self.table, np.concatenate(periods))
+        return build.program(self.table, np.concatenate(periods)), computed
 
-    def _write_step(self, build: SegmentBuilder) -> None:
+    def _write_turns(self, build: SegmentBuilder) -> Iterator[int]:
+        """Write the turns of a step; yields how many ops each, or two side by side, compute."""
         last = {t.chunk: i for i, t in enumerate(self.turns) if t.makes_weight_gradients}
         at = 0
         while at < len(self.turns):
@@ -103,12 +115,16 @@ class StageProgram:
             for turn in pair:
                 if self._hears(turn):
                     build.op(self._message(Kind.RECV, self._way(turn)))
-            build.append(self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys))
+            segment = self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
+            build.append(segment)
             for turn in pair:
                 if self._sends(turn):
                     way = self._way(turn)
                     build.hang(self._message(Kind.SEND, way), MESSAGES + way)
             at += len(pair)
+            yield int(self.table.computes(segment.ops).sum())
+
+    def _write_end(self, build: SegmentBuilder) -> None:
         build.join()
         for work in self._last_reductions():
             build.op(self._number(work, MODULE))

@@ -12,6 +12,7 @@ from .parallel_plan import ParallelPlan
 from .segments import OpTable
 from .stage_program import StageProgram
 
+COMPUTED = "computed_in_turns"  # fact: of each stage, see StageProgram.computed_in_turns
 Numbers = NDArray[np.int32]
 
 
@@ -35,15 +36,17 @@ def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "st
     """
     plan.check(model)
     table, places = OpTable(), plan.places
-    programs = tuple(
-        StageProgram(model, plan, stage, table, steps, place).program()
+    written = tuple(
+        StageProgram(model, plan, stage, table, steps, place)
         for stage in range(plan.pipeline)
         for place in range(places)
     )
+    programs = tuple(one.program() for one in written)
     stage, _, context, _ = _numbers(plan)
     program = stage * places + context % places
     template = SpmdGraph(programs, program, groups=groups(plan), peers=peers(plan))
-    return Graph(name, (template,), table.texts.labels)
+    computed = tuple(one.computed_in_turns for one in written[::places])
+    return Graph(name, (template,), table.texts.labels, facts={COMPUTED: computed})
 
 
 def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.analysis.holdings import op_id_of_each_claim
+from ...sim.engine_api import NEVER
 from ...sim.result import Result
+from ...sim.roles import NETWORK
 
 
 class OpPlaces(NamedTuple):
@@ -26,3 +29,27 @@ def op_places(result: Result) -> OpPlaces:
         np.concatenate([result.rank(r) for r in result.runs]),
         np.concatenate([b.stream for _, b in blocks]),
     )
+
+
+def waits_from(result: Result) -> NDArray[np.int64]:
+    """(n,) tick from which each place waits, for others or for room; its start if never."""
+    columns = result.columns
+    base, found = len(columns.end), []
+    for run in result.runs:
+        block, first = run.graph.explicit, run.first
+        n, more = len(block), len(block.places)
+        arrived = np.concatenate(
+            [columns.arrived[first : first + n], columns.arrived[base : base + more]]
+        )
+        base += more
+        start = columns.start[first + block.op_of_place]
+        meets = np.isin(block.ops.kind[block.op_of_place], NETWORK) & (arrived != NEVER)
+        found.append(np.where(meets, arrived, start))
+    arrived = np.concatenate(found)
+    waited = np.flatnonzero(columns.asked < columns.granted)
+    if len(waited):
+        op, which = np.unique(op_id_of_each_claim(result)[waited], return_inverse=True)
+        asked = np.full(len(columns.end), np.iinfo(np.int64).max)
+        np.minimum.at(asked, op[which], columns.asked[waited])
+        arrived = np.minimum(arrived, asked[op_places(result).op])
+    return arrived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from ...sim.engine_api import State
 from ...sim.ops import KIND_NAMES
 from ...sim.result import Result
 from .op_labels import op_labels
+from .op_places import op_places, waits_from
+
+ROW_GROUP = 30_720  # rows that are read together: few, so that a window of time is read quickly
 
 
 def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = None) -> None:
@@ -26,8 +30,6 @@ def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = 
     ----------
     factors : (2, n) on the time of each op, between which it lies with 90 %; NaN where unknown
     """
-    import duckdb
-
     ops, columns = result.ops, result.columns
     texts, label = op_labels(result)
     table: dict[str, Any] = {
@@ -57,11 +59,56 @@ def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = 
         "state": [s.name.lower() for s in State],
         **({"job": list(result.jobs)} if len(result.jobs) > 1 else {}),
     }
+    _write(path, table, words)
+
+
+def write_places(path: Path, result: Result) -> None:
+    """Write one row per place of each op that ran on several ranks or waited for its start.
+
+    Columns: ``op, further, kind, rank, stream, name, since, start, end``, and ``job`` as the table
+    of ops has it; by start.  Such a place waits from ``since`` to ``start``, for other ranks or for
+    room.  The first place of an op is not ``further``: it is where the table of ops has it.
+    """
+    ops, columns, places = result.ops, result.columns, op_places(result)
+    texts, label = op_labels(result)
+    start, end, since = columns.start[places.op], columns.end[places.op], waits_from(result)
+    further = np.concatenate(
+        [np.arange(len(r.graph.explicit.rank)) >= len(r.graph) for r in result.runs]
+    )
+    since = np.where(since >= 0, np.minimum(since, start), start)
+    several = np.bincount(places.op, minlength=len(ops))[places.op] > 1
+    kept = np.flatnonzero((start >= 0) & (end >= start) & (several | (since < start)))
+    kept = kept[np.lexsort((places.op[kept], start[kept]))]
+    op = places.op[kept]
+    table = {
+        "op": op,
+        "further": further[kept],
+        "kind": ops.kind[op],
+        "rank": np.concatenate([run.rank for run in result.runs])[kept],
+        "stream": places.stream[kept],
+        **({"job": result.job[op]} if len(result.jobs) > 1 else {}),
+        "name": label[op],
+        "since": since[kept],
+        "start": start[kept],
+        "end": end[kept],
+    }
+    words = {
+        "kind": KIND_NAMES.tolist(),
+        "name": texts,
+        **({"job": list(result.jobs)} if len(result.jobs) > 1 else {}),
+    }
+    _write(path, table, words)
+
+
+def _write(path: Path, table: Mapping[str, Any], words: Mapping[str, list[str]]) -> None:
+    """Write columns; those of ``words`` are indices into a list of texts, -1 for none."""
+    import duckdb
+
     with duckdb.connect() as db:
-        db.register("ops", table)
+        db.register("ops", dict(table))
         shown = ", ".join(  # a text by its number: quicker than as an object a row
             f"(${c}::VARCHAR[])[ops.{c} + 1] AS {c}" if c in words else f"ops.{c}" for c in table
         )
         quoted = str(path).replace("'", "''")
-        form = "(FORMAT parquet, COMPRESSION zstd)"
-        db.execute(f"COPY (SELECT {shown} FROM ops) TO '{quoted}' {form}", words)
+        form = f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP})"
+        db.execute(f"COPY (SELECT {shown} FROM ops) TO '{quoted}' {form}", dict(words))

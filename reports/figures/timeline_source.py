@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.analysis.holdings import op_id_of_each_claim
 from ...sim.engine_api import NEVER
 from ...sim.ops import Kind
 from ...sim.result import Result
 from ...sim.roles import NETWORK
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
-from ..export.op_places import op_places
+from ..export.op_places import op_places, waits_from
 from ..numbers import format_quantity
 from ..palette import KINDS
 from .packed_bars import TimelineBars, fewer_bars, packed_bars
@@ -151,7 +150,7 @@ def _drawn_variant(
 ) -> DrawnVariant:
     """Rows and bars of one variant."""
     where, columns = op_places(result), result.columns
-    start, end, arrived = columns.start[where.op], columns.end[where.op], _waits_from(result)
+    start, end, arrived = columns.start[where.op], columns.end[where.op], waits_from(result)
     chosen = _ranks_drawn(where.rank, end, spotlight, max(min(ranks, most // LEAST_BARS), 1))
     there = (end > start) & (start != NEVER) & np.isin(where.rank, chosen)
     waits = (arrived < start) & (arrived != NEVER) & (end != NEVER) & np.isin(where.rank, chosen)
@@ -167,30 +166,6 @@ def _drawn_variant(
     )
     few, least = fewer_bars(bars, most)
     return DrawnVariant(rows, few, least, len(bars.lane), chosen)
-
-
-def _waits_from(result: Result) -> NDArray[np.int64]:
-    """(places,) tick from which each place waits, for others or for room; its start if never."""
-    columns = result.columns
-    base, found = len(columns.end), []
-    for run in result.runs:
-        block, first = run.graph.explicit, run.first
-        n, more = len(block), len(block.places)
-        arrived = np.concatenate(
-            [columns.arrived[first : first + n], columns.arrived[base : base + more]]
-        )
-        base += more
-        start = columns.start[first + block.op_of_place]
-        meets = np.isin(block.ops.kind[block.op_of_place], NETWORK) & (arrived != NEVER)
-        found.append(np.where(meets, arrived, start))
-    arrived = np.concatenate(found)
-    waited = np.flatnonzero(columns.asked < columns.granted)
-    if len(waited):
-        op, which = np.unique(op_id_of_each_claim(result)[waited], return_inverse=True)
-        asked = np.full(len(columns.end), np.iinfo(np.int64).max)
-        np.minimum.at(asked, op[which], columns.asked[waited])
-        arrived = np.minimum(arrived, asked[op_places(result).op])
-    return arrived
 
 
 def _ranks_drawn(

@@ -28,6 +28,11 @@ SMALL = 0.005  # a change below this is called none
 Point = Mapping[str, Any]
 
 TOKENS = "cost_per_million_tokens"
+WORKLOADS = {
+    "trace": "the trace",
+    "training": "the description of the model",
+    "transfers": "the list of transfers",
+}
 BLIND = "blind"  # how it begins where nobody measured what is predicted
 REPLAY = "replay"  # how it begins where a recording was only played again
 QUICK = (
@@ -126,13 +131,28 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
     unsure = (
         [f"The interval is {jitter_sentence(checked)}."] if checked["state"] == "unresolved" else []
     )
-    if checked["state"] == "unknown":
+    if checked["state"] == "unknown" and summary["provenance"].get("replicas", 1) > 1:
         unsure = [f"Jitter is {jitter_sentence(checked)}."]
     late = [f"Not finished in time: {', '.join(left)}."] if left else []
     base = next(iter(summary["points"].values()))
     quick = [QUICK] if is_quick(summary) else []
+    if _is_too_quick(base, summary["provenance"]):
+        unsure.append(
+            "Nobody waits for a rank that happens to be slow: without replicas the answer on "
+            f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
+        )
     wide = error_source_sentences(base)
     return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
+
+
+def _is_too_quick(base: Point, provenance: Mapping[str, Any]) -> bool:
+    """Whether ranks would wait for each other if recorded times varied, as they do in replicas."""
+    return (
+        provenance["jitter"]["state"] == "not drawn"
+        and not provenance["calibration"].startswith(REPLAY)
+        and base["facts"]["ranks"] > 1
+        and any(t > 0 and text.startswith("recorded") for text, t in base["sources"].items())
+    )
 
 
 def _base_sentence(point: Point, answer: Answer) -> str:
@@ -313,7 +333,7 @@ def jitter_sentence(checked: Mapping[str, Any]) -> str:
     'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
     """
     if checked["state"] == "unknown":
-        return "left out: no distribution of the times is known, and all replicas are equal"
+        return "left out: no distribution of the times is known, so that all replicas are equal"
     if checked["state"] == "not drawn":
         return f"not in the interval: it takes {checked['fewest']} replicas"
     starts = checked["starts"]
@@ -350,4 +370,19 @@ def trust_sentence(summary: Mapping[str, Any]) -> str:
         if not provenance["calibration"].startswith(DRIVEN)
         else f"This run was {provenance['calibration']}"
     )
-    return f"{how}; its inputs are {listed or 'the trace alone'}."
+    return f"{how}; its inputs are {listed or inputs_sentence(provenance)}."
+
+
+def inputs_sentence(provenance: Mapping[str, Any]) -> str:
+    """What a run without any value of a known source is made of.
+
+    >>> inputs_sentence({"workloads": ["trace"]}), inputs_sentence({"workloads": ["transfers"]})
+    ('the trace alone', 'the list of transfers and what the scenario says')
+    """
+    kinds = provenance.get("workloads", ["trace"])
+    if kinds == ["trace"]:
+        return "the trace alone"
+    return (
+        ", ".join(WORKLOADS.get(k, f"the workload {k}") for k in kinds)
+        + " and what the scenario says"
+    )

@@ -1,16 +1,17 @@
 """The pipeline of a training step, drawn as its papers draw it: stages over time, passes in boxes.
 
 Sources: Huang et al. 2019 (arXiv:1811.06965), figure 2; Narayanan et al. 2021 (arXiv:2104.04473),
-figures 3 and 4.
+figures 3 and 4; Qi et al. 2023 (arXiv:2401.10241), figure 3 and table 2; DeepSeek-AI 2024
+(arXiv:2412.19437), figure 5 and table 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...sim.ops import Kind
 from ...sim.result import Result
@@ -22,91 +23,136 @@ from ..palette import mixed
 from ..section import section
 from .study import StudyShown
 
-FACT = "pipeline"  # of a graph: ``stages``, ``ranks`` of each, ``turns`` of each
+FACT = "pipeline"  # of a graph: ``stages``, ``ranks``, ``turns`` and what is ``computed`` in each
 MOST_PASSES = 8_000  # of a drawing
 LEAST = 0.011  # of the width: a box with room for its number
-FORWARD, BACKWARD = "var(--series-1)", "var(--series-2)"
-PALER = 45  # per cent of the colour, for every second chunk of a stage
+FORWARD, WEIGHTS = "forward", "backward of weights"
+COLOURS = {
+    FORWARD: "var(--series-1)",
+    "backward": "var(--series-2)",
+    "backward of inputs": "var(--series-2)",
+    WEIGHTS: "var(--series-3)",
+}
+WARM = ("backward", "backward of inputs")  # with dark ink
+PALER = 45  # per cent of the colour, for every second chunk of a stage; of weights none is paler
+BOTH_ENDS = "dualpipe"  # the schedule whose second chunk is of the micro-batches from the other end
+IDEAL = {  # bubble where forward, and backward of inputs and of weights, take as long; its source
+    "zb-h1": "(p - 1) / (3 m + p - 1)",
+    BOTH_ENDS: "(p - 2) / (3 m + p - 2)",
+}
 
 
 class Pass(NamedTuple):
-    """A micro-batch's way through one chunk of one stage, and when it ran, s."""
+    """A micro-batch's way through one chunk of one stage, and when it ran, s.
+
+    Parameters
+    ----------
+    what : a key of ``COLOURS``
+    beside : whether another pass of its stage runs beside it
+    """
 
     stage: int
-    forward: bool
+    what: str
     micro_batch: int
     chunk: int
     start: Seconds
     end: Seconds
+    beside: bool = False
+
+    @property
+    def forward(self) -> bool:
+        """Whether it goes forward."""
+        return self.what == FORWARD
+
+
+class Pipeline(NamedTuple):
+    """A pipeline as it ran: the name of its schedule, and its passes."""
+
+    schedule: str
+    passes: list[Pass]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Number of stages, of chunks of each, and of micro-batches of all."""
+        stages, chunks, batches = (
+            1 + max(getattr(one, part) for one in self.passes)
+            for part in ("stage", "chunk", "micro_batch")
+        )
+        return stages, chunks, batches * (2 if self.schedule == BOTH_ENDS else 1)
 
 
 @section("pipeline", title="Pipeline", order=24)
 def pipeline(study: StudyShown) -> Iterable[Block]:
     """Drawing of the passes of every stage in the last iteration, and how much of it is bubble."""
-    found = {name: passes_of_stages(result) for name, result in study.results.items()}
-    found = {name: passes for name, passes in found.items() if passes}
-    if not found:
+    found = {name: pipeline_of(result) for name, result in study.results.items()}
+    drawn = {name: one for name, one in found.items() if one is not None}
+    if not drawn:
         return
     yield Paragraph(
         "Each row is a stage of the pipeline, each box the way of a micro-batch, whose number is "
         "in it, through the layers of the stage; blank is the bubble."
+        + " Two boxes one above the other run side by side: each computes while the other "
+        "exchanges." * any(p.beside for one in drawn.values() for p in one.passes)
     )
     columns = [
-        Column("variant", header=True), Column("stages", number=True),
+        Column("variant", header=True), Column("schedule"), Column("stages", number=True),
         Column("micro-batches", number=True), Column("chunks of a stage", number=True),
         Column("bubble", number=True, title="of the mean stage, from the first pass to the last"),
-        Column("if all passes took as long", number=True, title="(p - 1) / (c m + p - 1)"),
+        Column("if all passes took as long", number=True, title=_ideals_in_words()),
     ]  # fmt: skip
-    yield Table(columns, [_row(name, passes) for name, passes in found.items()])
-    whole = max(map(_length, found.values()))
-    for name, passes in found.items():
-        if len(found) > 1:
+    yield Table(columns, [_row(name, one) for name, one in drawn.items()])
+    whole = max(_length(one.passes) for one in drawn.values())
+    for name, one in drawn.items():
+        if len(drawn) > 1:
             yield Heading(name)
-        if len(passes) > MOST_PASSES:
-            yield Paragraph(f"{len(passes):,} passes are too many to draw; see the timeline.")
+        if len(one.passes) > MOST_PASSES:
+            yield Paragraph(f"{len(one.passes):,} passes are too many to draw; see the timeline.")
         else:
-            yield _drawing(passes, whole)
+            yield _drawing(one, whole)
 
 
-def passes_of_stages(result: Result) -> list[Pass]:
-    """Passes of the first rank of each stage, in its last iteration.
+def pipeline_of(result: Result) -> Pipeline | None:
+    """The pipeline of a training step in its last iteration, by the first rank of each stage.
 
-    [] without a pipeline, and where passes are in halves or side by side, and so no boxes.
+    None without one.
     """
     detail = result.detail
     if len(detail.runs) != 1:
-        return []
+        return None
     told: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
-    if told.get("stages", 1) < 2 or not told["whole_passes"]:
-        return []
-    return [
+    if told.get("stages", 1) < 2:
+        return None
+    passes = [
         one
         for stage, turns in enumerate(told["turns"])
-        for one in _passes_of_rank(detail, stage, stage * told["ranks"], turns)
+        for one in _passes_of_rank(
+            detail, stage, stage * told["ranks"], turns, told["computed"][stage]
+        )
     ]
+    return Pipeline(told["schedule"], passes)
 
 
-def _passes_of_rank(result: Result, stage: int, rank: int, turns: Sequence[Any]) -> Iterable[Pass]:
-    """Passes of a rank: between messages its ops are of one pass, as long as they go one way."""
+def _passes_of_rank(
+    result: Result, stage: int, rank: int, turns: Sequence[Any], computed: Sequence[int]
+) -> Iterator[Pass]:
+    """Passes of a rank: what it computes, in order, is turn after turn."""
     (run,) = result.runs
-    block, kind = run.graph.explicit, result.ops.kind
-    rows = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
-    rows = rows[result.ops.period[rows] == result.ops.period[rows].max()]
+    ops = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
+    ops = ops[result.ops.period[ops] == result.ops.period[ops].max()]
+    ops = ops[result.ops.kind[ops] == Kind.COMPUTE]
     ways = np.array([_way(text.module) for text in run.graph.labels] + [0])
-    way = ways[block.ops.label[rows]]
-    message = np.isin(kind[rows], (Kind.SEND, Kind.RECV))
-    own = (kind[rows] == Kind.COMPUTE) & (way != 0)
-    cut = np.cumsum(message)[own]
-    turned = np.flatnonzero(np.diff(way[own]) | np.diff(cut)) + 1
-    for turn, ops in zip(turns, np.split(rows[own], turned), strict=True):
-        start, end = result.columns.start[ops].min(), result.columns.end[ops].max()
-        times = _times(np.array([start, end]), result.tick)
-        yield Pass(stage, turn.forward, turn.micro_batch, turn.chunk, *times)
-
-
-def _times(ticks: NDArray[np.int64], tick: Seconds) -> tuple[float, float]:
-    first, last = seconds(ticks, tick).tolist()
-    return first, last
+    way = ways[run.graph.explicit.ops.label[ops]]
+    at, bounds = 0, np.cumsum([0, *computed])
+    for first, last in pairwise(bounds):
+        pair = turns[at : at + 1 + (at + 1 < len(turns) and turns[at + 1].beside)]
+        for turn in pair:  # of two side by side one goes forward and the other backward
+            own = ops[first:last][way[first:last] == (1 if turn.forward else -1)]
+            if len(own):
+                ticks = [result.columns.start[own].min(), result.columns.end[own].max()]
+                start, end = seconds(np.array(ticks), result.tick).tolist()
+                what = turn.what.value
+                yield Pass(stage, what, turn.micro_batch, turn.chunk, start, end, len(pair) > 1)
+        at += len(pair)
 
 
 def _way(module: str) -> int:
@@ -119,14 +165,32 @@ def _way(module: str) -> int:
     return (first == "forward") - (first == "backward")
 
 
-def _row(name: str, passes: Sequence[Pass]) -> list[Line]:
+def _row(name: str, shown: Pipeline) -> list[Line]:
     """Sizes of a pipeline, its bubble, and what that would be if all passes took as long."""
-    stages, chunks, batches = (
-        1 + max(getattr(one, part) for one in passes) for part in ("stage", "chunk", "micro_batch")
-    )
-    bubble = 1 - sum(one.end - one.start for one in passes) / (stages * _length(passes))
-    ideal = (stages - 1) / (chunks * batches + stages - 1)
-    return [name, f"{stages}", f"{batches}", f"{chunks}", format_share(bubble), format_share(ideal)]
+    stages, chunks, batches = shown.sizes
+    bubble = 1 - _busy(shown.passes) / (stages * _length(shown.passes))
+    idle = stages - (2 if shown.schedule == BOTH_ENDS else 1)
+    work = 3 * batches if shown.schedule in IDEAL else chunks * batches
+    return [name, shown.schedule, f"{stages}", f"{batches}", f"{chunks}", format_share(bubble),
+            format_share(idle / (work + idle))]  # fmt: skip
+
+
+def _ideals_in_words() -> str:
+    others = ", ".join(f"{name} {formula}" for name, formula in IDEAL.items())
+    return f"(p - 1) / (c m + p - 1); with inputs and weights apart: {others}"
+
+
+def _busy(passes: Sequence[Pass]) -> Seconds:
+    """Time in which stages run any pass, s, added up over stages."""
+    order = sorted(passes, key=lambda one: (one.stage, one.start))
+    stage = np.array([one.stage for one in order])
+    start, end = np.array([(one.start, one.end) for one in order]).T
+    busy = 0.0
+    for number in np.unique(stage):
+        own = stage == number
+        reach = np.maximum.accumulate(np.append(-np.inf, end[own]))
+        busy += float(np.maximum(end[own] - np.maximum(start[own], reach[:-1]), 0).sum())
+    return busy
 
 
 def _length(passes: Sequence[Pass]) -> Seconds:
@@ -134,38 +198,59 @@ def _length(passes: Sequence[Pass]) -> Seconds:
     return max(one.end for one in passes) - min(one.start for one in passes)
 
 
-def _drawing(passes: Sequence[Pass], whole: Seconds) -> BarChart:
+def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
     """Boxes of the passes, numbered from 1 as in the papers.
+
+    Those that run side by side are half as high, forward above.
 
     Parameters
     ----------
     whole : of the axis, the same for all variants
     """
-    first = min(one.start for one in passes)
+    first = min(one.start for one in shown.passes)
     scale, unit = seconds_scale(whole)
-    bars, texts, legend = [], [], {}
-    kinds = sorted({(one.chunk, not one.forward) for one in passes})
-    several = len(kinds) > 2
-    for chunk, back in kinds:
-        phase = "backward" if back else "forward"
-        name = f"{phase}, chunk {chunk + 1}" if several else phase
-        plain = BACKWARD if back else FORWARD
-        legend[name] = colour = mixed(plain, PALER) if chunk % 2 else plain
-        for stage in range(1 + max(one.stage for one in passes)):
-            own = [o for o in passes if (o.stage, o.chunk, o.forward) == (stage, chunk, not back)]
-            start = (np.array([one.start for one in own]) - first) / scale
-            took = np.array([one.end - one.start for one in own]) / scale
-            gap = np.minimum(0.0012 * whole / scale, 0.2 * took)  # boxes are told apart
-            middle = format_quantity(float(np.median(took)) * scale, "s")
-            title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
-            bars.append(
-                Bars(np.full(len(own), stage + 0.08), start, took - gap, colour, title, 0.84)
-            )
-            ink = "var(--ink)" if chunk % 2 else f"var(--on-{'warm' if back else 'bar'})"
-            texts += [
-                BarText(stage, float(s), float(t), str(one.micro_batch + 1), ink)
-                for one, s, t in zip(own, start, took, strict=True)
-                if t * scale > LEAST * whole
-            ]
-    rows = [f"stage {stage}" for stage in range(1 + max(one.stage for one in passes))]
-    return BarChart(rows, bars, whole / scale, f"time, {unit}", 24, legend, texts)
+    stages, chunks, batches = shown.sizes
+    bars, texts, legend = [], [], dict[str, str]()
+    kinds = {(one.chunk, one.what, one.stage, one.beside): list[Pass]() for one in shown.passes}
+    for one in shown.passes:
+        kinds[one.chunk, one.what, one.stage, one.beside].append(one)
+    for chunk, what, stage, beside in sorted(
+        kinds, key=lambda k: (k[0], list(COLOURS).index(k[1]), k)
+    ):
+        own = kinds[chunk, what, stage, beside]
+        name = _name(what, chunk, chunks, shown.schedule)
+        paler = chunk % 2 and what != WEIGHTS
+        colour = mixed(COLOURS[what], PALER) if paler else COLOURS[what]
+        if colour not in legend.values():  # backward of inputs alone is told by its title
+            legend[name] = colour
+        start = (np.array([one.start for one in own]) - first) / scale
+        took = np.array([one.end - one.start for one in own]) / scale
+        gap = np.minimum(0.0012 * whole / scale, 0.2 * took)  # boxes are told apart
+        middle = format_quantity(float(np.median(took)) * scale, "s")
+        title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
+        top, high = stage + 0.08 + 0.43 * (beside and what != FORWARD), 0.41 if beside else 0.84
+        bars.append(Bars(np.full(len(own), top), start, took - gap, colour, title, high))
+        ink = "var(--ink)" if paler else f"var(--on-{'warm' if what in WARM else 'bar'})"
+        row = stage + 0.215 * beside * (-1 if what == FORWARD else 1)
+        before = batches // 2 if shown.schedule == BOTH_ENDS and chunk else 0
+        texts += [
+            BarText(row, float(s), float(t), str(before + one.micro_batch + 1), ink)
+            for one, s, t in zip(own, start, took, strict=True)
+            if t * scale > LEAST * whole
+        ]
+    rows = [f"stage {stage}" for stage in range(stages)]
+    thick = 34 if any(one.beside for one in shown.passes) else 24
+    return BarChart(rows, bars, whole / scale, f"time, {unit}", thick, legend, texts)
+
+
+def _name(what: str, chunk: int, chunks: int, schedule: str) -> str:
+    """What boxes of one colour are.
+
+    >>> _name("forward", 1, 2, "1f1b"), _name("backward", 1, 2, "dualpipe")
+    ('forward, chunk 2', 'backward, from the last stage')
+    """
+    if what == WEIGHTS:
+        return what
+    if schedule == BOTH_ENDS:
+        return f"{what}, from the {'last' if chunk else 'first'} stage"
+    return f"{what}, chunk {chunk + 1}" if chunks > 1 else what

@@ -29,6 +29,8 @@ def timeline(study: StudyShown) -> Iterable[Block]:
         Code("timeline.pftrace"),
         ", in the run's folder: open it in ui.perfetto.dev.",
     ]
+    if study.summary["provenance"]["jitter"]["state"] == "unknown":
+        text.append(" Ops have no jitter: no distribution of their times is known.")
     if cut := study.run["timeline_cut"]:
         text += [
             f" The last {cut} slices were too many for that file; every op is in ",

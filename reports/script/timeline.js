@@ -1,12 +1,14 @@
 // A timeline: rows that fold, bars over time, to zoom, pan, search and walk through by keyboard.
-// Its source has span, rows, kinds, said, get(first, last, width, lanes), and may have resident and
-// find(text): see docs/decisions/0023-one-drawing-stack.md.
+// Its source has span, rows, kinds, said, get(first, last, width, lanes), and may have resident,
+// find(text) and tell(lane, time), which says more of the chosen bar and answers with the places
+// that belong to it, [{lane, start, end}]: see docs/decisions/0023-one-drawing-stack.md.
 (() => {
   const { make, quantity, colour, steps, tip } = foretrace;
   const LEAF = 17, SQUEEZED = 4, LEAST = 14, MOST = 64; // pixels: a lane, one folded, a folded row
   const RULER = 24, LETTER = 5.7;
   const KEYS = "Arrows: next bar, next row. + and -: zoom. Shift and arrows: move. Enter: zoom to "
     + "the bar. 0: all. /: search. Wheel with Ctrl: zoom; drag: move; drag on the ruler: zoom in.";
+  const MEMBERS = " m: the next rank of a collective.";
 
   // Bars by lane: where each lane begins, and how far its bars reach, so that those of a span are
   // found by halving.
@@ -47,7 +49,7 @@
       node.inside = [...stack];
       stack.push(node);
     }
-    let view = [...whole], laid = [], table = null, picked = -1, words = "", match = null, asked = 0, kept = null;
+    let view = [...whole], laid = [], table = null, picked = -1, words = "", match = null, asked = 0, kept = null, also = [];
 
     const search = make("input", { type: "search", placeholder: "search ops", "aria-label": "search ops" });
     const found = make("output");
@@ -69,7 +71,7 @@
     const canvas = make("canvas", { tabindex: 0, role: "application", "aria-label": `timeline. ${KEYS}` });
     const body = make("div", { class: "lanes" }, names, canvas);
     const status = make("p", { class: "status", "aria-live": "polite" });
-    const hint = make("p", { class: "hint" }, source.said ? `${source.said} ` : "", KEYS);
+    const hint = make("p", { class: "hint" }, source.said ? `${source.said} ` : "", KEYS, source.tell ? MEMBERS : "");
     element.replaceChildren(bar, make("div", { class: "ruled" }, make("span"), ruler), body, status, hint);
 
     const shown = (node) => node.inside.every((above) => above.open);
@@ -132,10 +134,11 @@
       try {
         const bars = await source.get(...view, canvas.clientWidth || 1000, near().flatMap((r) => r.lanes));
         if (mine !== asked && !source.resident) return;
+        const first = !table; // who searched before is answered now
         table = new Lanes(bars, lanes);
         picked = kept ? barAt(kept) : -1;
         if (picked >= 0) say(picked);
-        if (source.find) light();
+        if (source.find && !first) light();
         else look();
       } catch (error) {
         status.textContent = `${error.message ?? error}`;
@@ -248,15 +251,20 @@
       pen.fillText(text, Math.max(from, 0) + 4, y + high / 2);
     }
 
+    // The chosen bar is framed, those that belong to it with a thinner line.
     function mark(pen, top) {
       if (picked < 0 || !table) return;
-      const row = laid.find((one) => one.lanes.includes(table.bars.lane[picked]));
-      if (!row) return;
-      const each = row.tall / row.lanes.length;
-      const y = row.y - top + each * row.lanes.indexOf(table.bars.lane[picked]);
-      const from = px(table.bars.start[picked]), to = px(table.bars.end[picked]);
       pen.strokeStyle = colour("--ink");
-      pen.lineWidth = 2;
+      for (const { lane, start, end } of also) frame(pen, top, lane, start, end, 1.5);
+      frame(pen, top, table.bars.lane[picked], table.bars.start[picked], table.bars.end[picked], 2);
+    }
+
+    function frame(pen, top, lane, start, end, thick) {
+      const row = laid.find((one) => one.lanes.includes(lane));
+      if (!row) return;
+      const each = row.tall / row.lanes.length, y = row.y - top + each * row.lanes.indexOf(lane);
+      const from = px(start), to = px(end);
+      pen.lineWidth = thick;
       pen.strokeRect(from - 1, y - 1, Math.max(to - from, 2) + 2, each + 1);
     }
 
@@ -313,13 +321,30 @@
       const { bars } = table;
       status.textContent = facts(i).join("  |  ");
       element.dataset.picked = facts(i)[0];
-      if (source.tell && bars.count[i] === 1)
-        source.tell(bars.lane[i], (bars.start[i] + bars.end[i]) / 2).catch((error) => (status.textContent = error.message));
+      if (source.tell && bars.count[i] === 1) tell(bars.lane[i], bars.start[i], bars.end[i]);
+    }
+
+    // What its source knows of the chosen bar, and which others belong to it.
+    async function tell(lane, start, end) {
+      try {
+        const more = (await source.tell(lane, (start + end) / 2)) ?? [];
+        if (kept && kept.lane === lane && kept.start === start) (also = more), draw();
+      } catch (error) {
+        status.textContent = `${error.message ?? error}`;
+      }
+    }
+
+    // The next of the bars that belong to the chosen one, from lane to lane and round again.
+    function nextMember() {
+      if (picked < 0 || !also.length) return;
+      const lane = table.bars.lane[picked], next = also.find((one) => one.lane > lane) ?? also[0];
+      reach(next.lane, next.start, next.end);
     }
 
     function pick(i, seen = true) {
       picked = i;
       kept = i < 0 ? null : { lane: table.bars.lane[i], start: table.bars.start[i] };
+      also = [];
       if (i < 0) return void ((status.textContent = ""), draw());
       say(i);
       if (seen) {
@@ -443,7 +468,8 @@
       if (!variant.open) toggle(variant);
       kept = { lane, start };
       uncover(lane);
-      show(middle - wide / 2, middle + wide / 2);
+      if (start >= view[0] && end <= view[1] && px(end) - px(start) > 3) ask();
+      else show(middle - wide / 2, middle + wide / 2);
     }
 
     function save() {
@@ -461,7 +487,7 @@
         ArrowLeft: () => (event.shiftKey ? show(view[0] - wide / 4, view[1] - wide / 4) : neighbour(side)),
         ArrowRight: () => (event.shiftKey ? show(view[0] + wide / 4, view[1] + wide / 4) : neighbour(side)),
         ArrowUp: () => otherLane(-1), ArrowDown: () => otherLane(1),
-        "+": () => zoom(0.5, middle()), "=": () => zoom(0.5, middle()), "-": () => zoom(2, middle()),
+        m: nextMember, "+": () => zoom(0.5, middle()), "=": () => zoom(0.5, middle()), "-": () => zoom(2, middle()),
         0: () => show(...whole), Home: () => show(...whole), "/": () => search.focus(),
         Enter: () => picked >= 0 && closeUp(), Escape: () => pick(-1),
       };
@@ -553,6 +579,7 @@
     lay();
     return {
       show,
+      reach,
       select: (lane, time) => table && pick(Math.min(table.after(lane, time), table.from[lane + 1] - 1)),
       find: (text) => ((search.value = text), look()),
       state: () => ({ view: [...view], rows: laid.map((row) => row.node.name), picked: picked < 0 ? null : facts(picked), found: found.textContent }),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity, three_digits
-from .sweep_results import Found, Summary, settings_text, sweep_goals
+from .sweep_results import Found, Summary, replicas_may_tell, settings_text, sweep_goals
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
 BESIDE = (  # what a planner is asked next, where every point of the ladder has it
@@ -162,7 +162,8 @@ def _next_dollar(summary: Summary, rungs: Sequence[Rung]) -> str:
     text = f"{hourly_price_text(second.price - first.price)} more, for {difference},"
     if second.outcome == CANNOT_TELL:
         return f"{text} may buy nothing: cannot tell, the intervals of the two overlap."
-    tail = "" if second.outcome == BETTER else "; how sure that is takes ten replicas"
+    surer = "; how sure that is takes ten replicas" * replicas_may_tell(summary)
+    tail = "" if second.outcome == BETTER else surer
     each = gain_per_dollar_text(first, second, summary)
     return (
         f"{text} changes {metric_in_words(metric)} by {format_change(second.gain)}: {each}{tail}."

@@ -31,10 +31,11 @@ from .sweep_answer import (
     rejected_points_text,
     settings_without_effect,
 )
-from .sweep_results import Summary, front_points, setting_name, sweep_goals
+from .sweep_results import Summary, front_points, replicas_may_tell, setting_name, sweep_goals
 
 MOST_ROWS = 500
 BEST_ROWS = 8
+NO_JITTER = "unknown: no distribution of the times is known, so that all replicas are equal"
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _certainty_sentence(summary: Summary) -> str:
         return "of the differences of the best, below: the errors of models, and jitter"
     bounds = first_metric_interval(summary, front[0]) if front else "unknown"
     if bounds == "unknown":
-        return "unknown: it takes ten replicas"
+        return "unknown: it takes ten replicas" if replicas_may_tell(summary) else NO_JITTER
     return f"{bounds} for the best point: jitter of its replicas alone, no model's error"
 
 

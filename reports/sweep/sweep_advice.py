@@ -10,6 +10,7 @@ from .sweep_results import (
     Summary,
     front_points,
     other_settings,
+    replicas_may_tell,
     set_options,
     shortest_path,
     sweep_goals,
@@ -33,9 +34,8 @@ def next_steps(summary: Summary, run: Mapping[str, str]) -> list[tuple[str, str]
         )
         steps.append(("See why the best point takes what it does:", command))
         steps += [(text, "") for text in _at_the_end(front[0], summary)]
-        if not summary.get("ranking") and sweep_goals(summary)[0][1] not in front[0].get(
-            "intervals", {}
-        ):
+        unsure = sweep_goals(summary)[0][1] not in front[0].get("intervals", {})
+        if unsure and not summary.get("ranking") and replicas_may_tell(summary):
             surer = with_option(run["command"], "--set", "run.replicas=10")
             steps.append(("Ask how sure it is: no interval holds jitter yet.", surer))
     elif any(summary["counts"].get(k) for k in ("failed", "refused")):

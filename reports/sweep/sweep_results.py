@@ -21,6 +21,11 @@ def front_points(summary: Summary) -> list[Found]:
     return sorted(front, key=lambda p: p["values"][metric] * (1 if way == "minimize" else -1))
 
 
+def replicas_may_tell(summary: Summary) -> bool:
+    """Whether replicas of the best points may differ, and so tell how sure they are."""
+    return any(point.get("varies", True) for point in front_points(summary))
+
+
 def settings_text(point: Found, summary: Summary, beside: Found | None = None) -> str:
     """Settings of a point in words; of several that take the same value, the first.
 

@@ -158,7 +158,11 @@ def timeline_facts(runs: OpenedRuns, shown: Sequence[Shown]) -> dict[str, Any]:
 def _said(one: Shown) -> str:
     left_out = one.table.rows - one.table.ops
     rest = f"; {left_out:,} never ran or did not end" if left_out else ""
-    return f"{one.name}: all of {one.table.ops:,} ops{rest}."
+    if one.table.table.places is None:
+        rest += "; waits, and ranks of a collective but the first, were not kept: run it again"
+    more = one.table.drawn - one.table.ops
+    places = f", and {more:,} waits and further ranks of collectives" if more else ""
+    return f"{one.name}: all of {one.table.ops:,} ops{places}{rest}."
 
 
 def _rows(one: Shown) -> list[dict[str, Any]]:
@@ -244,7 +248,7 @@ def _joined(tiles: Sequence[tuple[Shown, Tile]], column: str) -> Any:
 
 def _numbered_names(tiles: Sequence[Tile]) -> tuple[list[str], Any]:
     """Names that occur, each once, and the index of each bar's own; -1 for none."""
-    import pandas as pd
-
-    numbers, names = pd.factorize(np.concatenate([tile.name for tile in tiles]))
-    return [str(name) for name in names], numbers.astype(np.int32)
+    numbers: dict[str | None, int] = {None: -1}  # no pandas: importing it takes longer than a view
+    each = np.concatenate([tile.name for tile in tiles]).tolist()
+    found = [numbers.setdefault(name, len(numbers) - 1) for name in each]
+    return [name for name in numbers if name is not None], np.array(found, np.int32)

@@ -26,7 +26,7 @@ from .resolution import bars_alone, cells, sums_by_cell, sums_of_two_cells
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-FORM = 1  # of these folders; another is written anew
+FORM = 2  # of these folders; another is written anew
 SHARE = 0.1  # of the table's bytes
 FEW = 200_000  # ops that are read from their table at once, at every resolution
 CELL, ALONE = 7, 16  # bytes, about, of a cell and of a bar of its own
@@ -100,14 +100,16 @@ def write_pyramid(
         own = KeptOpTable.of(db, table)
         db.execute(f"CREATE TABLE lanes AS {own.lanes()}")
         db.execute(f"CREATE TEMP VIEW ops AS SELECT * FROM {own.ops()}")
+        db.execute(f"CREATE TEMP VIEW drawn AS SELECT * FROM {own.drawn()}")
         _write(db, "FROM lanes ORDER BY lane", folder / "lanes.parquet")
         first, last, rows = _span(db, table)
         (ops,) = _one(db, "SELECT coalesce(sum(ops), 0)::BIGINT FROM lanes")
-        levels = _levels(db, made_from["bytes"], last - first, ops, base)
+        (drawn,) = _one(db, "SELECT count(*) FROM drawn") if own.places else (ops,)
+        levels = _levels(db, made_from["bytes"], last - first, drawn, base)
         _write_levels(db, folder, levels)
         named = _write_names(db, folder, ops)
     facts = {"made_from": made_from, "first": first, "last": last, "rows": rows, "ops": ops,
-             "levels": [levels.start, levels.stop], "names": named}  # fmt: skip
+             "drawn": drawn, "levels": [levels.start, levels.stop], "names": named}  # fmt: skip
     (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
 
 
@@ -138,10 +140,10 @@ def _levels(
     if base is None:
         base = 0 if ops > FEW else stop
         found = db.execute(
-            'SELECT log2("end" - start + 1)::INTEGER AS length, count(*) FROM ops GROUP BY length'
+            'SELECT log2("end" - start + 1)::INTEGER AS length, count(*) FROM drawn GROUP BY length'
         ).fetchall()
         (spans,) = _one(db, 'SELECT coalesce(sum(l), 0) FROM (SELECT max("end") - min(start) AS l '
-                            "FROM ops GROUP BY lane)")  # fmt: skip
+                            "FROM drawn GROUP BY lane)")  # fmt: skip
         while base < stop and _bytes_from(base, dict(found), spans, ops) > SHARE * table_bytes:
             base += 1
     return range(min(base, stop), stop)
@@ -164,10 +166,10 @@ def _write_levels(db: DuckDBPyConnection, folder: Path, levels: range) -> None:
     """Write the bars of ops that are drawn alone at some level, and the cells of every level."""
     if not levels:
         return
-    db.execute(f"CREATE TEMP TABLE longer AS {bars_alone('ops', levels.start)}")
+    db.execute(f"CREATE TEMP TABLE longer AS {bars_alone('drawn', levels.start)}")
     order = f"ORDER BY floor(log2(busy)), start >> {levels.start + BLOCK}, lane, start"
     _write(db, f"FROM longer {order}", folder / "alone.parquet")
-    sums, order = sums_by_cell("ops", levels.start), f"ORDER BY cell >> {BLOCK}, lane, cell"
+    sums, order = sums_by_cell("drawn", levels.start), f"ORDER BY cell >> {BLOCK}, lane, cell"
     for level in levels:
         db.execute(f"CREATE TEMP TABLE coarser AS {sums}")
         db.execute("DROP TABLE IF EXISTS sums")

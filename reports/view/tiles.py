@@ -23,11 +23,12 @@ from .resolution import bars, bars_of_cells
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-MOST_ROWS = 12_000_000  # of the table that are looked at for one answer
+MOST_ROWS = 8_000_000  # of the table that are looked at for one answer
 OP = 15  # rows that may be looked at in the time that it takes to draw one op
-MOST_BARS = 150_000  # of one answer, about
+MOST_BARS = 100_000  # of one answer, about
 MOST_PLACES = FIRST_OPS[-1]  # of a name
 MOST_OPS = 20  # at one instant of a lane
+MOST_MEMBERS = 256  # of a collective that are told, those that arrived last
 
 
 class Lane(NamedTuple):
@@ -73,6 +74,21 @@ class FoundName:
     at: Sequence[tuple[int, int, int, str]]
 
 
+class Members(NamedTuple):
+    """Members of a collective.
+
+    Parameters
+    ----------
+    of : how many there are
+    last : how many of them arrived last, at one tick
+    places : of each that is told lane, rank, tick from which it waits, tick of the start
+    """
+
+    of: int
+    last: int
+    places: Sequence[tuple[int, int, int, int]]
+
+
 class ViewedTable:
     """A table of ops with its pyramid.
 
@@ -87,6 +103,7 @@ class ViewedTable:
         self.folder = folder
         self.first, self.last = int(facts["first"]), int(facts["last"])
         self.ops, self.rows = int(facts["ops"]), int(facts["rows"])
+        self.drawn = int(facts["drawn"])
         self.levels = range(*facts["levels"])
         self.named = bool(facts["names"])
         self._db = open_database()
@@ -97,7 +114,7 @@ class ViewedTable:
             f"SELECT rank, stream, coalesce(machine, ''), {job} FROM lanes ORDER BY lane"
         ).fetchall()
         self.lanes = [Lane(*row) for row in found]
-        self._groups = RowGroups(self._db, table)
+        self._groups = RowGroups(self._db, self.table.files)
         self._rank = np.array([lane.rank for lane in self.lanes], np.int64)
 
     def close(self) -> None:
@@ -181,7 +198,7 @@ class ViewedTable:
             f'start < {(last // cell + 1) * cell} AND "end" >= {(first // cell - 1) * cell} '
             f"AND rank BETWEEN {rank.min()} AND {rank.max()}"
         )
-        return bars(self.table.ops(where), level)
+        return bars(self.table.drawn(where), level)
 
     def find(self, text: str) -> FoundName:
         """Ops whose name (their kind where they have none) holds a text, whatever its case."""
@@ -224,17 +241,47 @@ class ViewedTable:
         ).fetchall()
 
     def ops_at(self, lane: int, tick: int) -> list[dict[str, Any]]:
-        """All that the table says of the ops that run on a lane at a tick, the latest first."""
+        """All that the table says of the ops that run on a lane at a tick, or for which it waits.
+
+        The latest first.
+        """
         own = self.lanes[lane]
         job = f"job = {quoted(own.job)} AND" if "job" in self.table.keys else ""
+        there = f'{job} rank = {own.rank} AND stream = {own.stream} AND "end" >= {tick}'
+        last = f"ORDER BY start DESC, op LIMIT {MOST_OPS}"
+        with self._db.cursor() as db:
+            query = f"FROM {quoted(self.table.path)} WHERE {RAN} AND {there} AND start <= {tick}"
+            found = _rows(db, f"{query} {last}")
+            if self.table.places:
+                query = f"SELECT op FROM {quoted(self.table.places)} WHERE {there}"
+                waits = f"since <= {tick} AND (further OR start > {tick})"
+                ids = [str(row["op"]) for row in _rows(db, f"{query} AND {waits} {last}")]
+                query = f"FROM {quoted(self.table.path)} WHERE op IN ({', '.join(ids)})"
+                found += _rows(db, query) if ids else []
+        return sorted(found, key=lambda op: (-op["start"], op["op"]))[:MOST_OPS]
+
+    def members(self, op: dict[str, Any]) -> Members:
+        """Places of an op that ran on several ranks; none of any other op."""
+        if not self.table.places:
+            return Members(0, 0, [])
+        keys = ", ".join(self.table.keys)
         with self._db.cursor() as db:
             found = db.execute(
-                f"SELECT * FROM {quoted(self.table.path)} WHERE {RAN} AND {job} rank = {own.rank} "
-                f'AND stream = {own.stream} AND start <= {tick} AND "end" >= {tick} '
-                f"ORDER BY start DESC, op LIMIT {MOST_OPS}"
-            )
-            names = [name for name, *_ in found.description]
-            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+                f"SELECT lane, rank, since, start FROM {quoted(self.table.places)} "
+                f"JOIN lanes USING ({keys}) WHERE op = {op['op']} AND start = {op['start']} "
+                "ORDER BY since DESC, lane"
+            ).fetchall()
+        if len(found) < 2:
+            return Members(0, 0, [])
+        last = sum(since == found[0][2] for _, _, since, _ in found)
+        return Members(len(found), last, sorted(found[:MOST_MEMBERS]))
+
+
+def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
+    """Rows of a query by column."""
+    found = db.execute(query)
+    names = [name for name, *_ in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 def _any_of(names: Sequence[str]) -> str:

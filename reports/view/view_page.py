@@ -14,12 +14,11 @@ from ...sim.units import seconds
 from ..html import script_safe_json, template_environment
 from ..palette import KINDS
 from ..script import page_script, script_hash
-from .opened_runs import LONGEST, DrawnBars, OpenedRuns, timeline_facts
+from .opened_runs import LONGEST, DrawnBars, OpenedRuns, Shown, timeline_facts
 from .view_server import Pages, Reply, json_answer
 
 WIDEST = 20_000  # pixels
 REPORT = "report.html"
-WAITING = "waiting"  # the last of the kinds; a table has no waits
 TIMES = ("ready", "start", "end", "arrived")  # columns of a table in ticks
 Query = Mapping[str, str]
 
@@ -68,9 +67,7 @@ def _page(runs: OpenedRuns, query: Query) -> Reply:
     shown = runs.shown(names)
     data: dict[str, Any] = {
         "show": ",".join(names),
-        "kinds": [
-            {"name": name, "colour": colour} for name, colour in KINDS.items() if name != WAITING
-        ],
+        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
         **timeline_facts(runs, shown),
     }
     policy = (
@@ -165,8 +162,29 @@ def _op(runs: OpenedRuns, query: Query) -> Reply:
     for one in runs.shown(_names(runs, query)):
         if 0 <= lane - one.first_lane < len(one.table.lanes):
             found = one.table.ops_at(lane - one.first_lane, at)
-            return json_answer([_told(op, runs.tick) for op in found])
+            told = [_told(op, runs.tick) for op in found]
+            return json_answer({"ops": told, "members": _members(runs, one, found)})
     raise ValueError(f"lane: there is no lane {lane}")
+
+
+def _members(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Ranks that take part in the first of some ops, where there are several; times in s."""
+    if not found:
+        return {"of": 0, "last": 0, "at": []}
+    key = f"{one.first_lane}.{found[0]['op']}"  # of the collective on the page
+    of, last, places = one.table.members(found[0])
+    late = max((since for _, _, since, _ in places), default=0)
+    at = [{"lane": lane + one.first_lane, "rank": rank, "since": float(runs.seconds(since)),
+           "start": float(runs.seconds(start)), "waits": float(runs.seconds(start - since)),
+           "last": since == late}
+          for lane, rank, since, start in places]  # fmt: skip
+    return {
+        "of": of,
+        "last": last,
+        "key": key,
+        "end": float(runs.seconds(found[0]["end"])),
+        "at": at,
+    }
 
 
 def _told(op: dict[str, Any], tick: float) -> dict[str, Any]:

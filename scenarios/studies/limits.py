@@ -65,7 +65,14 @@ def estimated_memory(ops: int) -> Bytes:
     return BYTES_PER_PROCESS + BYTES_PER_OP * ops
 
 
-def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: str) -> None:
+def require_memory(
+    needed: Bytes,
+    processes: int,
+    allowed: Bytes | None,
+    what: str,
+    place: str = "memory",
+    less: str = "ranks or iterations",
+) -> None:
     """Refuse what would not fit, before it begins.
 
     Parameters
@@ -74,6 +81,8 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     processes : that run at once
     allowed : as the scenario says; what is free unless said
     what : is being done, for the message
+    place : of the scenario that asks for it
+    less : of what fewer would fit
 
     Raises
     ------
@@ -95,8 +104,8 @@ def require_memory(needed: Bytes, processes: int, allowed: Bytes | None, what: s
     cure = "take fewer workers, " if processes > 1 else ""
     whose = "are allowed (run.memory)" if allowed is not None else "are free"
     raise ScenarioError(
-        f"memory: {what} need about {format_quantity(needed * processes, 'B')}, "
-        f"and {format_quantity(there, 'B')} {whose}; {cure}take fewer ranks or iterations, or say "
+        f"{place}: {what} need about {format_quantity(needed * processes, 'B')}, "
+        f"and {format_quantity(there, 'B')} {whose}; {cure}take fewer {less}, or say "
         "run.memory to try all the same"
     )
 

@@ -40,6 +40,7 @@ def provenance(scenario: Scenario) -> dict[str, Any]:
         "seed": scenario.run.seed,
         "replicas": scenario.run.replicas,
         "inputs": kinds,
+        "workloads": sorted({job.workload.type for job in scenario.jobs.values()}),
         "values": listed,
         "calibration": calibration_of_run(scenario),
         "jitter": check_jitter_interval(scenario),

@@ -9,13 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
-
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.sensitivity import SpeedupEffect, faster
 from ...sim.result import Result
 from ...sim.units import seconds
-from ...sim.workload import Samples
 from ..config.condition import Condition
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import BASE, Scenario
@@ -35,7 +32,13 @@ from .prints import prints_kept
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
 from .step_calibration import calibration_facts
-from .summary import FEWEST, MetricValue, Summary, metric_values, values_with_conditions
+from .summary import (
+    MetricValue,
+    Summary,
+    metric_values,
+    replicas_may_differ,
+    values_with_conditions,
+)
 from .uncertainty import (
     COST,
     ErrorSources,
@@ -211,18 +214,6 @@ class _StudyInProgress:
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
         asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
         return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
-
-
-def replicas_may_differ(results: Sequence[VariantResults]) -> bool:
-    """Whether replicas differ, or too few were drawn to tell."""
-    return any(len(one.replicas) < FEWEST or _replicas_differ(one.replicas) for one in results)
-
-
-def _replicas_differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
-    first = replicas[0]
-    return any(
-        not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
-    )
 
 
 def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...reports.export.perfetto import write_timeline
-from ...reports.export.tables import write_ops
+from ...reports.export.tables import write_ops, write_places
 from ...reports.run.run_page import write_report
 from ...sim.errors import ScenarioError
 from ...sim.lowering import scale_exponents_by_unit
@@ -126,6 +126,7 @@ def _write_tables(folder: Path, study: Study) -> list[str]:
             continue
         factors = op_interval_factors(measured.point, result)
         write_ops(folder / f"ops.{variant}.parquet", result, factors)
+        write_places(folder / f"places.{variant}.parquet", result)
     return left_out
 
 

@@ -83,6 +83,21 @@ def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[floa
     return numbers
 
 
+def replicas_may_differ(results: Sequence[VariantResults]) -> bool:
+    """Whether replicas differ, or would where too few were drawn to tell."""
+    return any(
+        one.point.may_vary if len(one.replicas) < FEWEST else _replicas_differ(one.replicas)
+        for one in results
+    )
+
+
+def _replicas_differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
+    first = replicas[0]
+    return any(
+        not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
+    )
+
+
 def replica_interval(drawn: Sequence[float]) -> tuple[float, float] | None:
     """Bounds that hold 90 % of the replicas; None for too few of them, or where none differs.
 

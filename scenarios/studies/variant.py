@@ -14,7 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.compute.chain import Chain
-from ...models.compute.jitter import jitter_spread, typical_durations
+from ...models.compute.jitter import (
+    jitter_recorded,
+    jitter_spread,
+    typical_durations,
+)
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend, Spread
@@ -79,6 +83,11 @@ class StepVariation:
     def typical(self) -> NDArray[np.float64]:
         """(n,) s: how long each op typically is."""
         return np.empty(0) if self.ops is None else typical_durations(self.ops)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any variation."""
+        return self.ops is not None and jitter_recorded(self.ops)
 
     @cached_property
     def spread(self) -> Spread | None:
@@ -292,6 +301,18 @@ class Variant:
         return {n: made[id(b)] for n, b in self.simulation.backends.items()}
 
     @property
+    def may_vary(self) -> bool:
+        """Whether draws may differ; False where nothing that answers knows a distribution."""
+        scenario, backends = self.scenario, self.simulation.backends.values()
+        steered = scenario.processes or any(job.processes for job in scenario.jobs.values())
+        if self.coupled or steered or None in self.built.graphs.values():
+            return True
+        if any(not type(b).__module__.startswith("foretrace.") for b in backends):
+            return True
+        known = any(one.known for one in self.built.variations.values())
+        return known and any(map(_answers_recorded, backends))
+
+    @property
     def _recorded_spread(self) -> Spread | None:
         """Variation of recorded durations, of all jobs alike.
 
@@ -311,6 +332,15 @@ class Variant:
             )
         varying = [name for name in jobs if read.get(name)] or list(self.built.variations)
         return self.built.variations[varying[0]].spread if varying else None
+
+
+def _answers_recorded(backend: Backend) -> bool:
+    """Whether a backend, or one that it asks, answers recorded durations."""
+    if isinstance(backend, AlteredBackend):
+        return _answers_recorded(backend.inner)
+    if isinstance(backend, Chain):
+        return any(map(_answers_recorded, backend.links))
+    return isinstance(backend, Recorded)
 
 
 def _backend_with_variation(backend: Backend, varies: Spread | None) -> Backend:

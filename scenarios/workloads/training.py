@@ -22,7 +22,6 @@ from ...models.training.operations import ContextBy
 from ...models.training.parallel_plan import (
     BUCKET,
     SETTINGS,
-    WHOLE_PASSES,
     ParallelPlan,
     Recompute,
     Schedule,
@@ -31,7 +30,7 @@ from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import PRECISIONS
 from ...models.training.schedules import turns_of_stage
 from ...models.training.stages import chunks_of_stage, layers_in_words
-from ...models.training.step_graph import step_graph
+from ...models.training.step_graph import COMPUTED, step_graph
 from ...sim.analysis.periods import counted_edges
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
@@ -319,7 +318,7 @@ class TrainingWorkload(Periodic):
         if self.must_fit:
             self._require_fit(plan)
         graph = step_graph(model, plan, self.times, f"training {self.name}")
-        return replace(graph, facts=self._facts(model, plan))
+        return replace(graph, facts=self._facts(model, plan, graph.facts[COMPUTED]))
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
         """Every parallel plan of the model on so many GPUs that keeps the rules."""
@@ -353,7 +352,7 @@ class TrainingWorkload(Periodic):
             require_fit(self.model, plan, self.gpu["memory"], self.reserve, known)
         require_host_fit(self.model, plan, self.host.memory, self.host.gpus, self.reserve)
 
-    def _facts(self, model: Model, plan: ParallelPlan) -> Mapping[str, object]:
+    def _facts(self, model: Model, plan: ParallelPlan, computed: object) -> Mapping[str, object]:
         """What is known of the iterations without running them."""
         most = peak_memory(model, plan, self.reserve)
         return {
@@ -375,7 +374,8 @@ class TrainingWorkload(Periodic):
             ),
             "pipeline": {
                 "stages": plan.pipeline,
-                "whole_passes": plan.schedule in WHOLE_PASSES,
+                "schedule": plan.schedule,
+                "computed": computed,
                 "ranks": plan.tensor * plan.copies,
                 "turns": tuple(
                     turns_of_stage(plan.schedule, s, plan.pipeline, plan.micro_batches, plan.chunks)

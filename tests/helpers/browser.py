@@ -83,8 +83,8 @@ class Browser:
         return told["result"].get("value")
 
     def open(self, path, alive=True):
-        """Open a file, and wait until its components are there."""
-        self.ask("Page.navigate", url=path.as_uri())
+        """Open a file or an address, and wait until its components are there."""
+        self.ask("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         until = "document.documentElement.dataset.alive" if alive else "true"
         wanted = f"document.readyState === 'complete' && location.href !== 'about:blank' && {until}"
         while not self.run(wanted):  # without script nothing in the page can wait for it

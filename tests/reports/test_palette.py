@@ -7,7 +7,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 from foretrace.reports.palette import BOXES, KINDS, SERIES
-from foretrace.reports.run.pipeline import BACKWARD, FORWARD, PALER
+from foretrace.reports.run.pipeline import COLOURS, PALER, WEIGHTS
 
 CSS = (files("foretrace.reports") / "templates" / "report.css").read_text()
 SCHEMES = dict(zip(("light", "dark", "paper"), re.findall(r":root \{(.*?)\}", CSS), strict=True))
@@ -71,9 +71,10 @@ def mixed_with_paper(colour, paper, percent):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_passes_of_a_pipeline_and_their_chunks_are_told_apart(scheme, eye):
     known = colours(scheme)
-    full = [known[n] for n in named((FORWARD, BACKWARD))]
-    pale = [mixed_with_paper(c, known["paper"], PALER) for c in full]
-    for a, b in itertools.combinations([*full, *pale, known["paper"]], 2):
+    full = {n: known[n] for n in named(COLOURS.values())}
+    (weights,) = named([COLOURS[WEIGHTS]])
+    pale = [mixed_with_paper(c, known["paper"], PALER) for n, c in full.items() if n != weights]
+    for a, b in itertools.combinations([*full.values(), *pale, known["paper"]], 2):
         assert np.linalg.norm(seen(a, eye) - seen(b, eye)) > LEAST, (scheme, eye, a, b)
 
 

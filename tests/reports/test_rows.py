@@ -1,10 +1,12 @@
 """Rows of tables and heat maps: one for what is alike, names that break where their parts end."""
 
 import numpy as np
+from foretrace.reports.blocks import Heading, Live
 from foretrace.reports.figures.time_tree import OpTotal
 from foretrace.reports.html import breakable_name
 from foretrace.reports.run.largest_ops import _table
-from foretrace.reports.run.use_over_time import _alike_together
+from foretrace.reports.run.study import StudyShown
+from foretrace.reports.run.use_over_time import _alike_together, use_over_time
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run import setting_differences
 
@@ -15,6 +17,18 @@ def test_parts_that_are_used_alike_are_one_row_of_a_heat_map():
     rows = _alike_together(shares)
     assert list(rows) == ["node0.gpu0 + 2 alike", "node0.nic0.tx", "node3.gpu0"]
     assert rows["node0.gpu0 + 2 alike"] is busy
+
+
+def test_use_over_time_has_every_variant_and_sort_of_part(small):
+    """It was of the base alone, without NICs and without the fabric's links."""
+    blocks = list(use_over_time(StudyShown(small.summary.to_dict(), small.results, {})))
+    assert [b.text for b in blocks if isinstance(b, Heading)] == ["base", "quick"]
+    for shown in (b for b in blocks if isinstance(b, Live)):
+        rows = [row.partition(" + ")[0] for row in shown.data["rows"]]
+        assert {"node0.gpu0", "node0.host"} <= {*rows}
+        assert any(".nic0." in row for row in rows)
+        assert len(shown.data["values"]) == len(rows)
+        assert max(max(line) for line in shown.data["values"]) > 0.2
 
 
 def test_how_many_ops_there_are_is_said_once_where_variants_agree():

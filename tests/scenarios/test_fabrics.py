@@ -136,7 +136,10 @@ def test_a_file_of_links_is_found_from_the_folder_of_the_scenario(tmp_path):
         ("{use: torus, shape: [8], paths: 2}", "unknown key 'paths'"),
         ("{use: dragonfly, routers: 0, nics: 1, global_links: 1}", "routers is 0; give 1 or more"),
         ("{use: graph, file: none.yaml}", "none.yaml"),
-        ("hypercube", "no topology named 'hypercube'; known here: dragonfly, fat-tree, graph, rail, torus"),
+        (
+            "hypercube",
+            "no topology named 'hypercube'; known here: dragonfly, fat-tree, graph, rail, torus",
+        ),
     ],
 )
 def test_what_a_topology_cannot_be_is_refused(text, said):

@@ -4,12 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
-from foretrace.reports.run.answer import answer_sentences, jitter_sentence
+from foretrace.reports.run.advice import next_steps
+from foretrace.reports.run.answer import answer_sentences, inputs_sentence, jitter_sentence
+from foretrace.reports.run.run_page import run_page
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies import start_variation
 from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.variants import build_variants
 from foretrace.traces.step_times import StepTimes
 
+RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 PLAIN = """\
 foretrace: 1
 name: plain
@@ -39,6 +43,58 @@ def test_the_words_stay_that_jitter_is_left_out(plain):
     assert plain["provenance"]["jitter"] == {"state": "unknown"}
     assert any("Jitter is left out: no distribution" in text for text in answer_sentences(plain))
     assert not any("±0 %" in text for text in answer_sentences(plain))
+
+
+@pytest.fixture(scope="module")
+def single():
+    """The same, run once."""
+    return study(loads(PLAIN.replace("run: {replicas: 10}\n", "")))
+
+
+def test_where_nothing_varies_more_replicas_are_not_advised(single, plain):
+    """Ten equal replicas were the first advice of every described job."""
+    once = single.summary.to_dict()
+    assert once["provenance"]["jitter"] == {"state": "unknown"}
+    for summary in (once, plain):
+        steps = next_steps(summary, "foretrace run plain")
+        assert not any("--replicas" in command for _, command in steps)
+    assert not any("Jitter" in text for text in answer_sentences(once))  # nobody asked for it
+
+
+def test_the_timeline_of_such_a_run_says_that_nothing_has_jitter(single):
+    page = run_page(single.summary.to_dict(), single.results, RUN)
+    assert "Ops have no jitter: no distribution of their times is known." in page
+    assert "left out: no distribution of the times is known" in page
+
+
+def test_a_run_without_a_trace_does_not_call_it_its_input(single):
+    *_, last = answer_sentences(single.summary.to_dict())
+    assert "trace" not in last
+    assert inputs_sentence(single.summary.provenance) == (
+        "the list of transfers and what the scenario says"
+    )
+
+
+def test_a_run_without_replicas_says_that_it_is_too_quick():
+    """Every rank took the recorded times: 684 ms for 720, and nothing said so."""
+    text = (
+        "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: REPLICAS, quick: true}\n"
+    )
+    once, ten = (
+        answer_sentences(study(loads(text.replace("REPLICAS", n))).summary.to_dict())
+        for n in ("1", "10")
+    )
+    (said,) = [sentence for sentence in once if "without replicas" in sentence]
+    assert said.endswith("ranks is too quick (--replicas 10).")
+    assert not any("without replicas" in sentence for sentence in ten)
+
+
+def test_replicas_may_tell_where_iterations_were_recorded_and_answer():
+    text = "foretrace: 1\nname: s\nextends: foretrace:first\nrun: {replicas: 1}\n"
+    (recorded,) = build_variants(loads(text))[:1]
+    assert recorded.may_vary
+    (described,) = build_variants(loads(PLAIN))
+    assert not described.may_vary
 
 
 def test_an_interval_that_begins_at_half_the_fastest_step_is_not_believed(monkeypatch):

@@ -379,15 +379,17 @@ backends: {node*.gpu*: {use: roofline}}
 
 
 @pytest.mark.parametrize("verb", ["validate", "plan", "run"])
-@pytest.mark.parametrize(("nodes", "count", "what"), [
-    (10**12, 1, "1,000,000,000,000 machines"), (1, 10**12, "1,000,000,000,000 ops"),
+@pytest.mark.parametrize(("nodes", "count", "what", "less"), [
+    (10**12, 1, "cluster.nodes: 1,000,000,000,000 machines", "machines"),
+    (1, 10**12, "memory: 1,000,000,000,000 ops", "ranks or iterations"),
 ])  # fmt: skip
-def test_a_few_zeros_too_many_are_refused_at_once(cli, here, verb, nodes, count, what):
+def test_a_few_zeros_too_many_are_refused_at_once(cli, here, verb, nodes, count, what, less):
     text = TRANSFERS.replace("COUNT", str(count)).replace("NODES", str(nodes))
     (here / "many.yaml").write_text(text)
     code, _, err = cli(verb, "many.yaml")
     assert code == 2
-    assert f"memory: {what} need about " in err
+    assert f"{what} need about " in err
+    assert f"take fewer {less}, or say run.memory" in err
 
 
 def test_free_memory_is_what_there_is():

@@ -3,6 +3,8 @@
 from glob import glob
 
 import pytest
+from foretrace import read_trace
+from foretrace.scenarios.workloads.trace_files import bundled_trace_folder
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.trace_info import memory_peak
 
@@ -64,6 +66,12 @@ def test_scaling_needs_collectives(script, tmp_path):
     assert str(s.read(tmp_path).info().use_named("scale_to")) == (
         "scale_to no: no collectives, so nothing says what ranks exchange"
     )
+
+
+def test_one_process_can_be_scaled_by_its_gradients():
+    """It was said to exchange nothing, while ``docs/howto.md`` scales exactly this one (B5)."""
+    info = read_trace(bundled_trace_folder("foretrace:gpt")).info()
+    assert str(info.use_named("scale_to")) == "scale_to yes"
 
 
 def test_a_trace_without_launches_can_only_be_serialised(script, tmp_path):

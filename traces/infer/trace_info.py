@@ -14,6 +14,7 @@ from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents
 from .dependencies import join_ranks, nothing_linked, rank_graph_for_run
+from .gradients import gradients
 from .missing_ranks import missing_members
 from .rank_graph import RankGraph
 from .rank_trace import RankTrace
@@ -214,18 +215,29 @@ def _possible_uses(
         why = f"{named} {'were' if several else 'was'} not recorded; set missing_ranks"
     return (
         TraceUse("replay", not refused, why),
-        _scaling_use(graphs),
+        _scaling_use(trace, graphs),
         TraceUse("memory", *_memory_recorded_or_reason(trace)),
     )
 
 
-def _scaling_use(graphs: list[RankGraph]) -> TraceUse:
-    """Whether collectives can be made those of a larger group."""
+def _scaling_use(trace: RecordedEvents, graphs: list[RankGraph]) -> TraceUse:
+    """Whether collectives can be made those of a larger group, or one process one of several."""
     collectives = [c for g in graphs for c in g.collectives]
+    if len(graphs) == 1 and not collectives and _gradients_known(trace):
+        return TraceUse("scale_to", True)
     if not all(c.group for c in collectives):
         return TraceUse("scale_to", False, "no group sizes")
     sized = all(c.size or c.name == "barrier" for c in collectives)
     return group_scaling_use(bool(collectives), sized)
+
+
+def _gradients_known(trace: RecordedEvents) -> bool:
+    """Whether the gradients are known that data-parallel copies of one process would exchange."""
+    try:
+        gradients(trace)
+    except TraceError:
+        return False
+    return True
 
 
 def group_scaling_use(any_collective: bool, all_sized: bool) -> TraceUse:

@@ -8,7 +8,7 @@ the optimizer waits for all of them.  Every gradient is copied into its bucket a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,74 +19,14 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, Label
 from ...sim.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..infer.operands import parse_operands
-from ..infer.rank_trace import RankTrace
-from ..infer.steps import Steps, find_steps
+from ..infer.gradients import Gradients, gradients
 from ..trace import Trace
 
 NOMINAL = 1e-6  # s; an op of a step that was not run (``traces/capture/meta_hook.py``)
-GRADIENT = "torch::autograd::AccumulateGrad"
 FIRST_BUCKET = 2.0**20
 """torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB; only where no cap is given."""
 BUCKET = 25 * 2.0**20
 """DistributedDataParallel: ``bucket_cap_mb`` where it is not given, 25 MiB."""
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """Gradients of the recorded steps, in the order in which they were finished.
-
-    Parameters
-    ----------
-    time : (n,) s from the start of the first step
-    bytes : (n,)
-    step : (n,) position of the step
-    """
-
-    time: NDArray[np.float64]
-    bytes: NDArray[np.float64]
-    step: NDArray[np.int64]
-
-
-def gradients(trace: Trace, stretch: float = 1.0) -> Gradients:
-    """Find when the backward pass finished each gradient, and its size.
-
-    Parameters
-    ----------
-    stretch : factor by which recorded times are multiplied
-
-    Raises
-    ------
-    TraceError
-        The trace has no gradients, or not their shapes.
-    """
-    events = RankTrace(trace, trace.ranks[0])
-    marks: Steps = find_steps(events)
-    rows = np.flatnonzero([trace.strings[i] == GRADIENT for i in events.name.tolist()])
-    rows = rows[np.argsort(events.end[rows], kind="stable")]
-    step = marks.position_at(events.start[rows])
-    rows, step = rows[step >= 0], step[step >= 0]
-    if not len(rows):
-        raise TraceError(
-            f"{events.process.file}: has no {GRADIENT}; scale_to needs the backward pass of a "
-            "training step, recorded with CPU activities"
-        )
-    shapes, dtypes = trace.text("shapes")[events.rows], trace.text("dtypes")[events.rows]
-    size = [_first_operand_bytes(shapes[i], dtypes[i]) for i in rows.tolist()]
-    if not all(size):
-        raise TraceError(
-            f"{events.process.file}: the shapes of its gradients were not recorded; record them "
-            "(record_shapes=True)"
-        )
-    zero = int(marks.start[0])
-    time = trace.seconds(events.end[rows] - zero) * stretch
-    return Gradients(time, np.array(size, np.float64), step)
-
-
-def _first_operand_bytes(shapes: str, dtypes: str) -> float:
-    """Size of an operator's first tensor; 0 where it was not recorded."""
-    tensors = parse_operands(shapes, dtypes)
-    return float(tensors[0].bytes) if tensors else 0.0
 
 
 def bucket_ends(size: NDArray[np.float64], cap: Bytes | None = None) -> list[int]:

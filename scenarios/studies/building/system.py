@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -49,24 +49,28 @@ def build_system(scenario: Scenario) -> System:
     """
     described = scenario.cluster
     kinds = machine_kinds(described)
-    _refuse_too_many(kinds.values(), scenario.run.memory)
+    _refuse_too_many(kinds, scenario.run.memory)
     joined = join(kinds, fabric_of(described))
     return _with_overrides(
         with_bound_link_models(joined, scenario, backend_for_component), scenario
     )
 
 
-def _refuse_too_many(kinds: Iterable[tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
+def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
     """Refuse a system that would fill the memory, before anything is built."""
     nodes, count = 0, 0  # of components, at most
-    for many, node in kinds:
+    for many, node in kinds.values():
         others = sum(n for _, n, _ in node.others)
         nodes, count = (
             nodes + many,
             count + many * (4 + 10 * node.gpus + 4 * node.nics + 4 * others),
         )
     if count > FEW:
-        require_memory(BYTES_PER_COMPONENT * count, 1, allowed, f"{nodes:,} machines")
+        most = max(kinds, key=lambda pool: kinds[pool][0])
+        place = f"cluster.kinds.{most}.count" if most else "cluster.nodes"
+        require_memory(
+            BYTES_PER_COMPONENT * count, 1, allowed, f"{nodes:,} machines", place, "machines"
+        )
 
 
 def machine_kinds(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:

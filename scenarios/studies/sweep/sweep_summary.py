@@ -166,6 +166,7 @@ def _trial_row(trial: SweepTrial, expect: Sequence[Any]) -> dict[str, Any]:
         "warned": [m for m in missed if m not in strict],
         "unsure": [e.that.text for e in expect if _is_straddled(e.that, trial)],
         "front": False,
+        **({} if trial.varies else {"varies": False}),
     }
 
 

@@ -169,6 +169,7 @@ class SweepInProgress:
             {n: outcome["values"][n] for n in names},
             {n: i for n in names if (i := outcome["intervals"].get(n))},
             {k: error[k] for k in ("kind", "message")} if error else None,
+            varies=outcome.get("varies", True),
         )
 
 

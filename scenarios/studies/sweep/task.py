@@ -130,7 +130,7 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 def _outcome_of_point(point: Task) -> Outcome:
     from ..prints import prints_kept
-    from ..summary import metric_values
+    from ..summary import metric_values, replicas_may_differ
     from ..variants import run_with_replicas
 
     one = variant_of_point(point)
@@ -142,6 +142,7 @@ def _outcome_of_point(point: Task) -> Outcome:
         "ranks": results.result.ranks,
         "values": {name: v.value for name, v in metrics.items()},
         "intervals": {name: v.interval for name, v in metrics.items() if v.interval},
+        **({} if replicas_may_differ([results]) else {"varies": False}),
     }
 
 

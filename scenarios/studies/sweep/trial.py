@@ -22,6 +22,7 @@ class SweepTrial:
     intervals : of those that have one
     error : kind and message; None for a point that finished
     cached : was it known before
+    varies : may its replicas differ
     """
 
     settings: Settings
@@ -30,6 +31,7 @@ class SweepTrial:
     intervals: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, str] | None = None
     cached: bool = False
+    varies: bool = True
 
     @property
     def refused(self) -> bool:

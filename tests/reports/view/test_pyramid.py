@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from foretrace.reports.figures.timeline_source import KIND_NUMBER
 from foretrace.reports.view import pyramid
+from foretrace.reports.view.op_table import WAITING
 from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
 from foretrace.reports.view.tiles import MOST_PLACES, ViewedTable
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.ops import KIND_NAMES
 from hypothesis import given
 from hypothesis import strategies as st
-from op_tables import chain, write_table
+from op_tables import chain, write_meeting_run, write_table
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
@@ -138,6 +139,20 @@ def test_a_search_ends_with_the_first_thousand_places(tmp_path):
     found = viewed.find("m")
     assert found.ops == 6000
     assert [at[1] for at in found.at] == [10 * i for i in range(9000) if i % 3 != 2][:MOST_PLACES]
+
+
+def test_waits_and_further_ranks_are_counted_at_every_level_and_found_with_their_op(tmp_path):
+    table = write_meeting_run(tmp_path / "run") / "ops.base.parquet"
+    folder = tmp_path / "pyramid"
+    folder.mkdir()
+    write_pyramid(table, folder, {"bytes": table.stat().st_size}, base=6)
+    viewed = ViewedTable(table, folder)
+    assert (viewed.ops, viewed.drawn) == (5, 11)
+    for level in (0, 6, *viewed.levels):
+        tile = viewed.tile_at(level, 0, ALL, np.arange(len(viewed.lanes)))
+        assert tile.count.sum() == 11
+        assert tile.busy[tile.kind == WAITING].sum() == 4000
+    assert viewed.find("all-reduce").ops == 2
 
 
 def test_names_that_are_too_many_for_an_index_are_found_too(tmp_path, monkeypatch):

@@ -7,11 +7,12 @@ import subprocess
 import threading
 
 import pytest
+from browser import Browser
 from foretrace.reports.view import pyramid
 from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
 from foretrace.reports.view.view_page import view_pages
 from foretrace.reports.view.view_server import ViewServer
-from op_tables import chain, write_run
+from op_tables import chain, write_meeting_run, write_run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 QUIET = (
@@ -97,3 +98,53 @@ def test_the_page_zooms_searches_and_tells_of_an_op(looked_at):
     assert re.search(r"component\s+node0\.gpu0", seen["op"])
     assert re.search(r"start\s+1e-11 s", seen["op"])
     assert seen["bright"][0] < 1e-11 < seen["bright"][1]
+
+
+@pytest.fixture
+def meeting(tmp_path):
+    """A browser at a run of three ranks that meet twice."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium here, so nobody has looked at the page: apt-get install chromium")
+    opened = OpenedRuns([RunShown.of(write_meeting_run(tmp_path / "runs" / "abc"))])
+    with ViewServer(view_pages(opened)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser = Browser(tmp_path / "profile")
+        browser.open(server.address)
+        yield browser
+        browser.close()
+        server.shutdown()
+    opened.close()
+
+
+def when(browser, told):
+    """Wait until something is so in the page."""
+    browser.run(
+        f"(async () => {{ while (!({told})) await new Promise(go => setTimeout(go, 10)); }})()"
+    )
+
+
+def test_ranks_of_a_collective_are_gone_to_by_keyboard(meeting):
+    picked = "foretrace.viewed.state().picked"
+    when(meeting, "document.getElementById('drawn').textContent")
+    meeting.run("document.querySelector('#bars .lanes canvas').focus()")
+    meeting.press("ArrowRight")
+    meeting.press("ArrowDown")
+    when(meeting, "!document.getElementById('members').hidden")
+    assert meeting.run(picked)[:2] == ["all-reduce", "waiting, 2 ns"]
+    assert meeting.run(picked)[3] == "base · rank 0 · stream 7"
+    assert meeting.run("document.querySelector('#members p').textContent") == (
+        "3 ranks take part. Rank 2 arrives last; the others wait for it, up to 2 ns."
+    )
+    rows = "[...document.querySelectorAll('#members tbody tr')]"
+    assert meeting.run(f"{rows}.map(row => [...row.cells].map(cell => cell.textContent))") == [
+        ["rank 0", "0 s", "2 ns", ""], ["rank 1", "0 s", "2 ns", ""],
+        ["rank 2", "2 ns", "—", "last"],
+    ]  # fmt: skip
+    meeting.press("m")
+    when(meeting, f"{picked}?.[3].includes('rank 1')")
+    assert meeting.run(picked)[:2] == ["all-reduce", "communication, 1 ns"]
+    meeting.run(f"{rows}[2].querySelector('button').focus()")
+    meeting.press("Enter")
+    when(meeting, f"{picked}?.[3].includes('rank 2') && {rows}[2].ariaCurrent === 'true'")
+    assert meeting.run(f"document.activeElement === {rows}[2].querySelector('button')")
+    assert meeting.complaints == []

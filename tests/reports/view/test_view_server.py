@@ -8,14 +8,13 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from foretrace.reports.figures.timeline_source import KIND_NUMBER
 from foretrace.reports.palette import KINDS
 from foretrace.reports.script import script_hash
 from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
 from foretrace.reports.view.view_page import lanes_of_text, view_pages, view_script
 from foretrace.reports.view.view_server import ViewServer
 from foretrace.sim.errors import ScenarioError
-from op_tables import chain, write_run
+from op_tables import chain, write_meeting_run, write_run
 
 PS = 1e-12
 ROWS = [*chain(300), (1, 0, "collective", None, 5, 900), (1, 7, "copy", "fill", -1, -1)]
@@ -228,22 +227,73 @@ def test_a_search_adds_up_what_is_shown(client):
 
 
 def test_an_op_is_told_by_lane_and_time(client):
-    (op,) = json.loads(client.get("op", show="0.base", lane=1, at=100 * PS))
+    told = json.loads(client.get("op", show="0.base", lane=1, at=100 * PS))
+    (op,) = told["ops"]
+    assert (told["members"]["of"], told["members"]["at"]) == (0, [])
     assert (op["kind"], op["component"], op["name"]) == ("collective", "fabric", None)
     assert op["end"] == pytest.approx(900 * PS)
+
+
+@pytest.fixture
+def meeting(tmp_path):
+    """Pages of a run of three ranks that meet at two collectives."""
+    opened = OpenedRuns([RunShown.of(write_meeting_run(tmp_path / "runs" / "abc"))])
+    with ViewServer(view_pages(opened)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Client(server)
+        server.shutdown()
+    opened.close()
+
+
+def test_a_collective_is_drawn_on_every_rank_with_its_wait_before_it(meeting):
+    query = {"first": 0, "last": 5000 * PS, "width": 5000, "lanes": "0-9"}
+    _, bars = read_bars(meeting.get("bars", **query))
+    waits = bars["kind"] == [*KINDS].index("waiting")
+    drawn = zip(bars["lane"], bars["start"] / PS, bars["end"] / PS, waits, strict=True)
+    drawn = [(lane, round(start), round(end), bool(wait)) for lane, start, end, wait in drawn]
+    assert [bar for bar in drawn if bar[0] == 1] == [
+        (1, 1000, 3000, True), (1, 3000, 4000, False), (1, 4000, 4500, False)
+    ]  # fmt: skip
+    assert [bar for bar in drawn if bar[0] == 5] == [(5, 3000, 4000, False), (5, 4000, 4500, False)]
+
+
+@pytest.mark.parametrize("at", [1500, 3500])  # while it waits, and while it runs
+def test_the_ranks_of_a_collective_are_named_by_when_they_arrive(meeting, at):
+    told = json.loads(meeting.get("op", lane=3, at=at * PS))
+    assert [op["op"] for op in told["ops"]] == [3]
+    found = told["members"]
+    assert (found["of"], found["last"], round(found["end"] / PS)) == (3, 1, 4000)
+    assert [(one["lane"], one["rank"], round(one["waits"] / PS)) for one in found["at"]] == [
+        (1, 0, 2000), (3, 1, 2000), (5, 2, 0)
+    ]  # fmt: skip
+    assert [one["last"] for one in found["at"]] == [False, False, True]
+
+
+def test_a_collective_for_which_nobody_waits_says_so(meeting):
+    found = json.loads(meeting.get("op", lane=5, at=4200 * PS))["members"]
+    assert (found["of"], found["last"]) == (3, 3)
+    assert {one["waits"] for one in found["at"]} == {0.0}
+
+
+def test_a_run_says_how_many_waits_and_further_ranks_are_drawn(meeting):
+    html = meeting.get("").decode()
+    assert "base: all of 5 ops, and 6 waits and further ranks of collectives." in html
 
 
 def test_the_page_has_what_the_timeline_needs(client):
     html = client.get("", show="0.base,1.base").decode()
     facts = json.loads(html.split('id="view">')[1].split("</script>")[0])
-    assert [kind["name"] for kind in facts["kinds"]] == [*KINDS][: KIND_NUMBER.max() + 1]
+    assert [kind["name"] for kind in facts["kinds"]] == [*KINDS]
     assert facts["span"] == pytest.approx([0, 2997 * PS])
     names = [(row["name"], row["level"], row.get("lane")) for row in facts["rows"]]
     assert names == [
         ("first/abc base", 0, None), ("rank 0", 1, None), ("stream 0", 2, 0), ("rank 1", 1, None),
         ("stream 0", 2, 1), ("second/def base", 0, None), ("rank 0", 1, None), ("stream 0", 2, 2),
     ]  # fmt: skip
-    assert "first/abc base: all of 301 ops; 1 never ran or did not end." in facts["said"]
+    assert (
+        "first/abc base: all of 301 ops; 1 never ran or did not end; waits, and ranks of a "
+        "collective but the first, were not kept: run it again." in facts["said"]
+    )
     assert script_hash(view_script()) in html
     assert view_script() in html
 

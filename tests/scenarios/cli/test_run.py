@@ -127,8 +127,9 @@ def test_what_cannot_be_kept_is_refused(cli):
 def test_a_run_folder_holds_all_that_is_promised(saved):
     run = saved("runs")
     assert sorted(p.name for p in run.iterdir()) == [
-        "manifest.json", "ops.base.parquet", "ops.slow.parquet", "report.html", "resolved.yaml",
-        "scenario.yaml", "summary.json", "timeline.pftrace",
+        "manifest.json", "ops.base.parquet", "ops.slow.parquet", "places.base.parquet",
+        "places.slow.parquet", "report.html", "resolved.yaml", "scenario.yaml", "summary.json",
+        "timeline.pftrace",
     ]  # fmt: skip
     assert [p for p in run.parent.iterdir() if p.name.startswith(".")] == []
 
