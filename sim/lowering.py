@@ -76,13 +76,14 @@ def component_table(
 ) -> ComponentTable:
     """Component table of a system, in integers."""
     medium, plugged = bind_medium(system, media or {})
-    rates = [(c.rate, scale[c.unit]) for c in system.components]
-    tops = [(None if c.rate is None else c.top, scale[c.unit]) for c in system.components]
+    exponents = [scale.get(c.unit, 0) for c in system.components]  # none of what shares no rate
+    rates = [-1.0 if c.rate is None else c.rate for c in system.components]
+    tops = [-1.0 if c.rate is None else c.top for c in system.components]
     return ComponentTable(
         tuple(c.name for c in system.components),
         np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
-        _whole_rates(rates),
-        _whole_rates(tops),
+        _whole_rates(rates, exponents),
+        _whole_rates(tops, exponents),
         tuple(c.unit for c in system.components),
         _whole_capacities(system),
         medium,
@@ -90,11 +91,10 @@ def component_table(
     )
 
 
-def _whole_rates(rates: Sequence[tuple[float | None, int]]) -> NDArray[np.int64]:
+def _whole_rates(rates: Sequence[float], exponents: Sequence[int]) -> NDArray[np.int64]:
     """(c,) rates in units of 2^-k each, as `rate_units` says; -1 for none."""
-    told = np.array([(-1.0, 0) if rate is None else (rate, k) for rate, k in rates], np.float64)
-    told = told.reshape(-1, 2)
-    return np.rint(np.ldexp(told[:, 0], told[:, 1].astype(np.int64))).astype(np.int64)
+    whole = np.rint(np.ldexp(rates, exponents)).astype(np.int64)
+    return np.where(np.array(rates) < 0, np.int64(-1), whole)
 
 
 def _whole_capacities(system: System) -> NDArray[np.int64]:
