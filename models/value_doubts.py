@@ -32,7 +32,7 @@ class FactorRange(NamedTuple):
 
 # tools/value_doubts.py: 11 shares of a datasheet's rate that were reached; 8 and 15 pairs of the
 # same value of two parts
-DATASHEET_RATE = FactorRange(0.09, 0.35)
+DATASHEET_RATE = FactorRange(0.1, 0.34)
 ASSUMED_RATE = FactorRange(-0.13, 0.13)
 UNMEASURED_TIME = FactorRange(-0.97, 0.97)
 

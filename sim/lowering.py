@@ -93,8 +93,9 @@ def component_table(
 
 def _whole_rates(rates: Sequence[float], exponents: Sequence[int]) -> NDArray[np.int64]:
     """(c,) rates in units of 2^-k each, as `rate_units` says; -1 for none."""
-    whole = np.rint(np.ldexp(rates, exponents)).astype(np.int64)
-    return np.where(np.array(rates) < 0, np.int64(-1), whole)
+    told = np.array(rates, np.float64)
+    whole = np.rint(np.ldexp(told, np.array(exponents, np.int64))).astype(np.int64)
+    return np.where(told < 0, np.int64(-1), whole)
 
 
 def _whole_capacities(system: System) -> NDArray[np.int64]:

@@ -49,7 +49,7 @@ HELD = {
     ),
     "B2: a group that cannot be resized is planned": (
         "scenarios/test_refused_at_once.py::"
-        "test_a_group_that_cannot_be_resized_is_refused_with_its_place",
+        "test_a_group_that_cannot_be_resized_is_refused_with_its_place_and_why",
     ),
     "B3: a workload of one's own with tokens ends in a traceback": (
         "scenarios/test_processes.py::"

@@ -43,9 +43,9 @@ class TransferSection(Section):
     """Equal ops, from one rank or from several at once."""
 
     op: Annotated[str, AfterValidator(_check_collective)]
-    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; a collective, such as
-    ``collective:all-reduce``, is one op of all its ranks; an all-to-all may say how unequal its
-    parts are: ``collective:all-to-all receive=5,1,1,1`` (``docs/signatures.md``)."""
+    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; an all-to-all may say how
+    unequal its parts are, ``collective:all-to-all receive=5,1,1,1`` (``docs/signatures.md``); a
+    collective, such as ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Chunk, Field(ge=0)]
     """Of each."""
     from_: Annotated[Many[Rank], Field(min_length=1)] = Field((0,), alias="from")

@@ -66,6 +66,7 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "chain": ("predicted", "node*.gpu*", ""),  # its settings are those of its links
     "recorded": ("recorded", "node*.gpu*", ""),
     "host": ("recorded", "node*.host", ""),
+    "host-stream": ("recorded", "node*.host", ""),
     "copy": ("transfers", "node*.gpu*.dma", ""),
     "fabric": ("cores", "fabric", ""),
     "gloo": ("cores", "fabric", ", message: 2 us"),

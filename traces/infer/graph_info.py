@@ -22,7 +22,7 @@ def graph_info(graph: Graph) -> Info:
     >>> build = Builder("two")
     >>> _ = build.op(Kind.COMPUTE, duration=1e-3)
     >>> graph_info(build.graph()).lines()[2]
-    ('ops', '1, a graph without recorded events')
+    ('ops', '1, without recorded times')
     """
     facts: dict[str, Any] = dict(graph.facts)
     ranks = tuple(facts.get("recorded_ranks", range(graph.ranks)))

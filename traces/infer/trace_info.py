@@ -95,7 +95,7 @@ class Info:
 
     def _size_line(self) -> tuple[str, str]:
         if self.seconds is None:
-            return "ops", f"{self.events}, without times"
+            return "ops", f"{self.events}, without recorded times"
         return "events", f"{self.events} in {self.seconds:.4g} s"
 
     def _steps_text(self) -> str:

@@ -15,7 +15,7 @@ from ..settings import known_media
 MAX_MIN = "max-min"  # what shares where nothing is said
 
 
-class MaxMin:
+class UsualShares:
     """The usual: max-min fair shares, of both engines' own."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class MaxMin:
 
 
 def _choosable() -> Mapping[str, type]:
-    return {MAX_MIN: MaxMin, **known_media()}
+    return {MAX_MIN: UsualShares, **known_media()}
 
 
 MEDIUM = ChoiceKind(

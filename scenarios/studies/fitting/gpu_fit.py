@@ -380,10 +380,11 @@ def _family_of(values: Mapping[str, Any]) -> KernelFamily:
     return KernelFamily(**values)
 
 
+POWER = ("sustained", "burst")  # another GPU's limit of power: no stage fits it, no entry keeps it
 ROOFLINE_SETTINGS = (
-    "bandwidth", "efficiency", "efficiency_fp8", "sustained", "burst", "memory_efficiency",
-    "launch", "launch_fp8", "exposed", "join", "cold", "unaligned", "tile_processors",
-    "processors", "clock", "shared_cache", *(f"peak_{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
+    "bandwidth", "efficiency", "efficiency_fp8", "memory_efficiency", "launch", "launch_fp8",
+    "exposed", "join", "cold", "unaligned", "tile_processors", "processors", "clock",
+    "shared_cache", *(f"peak_{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
 )  # fmt: skip
 
 
