@@ -27,7 +27,8 @@ settings.register_profile(
 )
 settings.load_profile("push")
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests hear it under nohup
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests hear it under nohup,
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and that their terminal closed
 
 BASE = 1_712_170_331_000_000  # µs: a float64 holds no nanoseconds here
 
