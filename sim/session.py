@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from .aggregates import MOST_OPS
+from .aggregates import BYTES_PER_OP_RUN, MOST_OPS
 from .analysis.streaming_sums import StreamingSums, merge_job_aggregates
 from .backend import Backend, check_timing
 from .binding import Answers, ask, ask_all, communication_endpoints
@@ -224,6 +224,7 @@ class Session:
             spmd = SpmdRun.of(self.simulation, graph, template, self.replica)
             kept = spmd.kept(keep)
         except NotUniform as why:
+            self._require_room_to_write(graph, str(why))
             log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
             return None
         except (GraphError, BackendError, SimulationError) as error:
@@ -240,6 +241,17 @@ class Session:
         if spmd.shares_rates and not written:
             return replace(found, again=again)
         return replace(found, again=written or (lambda: self._write_spmd_result(spmd)))
+
+    def _require_room_to_write(self, graph: Graph, why: str) -> None:
+        """Refuse a template that has to be written out and does not fit into memory so."""
+        most, needed = self.simulation.memory, BYTES_PER_OP_RUN * len(graph)
+        if most is not None and needed > most:
+            raise SimulationError(
+                "memory",
+                f"{graph.name}: has to be written out, since {why}; its {len(graph):,} ops need "
+                f"about {needed / 1e9:.3g} GB, and {most / 1e9:.3g} GB are free; take fewer ranks "
+                "or periods, or allow more memory",
+            )
 
     def _write_spmd_result(self, spmd: SpmdRun) -> Result:
         """Result with one row per op of one rank of each class."""

@@ -51,7 +51,8 @@ class Simulation:
         Of the random factors of durations; 0 replicas draw nothing.
     memory : Bytes or None
         What the graphs that are held may fill where processes submit: those under way, and with
-        ``keep="ops"`` those that ended too; None for no bound.
+        ``keep="ops"`` those that ended too; and a template that has to be written out.  None for
+        no bound.
     media : mapping
         Medium by component name or glob: who shares what is in flight there.  Max-min elsewhere.
 

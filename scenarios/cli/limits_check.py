@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from ...sim.errors import ScenarioError
 from ..config.problems import InvalidScenarioError, Problem
 from ..config.scenario import Scenario
-from ..studies.plan import known_op_count, require_run_fits_memory
+from ..studies.plan import known_memory, require_run_fits_memory
 
 
 def memory_limit_problems(scenario: Scenario) -> Iterator[Problem]:
     """More ops than fit into memory."""
     try:
-        require_run_fits_memory(
-            scenario, 1, max(known_op_count(variant) for variant in scenario.variants())
-        )
+        require_run_fits_memory(max(scenario.variants(), key=known_memory))
     except InvalidScenarioError as error:
         yield from error.problems
     except ScenarioError as error:

@@ -48,7 +48,7 @@ def sweep(
     """Try many points of a scenario: a grid, or a search."""
     started = time.monotonic()
     from ..config.loader import load
-    from ..studies.plan import known_op_count, require_run_fits_memory
+    from ..studies.plan import require_run_fits_memory
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweep_folder import outcome_store, save_sweep
     from ..studies.workers.workers import local_process_count, workers_option
@@ -78,7 +78,6 @@ def sweep(
         require_run_fits_memory(
             scenario,
             min(local_process_count(asked), wanted_points(scenario)),
-            known_op_count(scenario),
         )
     crew = hired(asked)
     swept = _run_sweep(scenario, kept, crew, part, resume, quiet or json)

@@ -49,15 +49,17 @@ def build_blind_variant(
         bound,
         engine=scenario.run.engine,
         seed=scenario.run.seed,
-        memory=_memory_left(scenario, built) if steered else None,
+        memory=_memory_left(scenario, built, steered),
         media=build_media(scenario, made),
     )
     placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 
-def _memory_left(scenario: Scenario, built: BuiltGraphs) -> Bytes | None:
-    """Memory beside that of the run itself, for what processes submit."""
+def _memory_left(scenario: Scenario, built: BuiltGraphs, steered: bool) -> Bytes | None:
+    """Memory for what processes submit, beside the run itself; of no process, for all of it."""
     most = usable_memory(scenario.run.memory)
+    if not steered:
+        return most
     ops = sum(len(graph) for graph in built.graphs.values() if graph is not None)
     return None if most is None else max(most - estimated_memory(ops), 0.0)

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ...sim.aggregates import BYTES_PER_OP_RUN
 from ...sim.errors import ScenarioError, SimulationError
 from ...sim.units import Bytes, Seconds
 
 HEADROOM = 0.9  # of the free memory that a run may plan with
-# By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
-BYTES_PER_OP = 510.0  # at the peak of one simulation
+# By benchmarks/spmd_network.py: 1,024 ranks of 17,000 jittered ops that share rates, 0.23 GiB.
+BYTES_PER_TEMPLATE_OP = 15.0
 BYTES_PER_PROCESS = 245e6  # with nothing in it
 
 
@@ -60,9 +61,15 @@ def time_limit(seconds: Seconds | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def estimated_memory(ops: int) -> Bytes:
-    """Memory that one process needs to simulate so many ops, about, B."""
-    return BYTES_PER_PROCESS + BYTES_PER_OP * ops
+def estimated_memory(ops: int, of_templates: int = 0) -> Bytes:
+    """Memory that one process needs to simulate so many ops, about, B.
+
+    Parameters
+    ----------
+    ops : held one by one
+    of_templates : ops of templates that are not written out
+    """
+    return BYTES_PER_PROCESS + BYTES_PER_OP_RUN * ops + BYTES_PER_TEMPLATE_OP * of_templates
 
 
 def require_memory(

@@ -28,7 +28,7 @@ from .step_calibration import measured_step
 from .summary import FEWEST
 from .sweep.plan_points import wanted_points
 from .uncertainty import ErrorSources, component_kind_of_setting, error_sources
-from .variant import Variant
+from .variant import Variant, runs_as_template
 from .workers.workers import usable_cores
 
 # By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
@@ -102,8 +102,7 @@ def plan(scenario: Scenario) -> Plan:
     sweep = scenario.section("sweep")
     points = wanted_points(scenario) + 1 if sweep else 0
     processes = min(usable_cores(), points) if sweep else 1
-    known = {name: s.ops for name, s in sizes.items() if s is not None}
-    held = estimated_memory(max(known.values())) if len(known) == len(sizes) else None
+    held = None if None in sizes.values() else max(map(known_memory, scenario.variants()))
     built = _variants_that_fit(scenario, held)
     asking = built if any(map(_asks_models, scenario.variants())) else []
     errors = error_sources(scenario.variants(), asking)
@@ -121,7 +120,7 @@ def plan(scenario: Scenario) -> Plan:
         processes=processes,
         op_runs=None,
         seconds=None,
-        memory=None,
+        memory=held,
         untraced=dict(_untraced_steps(scenario)),
         rules={
             v.variant: changed_ops_by_rule(graphs_of(v))
@@ -131,8 +130,9 @@ def plan(scenario: Scenario) -> Plan:
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
     )
-    if len(known) == len(sizes):
-        made = _with_time_and_memory(made, scenario, known, each)
+    if held is not None:
+        ops = {name: size.ops for name, size in sizes.items() if size is not None}
+        made = _with_time(made, scenario, ops, each)
     media = {p.name: told for p in built if (told := components_by_medium(p.simulation))}
     return replace(made, chains=_chain_shares_by_variant(asking), media=media)
 
@@ -174,21 +174,14 @@ def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Sh
     return {p.name: told for p in built if (told := chain_shares_of_point(p))}
 
 
-def _with_time_and_memory(
-    made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]
-) -> Plan:
-    """Plan with time and memory, which follow from the number of ops."""
+def _with_time(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]) -> Plan:
+    """Plan with the time that follows from the number of ops."""
     drawn = drawn_simulations(scenario)
     work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
     recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
     each_op = SECONDS_PER_OP[scenario.run.engine] + SECONDS_ASKED_PER_OP * (not recorded)
     took = each_op * work + SECONDS_PER_POINT * (made.points or len(ops))
-    return replace(
-        made,
-        op_runs=float(work),
-        seconds=took / made.processes,
-        memory=estimated_memory(max(ops.values())),
-    )
+    return replace(made, op_runs=float(work), seconds=took / made.processes)
 
 
 def known_size(scenario: Scenario) -> Size | None:
@@ -207,6 +200,16 @@ def _graph_size(graph: Graph | None) -> Size | None:
     if graph is None:
         return None
     return Size(graph.ranks, len(graph), number_of_periods(graph))
+
+
+def known_memory(scenario: Scenario) -> Bytes:
+    """Memory of one simulation, B, as far as its ops are known before the run."""
+    ops = known_op_count(scenario)
+    if None not in [workload.size() for workload in workloads_of(scenario).values()]:
+        return estimated_memory(ops)
+    (graph, *others) = graphs_of(scenario).values()
+    whole = graph is not None and not others and runs_as_template(graph, scenario)
+    return estimated_memory(0, ops) if whole else estimated_memory(ops)
 
 
 def known_op_count(scenario: Scenario) -> int:
@@ -263,7 +266,7 @@ def _assumed_paths(scenario: Scenario) -> set[str]:
     }
 
 
-def require_run_fits_memory(scenario: Scenario, processes: int, ops: int) -> None:
+def require_run_fits_memory(scenario: Scenario, processes: int = 1) -> None:
     """Refuse a run that would not fit into memory.
 
     Raises
@@ -271,5 +274,5 @@ def require_run_fits_memory(scenario: Scenario, processes: int, ops: int) -> Non
     ScenarioError
         It would not.
     """
-    what = f"{processes} points at once" if processes > 1 else f"{ops:,} ops"
-    require_memory(estimated_memory(ops), processes, scenario.run.memory, what)
+    what = f"{processes} points at once" if processes > 1 else f"{known_op_count(scenario):,} ops"
+    require_memory(known_memory(scenario), processes, scenario.run.memory, what)

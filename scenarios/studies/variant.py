@@ -29,6 +29,7 @@ from ...sim.ops import Ops
 from ...sim.place import place
 from ...sim.process import Process, Running, Steps
 from ...sim.result import Result
+from ...sim.session import runs_as_spmd
 from ...sim.simulation import Simulation
 from ...sim.system import System
 from ...sim.units import MoneyRate
@@ -93,6 +94,12 @@ class StepVariation:
     def spread(self) -> Spread | None:
         """Quantiles of recorded durations over typical ones; None if fewer than two steps."""
         return None if self.ops is None else jitter_spread(self.ops, self.starts)
+
+
+def runs_as_template(graph: Graph, scenario: Scenario) -> bool:
+    """Whether a scenario asks for a graph's run as a template, not written out."""
+    steered = any(job.processes for job in scenario.jobs.values())
+    return scenario.run.engine == "core" and not steered and runs_as_spmd(graph, scenario.run.keep)
 
 
 def _is_template_without_durations(graph: Graph) -> bool:

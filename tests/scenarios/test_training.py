@@ -313,3 +313,17 @@ def test_a_plan_counts_that_models_are_asked_about_every_op():
     assert told.seconds / told.op_runs > 2e-6
     recorded = plan(load("first"))
     assert recorded.seconds / recorded.op_runs < 1e-6
+
+
+def test_a_template_needs_little_memory_and_its_rows_as_much_as_they_take(cli, tmp_path):
+    """11.4 million ops: some 0.4 GB as they run, 6 GB where each is held."""
+    many = ("cluster.nodes=32", "workload.batch=512", "workload.iterations={measure: 60}")
+    (tmp_path / "s.yaml").write_text(TINY)
+    words = [word for one in (*many, "run.memory=600 MB") for word in ("--set", one)]
+    assert plan(loads(TINY, set=many)).memory < 600e6
+    assert cli("validate", tmp_path / "s.yaml", *words)[0] == 0
+    code, _, told = cli("validate", tmp_path / "s.yaml", *words, "--set", "run.keep=ops")
+    assert code == 2
+    assert "ops need about" in told
+    with pytest.raises(ForetraceError, match="has to be written out, since .* GB are free"):
+        run(*many, "run.memory=600 MB", "run.engine=reference")
