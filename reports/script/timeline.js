@@ -582,7 +582,7 @@
       reach,
       select: (lane, time) => table && pick(Math.min(table.after(lane, time), table.from[lane + 1] - 1)),
       find: (text) => ((search.value = text), look()),
-      state: () => ({ view: [...view], rows: laid.map((row) => row.node.name), picked: picked < 0 ? null : facts(picked), found: found.textContent }),
+      state: () => ({ drawn: table !== null, view: [...view], rows: laid.map((row) => row.node.name), picked: picked < 0 ? null : facts(picked), found: found.textContent }),
     };
   };
 })();

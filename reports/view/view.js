@@ -51,11 +51,14 @@
   const find = async (text) => (await asked("find", { text })).json();
 
   const TIMES = ["ready", "start", "end"];
-  let told = null;
+  let told = null, chosen = 0;
 
   // All that the table says of the chosen op, and who takes part in it; answers with their places.
+  // Answers may overtake each other: that of the op chosen last stays.
   async function tell(lane, at) {
+    const mine = ++chosen;
     const { ops: [first], members } = await (await asked("op", { lane, at })).json();
+    if (mine !== chosen) return [];
     op.hidden = !first;
     if (!first) return [];
     const said = Object.entries(first).map(([name, value]) => [name, value === null ? "—"

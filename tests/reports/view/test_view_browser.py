@@ -125,7 +125,7 @@ def when(browser, told):
 
 def test_ranks_of_a_collective_are_gone_to_by_keyboard(meeting):
     picked = "foretrace.viewed.state().picked"
-    when(meeting, "document.getElementById('drawn').textContent")
+    when(meeting, "foretrace.viewed.state().drawn")
     meeting.run("document.querySelector('#bars .lanes canvas').focus()")
     meeting.press("ArrowRight")
     meeting.press("ArrowDown")
@@ -147,4 +147,27 @@ def test_ranks_of_a_collective_are_gone_to_by_keyboard(meeting):
     meeting.press("Enter")
     when(meeting, f"{picked}?.[3].includes('rank 2') && {rows}[2].ariaCurrent === 'true'")
     assert meeting.run(f"document.activeElement === {rows}[2].querySelector('button')")
+    assert meeting.complaints == []
+
+
+HOLD = """const asks = window.fetch;
+window.fetch = async (...told) => {
+  const answer = await asks(...told);
+  if (String(told[0]).startsWith('op') && !window.held)
+    await new Promise((go) => (window.held = go));
+  return answer;
+}"""
+
+
+def test_a_late_answer_does_not_hide_what_was_chosen_since(meeting):
+    when(meeting, "foretrace.viewed.state().drawn")
+    meeting.run(HOLD)
+    meeting.run("document.querySelector('#bars .lanes canvas').focus()")
+    meeting.press("ArrowRight")
+    when(meeting, "window.held")
+    meeting.press("ArrowDown")
+    when(meeting, "!document.getElementById('members').hidden")
+    meeting.run("window.held()")
+    meeting.frame()
+    assert not meeting.run("document.getElementById('members').hidden")
     assert meeting.complaints == []
