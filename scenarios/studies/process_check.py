@@ -11,6 +11,7 @@ from ...sim.process import Process
 from ...sim.system import System
 from ..config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ..config.sections.processes import make_process
+from .building.system import components_down_at_start
 from .preflight import setting_position
 
 if TYPE_CHECKING:
@@ -32,11 +33,10 @@ def require_possible_processes(points: Iterable[Variant]) -> None:
 
 def _process_problems(point: Variant) -> Iterator[Problem]:
     keep = point.scenario.run.keep
-    steered = point.graph is None or bool(point.scenario.processes)
-    if keep in ("ranks", "none") and steered:
+    if keep in ("ranks", "none") and _is_steered(point):
         message = (
-            f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs or a "
-            "process steer cannot be repeated; take keep: ops"
+            f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs, a "
+            "process or a part that is down steer cannot be repeated; take keep: ops"
         )
         yield Problem("not-kept", message, setting_position(point.scenario, "run.keep"))
     if point.graph is None:
@@ -48,6 +48,13 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
             text = error.message if isinstance(error, SimulationError) else str(error)
             where = setting_position(point.scenario, f"processes.{number}")
             yield Problem("impossible-process", text, where)
+
+
+def _is_steered(point: Variant) -> bool:
+    scenario = point.scenario
+    if point.graph is None or scenario.processes:
+        return True
+    return bool(components_down_at_start(scenario, point.simulation.system))
 
 
 def _check_process(use: str, made: Process, system: System) -> None:

@@ -93,3 +93,13 @@ def test_what_a_run_refuses_every_command_does(cli, tmp_path, monkeypatch, verb,
     assert code == 2
     assert said in " ".join(err.split())
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("verb", ["validate", "plan", "run"])
+def test_a_part_that_is_down_leaves_nothing_to_explain_by_either(cli, tmp_path, monkeypatch, verb):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "send.yaml").write_text(SEND)
+    idle = ("cluster.nodes=3", "cluster.override={node2.gpu0: {down: true}}", "run={keep: none}")
+    code, _, err = cli(verb, "send.yaml", *(word for one in idle for word in ("--set", one)))
+    assert code == 2
+    assert "a part that is down steer cannot be repeated; take keep: ops" in " ".join(err.split())
