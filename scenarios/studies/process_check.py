@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...sim.errors import ForetraceError, SimulationError
 from ...sim.process import Process
 from ...sim.system import System
+from ..config.hil_settings import devices_drive_run
 from ..config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ..config.sections.processes import make_process
 from .building.system import components_down_at_start
@@ -36,7 +37,7 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
     if keep in ("ranks", "none") and _is_steered(point):
         message = (
             f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs, a "
-            "process or a part that is down steer cannot be repeated; take keep: ops"
+            "process, a device or a part that is down steer cannot be repeated; take keep: ops"
         )
         yield Problem("not-kept", message, setting_position(point.scenario, "run.keep"))
     if point.graph is None:
@@ -52,7 +53,7 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
 
 def _is_steered(point: Variant) -> bool:
     scenario = point.scenario
-    if point.graph is None or scenario.processes:
+    if point.graph is None or scenario.processes or devices_drive_run(scenario):
         return True
     return bool(components_down_at_start(scenario, point.simulation.system))
 

@@ -95,11 +95,19 @@ def test_what_a_run_refuses_every_command_does(cli, tmp_path, monkeypatch, verb,
     assert not (tmp_path / "runs").exists()
 
 
+STEERED = {
+    "a part is down": ("cluster.nodes=3", "cluster.override={node2.gpu0: {down: true}}"),
+    "a device answers": ("hil={mode: coupled, swap: [{component: node0.gpu0, driver: memory}]}",),
+}
+
+
 @pytest.mark.parametrize("verb", ["validate", "plan", "run"])
-def test_a_part_that_is_down_leaves_nothing_to_explain_by_either(cli, tmp_path, monkeypatch, verb):
+@pytest.mark.parametrize("what", STEERED)
+def test_what_steers_a_run_leaves_nothing_to_explain_it_by(cli, tmp_path, monkeypatch, verb, what):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "send.yaml").write_text(SEND)
-    idle = ("cluster.nodes=3", "cluster.override={node2.gpu0: {down: true}}", "run={keep: none}")
-    code, _, err = cli(verb, "send.yaml", *(word for one in idle for word in ("--set", one)))
+    settings = (*STEERED[what], "run={keep: none}")
+    code, _, err = cli(verb, "send.yaml", *(word for one in settings for word in ("--set", one)))
     assert code == 2
-    assert "a part that is down steer cannot be repeated; take keep: ops" in " ".join(err.split())
+    assert "a device or a part that is down steer cannot be repeated" in " ".join(err.split())
+    assert not (tmp_path / "runs").exists()
