@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -29,6 +30,7 @@ def bar_chart_html(of: BarChart) -> str:
     >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
     (True, True, True)
     """
+    of = replace(of, span=of.span or 1.0)  # of what takes no time there is an empty axis
     ticks, tall = round_ticks(of.span), len(of.rows)
     lines = "".join(f"M{_bar_units(t, of.span)} 0V{ROW * tall}" for t in ticks[1:])
     bars = "".join(_path(b, of.span) for b in of.bars)

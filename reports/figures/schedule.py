@@ -56,7 +56,7 @@ def time_breakdown_bars(points: Mapping[str, Point], of: str) -> BarChart:
                 )
             left[row] += mean
     axis = f"{of} of the mean rank, {unit}"
-    return BarChart(names, bars, (whole or 1.0) / scale, axis, thick=34, legend=legend)
+    return BarChart(names, bars, whole / scale, axis, thick=34, legend=legend)
 
 
 def stacked_bars(

@@ -273,8 +273,10 @@ def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
     driven : by devices, or quick, so that nothing was run again
     """
     blame: dict[str, float] = point["blame"]
-    whole = sum(blame.values()) or 1.0
-    who, most = next(iter(blame.items()), ("nothing", 0.0))
+    whole = sum(blame.values())
+    if not whole:
+        return "Nothing on the critical path takes time."
+    who, most = next(iter(blame.items()))
     better = better_sign(answer)
     best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
     text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"

@@ -44,7 +44,7 @@ def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction =
     result = result.of(answer.job) if others else result
     edges = counted_edges(result, one.warm_up, one.counted)
     mean = float(seconds(np.diff(edges), result.tick).mean())
-    scale = headline / mean if told else 1.0
+    scale = headline / mean if told and mean else 1.0  # what takes no time has empty boxes
     boxes = activity_by_window(result, edges)
     return {box: t.mean(axis=0) * scale for box, t in boxes.items()}
 

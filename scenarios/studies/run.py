@@ -362,7 +362,8 @@ def _shortfall(
     """The relative change of the answer that would meet a bar of it; None of another number."""
     if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
         return None
-    return that.limit / metrics[that.name].value - 1
+    value = metrics[that.name].value
+    return that.limit / value - 1 if value else None
 
 
 def effect_of_faster_components(

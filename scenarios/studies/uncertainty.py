@@ -345,6 +345,8 @@ def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[
 def _deviations_of_change(base: VariantWithErrors, of: VariantWithErrors) -> list[Bounds]:
     """Deviations of the change by the error of each kind of part, one way and the other."""
     was, is_ = base.answer, of.answer
+    if not was:
+        return []  # nothing is relative to no time
     pairs = [
         (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))
         for kind in dict.fromkeys((*base.times, *of.times))

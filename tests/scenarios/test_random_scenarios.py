@@ -57,6 +57,14 @@ def test_what_was_judged_unlike_once_is_refused_by_all(verdicts, seed):
     assert verdicts(random_scenarios.damaged(seed))[-1] == REFUSED
 
 
+@pytest.mark.parametrize("quick", [True, False])
+def test_a_run_that_takes_no_time_is_told(verdicts, quick):
+    tree = random_scenarios.damaged(1965)  # work of a host without bytes
+    tree["run"] |= {"quick": quick}
+    tree["what_if"] = [{"name": "v", "set": {"cluster.fabric.switch.latency": "3 us"}}]
+    assert verdicts(tree) == [0, 0, 0]
+
+
 @pytest.mark.nightly
 def test_three_hundred_that_are_right_are_accepted_and_run(verdicts):
     first = random.Random().randrange(10**9)

@@ -194,13 +194,17 @@ class _RankAssembly:
         return self.segment_op[kept[:-1][same]], self.segment_op[kept[1:][same]]
 
     def _recorded_order_pairs(self) -> tuple[Ints, Ints]:
-        """(source, target) of the work that ended last before each launched work, and that work."""
+        """(source, target) of the work that ended last before each launched work, and that work.
+
+        Work that took no time waits for that of the same instant only where it comes after it.
+        """
         work = self.work
-        order = np.argsort(work.end, kind="stable")
-        at = np.searchsorted(work.end[order], work.start, side="right") - 1
-        before = order[np.maximum(at, 0)]
-        known = (at >= 0) & (before != np.arange(len(order)))
-        return np.where(known, self.work_op[before], -1), self.work_op
+        order = np.lexsort((work.start, work.end))
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        ended = np.searchsorted(work.end[order], work.start, side="right")
+        at = np.minimum(ended, place) - 1
+        return np.where(at >= 0, self.work_op[order[np.maximum(at, 0)]], -1), self.work_op
 
     def _events_of(self, segment: Ints) -> Ints:
         """Event of each segment; of a wait, the call that waits or the work that is awaited."""
