@@ -600,7 +600,7 @@ SELECTED = "kind:"
 
 
 def fits(pattern: str, component: Component, name: str = "") -> bool:
-    """Whether a glob means a component: by name, or by the kind of its machine.
+    """Whether a glob means a component: by name, or by its machine or the kind of that.
 
     Parameters
     ----------
@@ -611,10 +611,12 @@ def fits(pattern: str, component: Component, name: str = "") -> bool:
     >>> nic = Component("node5.nic0.tx", "nic", rate=1.0, node="node5", pool="store")
     >>> [fits(p, nic) for p in ("kind:store.nic*", "kind:store", "node5.nic*", "kind:trainer")]
     [True, True, True, False]
+    >>> fits("node5", nic), fits("node", nic)
+    (True, False)
     """
     name = name or component.name
     if not pattern.startswith(SELECTED):
-        return fnmatchcase(name, pattern)
+        return fnmatchcase(name, pattern) or pattern == component.node != ""
     pool, dot, below = pattern.removeprefix(SELECTED).partition(".")
     if not component.pool or component.pool != pool:
         return False

@@ -15,7 +15,9 @@ from .app import MISSED, app
 from .common import Json, Out, answer_console, print_json
 
 if TYPE_CHECKING:
+    from ..config.scenario import Scenario
     from ..studies.comparison import Comparison, ComparisonRow
+    from ..studies.run import Study
 
 
 FEW = 3  # runs that a title names
@@ -38,9 +40,12 @@ def compare(
         str, typer.Option("--with", help="Variant that the others stand beside; else the base.")
     ] = "",
     out: Out = Path("runs"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Scenarios without the runs that explain.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Compare saved runs, or the variants of a scenario."""
+    """Compare saved runs, or the variants of a scenario; one that is saved is not run again."""
     from ..config.condition import read_change_condition
     from ..studies.comparison import compare as compared
 
@@ -48,7 +53,8 @@ def compare(
         conditions = [read_change_condition(text) for text in fail_if]
     except ValueError as error:
         raise ScenarioError(f"--fail-if: {error}") from error
-    found = compared(*runs, out=str(out), beside=beside)
+    given = [_quick_scenario(run, out) if quick else run for run in runs]
+    found = compared(*given, out=str(out), beside=beside, simulate=_simulated)
     failed = found.missed(conditions)
     if output is not None:
         _write_comparison_page(output, found, runs)
@@ -64,6 +70,23 @@ def compare(
             typer.echo(f"FAIL  {line}", err=True)
     if failed:
         raise typer.Exit(MISSED)
+
+
+def _quick_scenario(run: str, out: Path) -> str | Scenario:
+    """A scenario without the runs that explain; a saved run as it is."""
+    from ..config.loader import load
+    from ..studies.comparison import saved_run_path
+
+    return run if saved_run_path(run, str(out)) else load(run, set=["run.quick=true"])
+
+
+def _simulated(scenario: Scenario) -> Study:
+    """A scenario's study, made while the terminal says what is being done."""
+    from ..studies.run import study
+    from .progress import RunProgress
+
+    with RunProgress(quiet=False) as progress:
+        return study(scenario, progress.tell, counted=progress.count)
 
 
 def _write_comparison_page(path: Path, found: Comparison, runs: list[str]) -> None:

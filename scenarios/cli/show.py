@@ -25,6 +25,7 @@ STYLES = {"better": "green", "worse": "red", "cannot tell": "yellow", "same": ""
 MARKS = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "FAIL": ("✗", "red")}
 SHARES = (".utilization", ".occupancy")
 SHOWN = (  # the metrics of the table, after the one that decides, where the run has them
+    "iteration_time",
     "exposed_communication",
     "waiting",
     "tokens_per_second",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,22 +106,25 @@ class Comparison:
     def why(self, row: ComparisonRow) -> str:
         """Differences to the first run in the time of each activity of a rank, the largest first.
 
+        Computing is one activity here, whether or not it hides communication.
+
         Examples
         --------
-        >>> a = ComparisonRow("a", {}, {}, activity={"compute": 1.0, "waiting": 0.5})
-        >>> b = ComparisonRow("b", {}, {}, activity={"compute": 1.0, "waiting": 0.1})
+        >>> a = ComparisonRow("a", {}, {}, activity={"compute": 1.0, "overlapped": 0.5})
+        >>> moved = {"compute": 1.4, "overlapped": 0.1, "idle": 0.1}
+        >>> b = ComparisonRow("b", {}, {}, activity=moved)
         >>> Comparison((a, b)).why(b)
-        'waiting 500 ms -> 100 ms'
+        'idle 0 s -> 100 ms'
         """
         from ...reports.numbers import format_quantity
 
-        base = self.rows[0].activity
+        base, here = _with_hidden_in_computing(self.rows[0].activity, row.activity)
         whole = sum(base.values()) or 1.0
-        moved = {box: t - base.get(box, 0.0) for box, t in row.activity.items()}
+        moved = {box: t - base.get(box, 0.0) for box, t in here.items()}
         first = sorted(moved, key=lambda box: -abs(moved[box]))[:2]
         return ", ".join(
             f"{box.replace('_', ' ')} {format_quantity(base.get(box, 0.0), 's')} -> "
-            f"{format_quantity(row.activity[box], 's')}"
+            f"{format_quantity(here[box], 's')}"
             for box in first
             if abs(moved[box]) / whole >= LEAST
         )
@@ -152,8 +155,27 @@ class Comparison:
         return str(self.frame()[list(self.metrics)].to_html())
 
 
+def _with_hidden_in_computing(*told: Mapping[str, float]) -> list[dict[str, float]]:
+    """Activities with those that compute as one, named by both where any run has both.
+
+    >>> _with_hidden_in_computing({"compute": 2.0, "overlapped": 1.0}, {"compute": 2.0})
+    [{'compute and overlapped': 3.0}, {'compute and overlapped': 2.0}]
+    """
+    if not any(activity.get("overlapped") for activity in told):
+        return [dict(activity) for activity in told]
+    both = ("compute", "overlapped")
+    return [
+        {" and ".join(both): sum(activity.get(box, 0.0) for box in both)}
+        | {box: t for box, t in activity.items() if box not in both}
+        for activity in told
+    ]
+
+
 def compare(
-    *runs: str | os.PathLike[str] | Scenario | Study, out: str = "runs", beside: str = ""
+    *runs: str | os.PathLike[str] | Scenario | Study,
+    out: str = "runs",
+    beside: str = "",
+    simulate: Callable[[Scenario], Study] | None = None,
 ) -> Comparison:
     """Compare runs with the first of them; a single one with its own variants.
 
@@ -163,13 +185,14 @@ def compare(
         ``summary.json``, the beginning of a name)
     out : where saved runs are looked for by name
     beside : variant of a single one that the others are compared with; its base unless said
+    simulate : runs a scenario that no saved run has the answer of; ``study`` unless said
 
     Raises
     ------
     ScenarioError
         Something is none of these.
     """
-    read = [_read_run(run, out) for run in runs]
+    read = [_read_run(run, out, simulate) for run in runs]
     if len(read) == 1:
         points = read[0].points
         if len(points) == 1:
@@ -235,24 +258,38 @@ def _run_names(runs: Sequence[_ComparedRun]) -> list[str]:
     ]
 
 
-def _read_run(run: Any, out: str) -> _ComparedRun:
-    """Summary and settings of a run."""
+def _read_run(run: Any, out: str, simulate: Callable[[Scenario], Study] | None) -> _ComparedRun:
+    """Summary and settings of a run; a scenario that was run and saved is not run again."""
     from ..config.scenario import Scenario
-    from .run import Study, study
+    from .run import Study
 
     if isinstance(run, Study):
         return _compared_run_of_study(run)
     if isinstance(run, Scenario):
-        return _compared_run_of_study(study(run))
+        return _compared_run_of_scenario(run, out, simulate)
     if not isinstance(run, str | os.PathLike):
         raise ScenarioError(
             f"compare: {type(run).__name__} is no run; give a study, a scenario or a saved run"
         )
-    if (folder := _saved_run_path(os.fspath(run), out)) is not None:
+    if (folder := saved_run_path(os.fspath(run), out)) is not None:
         return _compared_run_of_folder(folder)
     from ..config.loader import load
 
-    return _compared_run_of_study(study(load(run)))
+    return _compared_run_of_scenario(load(run), out, simulate)
+
+
+def _compared_run_of_scenario(
+    scenario: Scenario, out: str, simulate: Callable[[Scenario], Study] | None
+) -> _ComparedRun:
+    """A scenario's saved run, or else one made now; devices are asked each time."""
+    from ..config.hil_settings import live_devices_drive_run
+    from .run import study
+    from .run_folder import existing_run
+
+    folder = None if live_devices_drive_run(scenario) else existing_run(Path(out), scenario)
+    if folder is not None:
+        return replace(_compared_run_of_folder(folder), folder="")
+    return _compared_run_of_study((simulate or study)(scenario))
 
 
 def _compared_run_of_study(done: Study) -> _ComparedRun:
@@ -269,7 +306,7 @@ def _compared_run_of_study(done: Study) -> _ComparedRun:
     )
 
 
-def _saved_run_path(name: str, out: str) -> Path | None:
+def saved_run_path(name: str, out: str) -> Path | None:
     """The folder of a saved run, or its summary; None where a scenario is meant."""
     from ..config.loader import LIBRARY
     from .saved_runs import find_run_folder

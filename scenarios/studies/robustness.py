@@ -41,7 +41,7 @@ def values_with_effects(
     built = base.built
     own = build_variant(base.scenario, built)
     was = headline_value(own, own.run())
-    unsure = [v for v in values if v["kind"] in UNSURE]
+    unsure = unsure_values(values)
     found = each(lambda v: _effect_of_value(base.scenario, built, v, was), unsure)
     effects = dict(zip((v["path"] for v in unsure), found, strict=True))
     kinds = {
@@ -51,6 +51,15 @@ def values_with_effects(
         "values": [{**v, "effect": effects.get(v["path"])} for v in values],
         "break_even": break_even_errors(made, kinds),
     }
+
+
+def unsure_values(values: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Values that were not measured.
+
+    >>> unsure_values([{"kind": "assumed"}, {"kind": "measured"}])
+    [{'kind': 'assumed'}]
+    """
+    return [v for v in values if v["kind"] in UNSURE]
 
 
 def _components_of_kind(kind: str) -> Any:

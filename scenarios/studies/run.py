@@ -158,9 +158,13 @@ def study(
                     each = counter.over(given(one))
                     under_way.run_and_explain(one, errors, each, progress)
             if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
-                from .robustness import values_with_effects
+                from .robustness import unsure_values, values_with_effects
 
-                progress("defending: each unmeasured value 10 % off, each kind of part wrong")
+                unsure = len(unsure_values(where["values"]))
+                progress(
+                    f"defending: {unsure} unmeasured values 10 % off, a run each, then each kind "
+                    "of part wrong, up to 14 runs of each variant and kind"
+                )
                 every = [m.point for m in under_way.results]
                 where |= values_with_effects(every, where["values"], given(every[0]))
     except TimeLimitExceeded:

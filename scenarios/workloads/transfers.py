@@ -32,9 +32,9 @@ KINDS = ("send", "copy", "host", "compute", "collective")
 def _check_collective(text: str) -> str:
     kind, colon, name = text.partition(":")
     if not colon or not name or kind not in KINDS:
-        cure = "send:write or copy:h2d"
-        if text.replace("_", "-") in COLLECTIVES:
-            cure = f"collective:{text.replace('_', '-')}"
+        cure = "send:write, copy:h2d or collective:all-reduce"
+        if (collective := kind.replace("_", "-")) in COLLECTIVES:
+            cure = f"collective:{collective}"
         raise ValueError(f"'{text}' is no op; write it like {cure}")
     return text
 

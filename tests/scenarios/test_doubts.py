@@ -82,3 +82,16 @@ def test_oversubscription_of_no_spine_is_doubted(scenario, whole, settings, said
 def test_more_machines_than_can_be_listed_have_a_spine(scenario, whole):
     """Told by arithmetic: a list of them would never end."""
     assert scenario(whole, set=["cluster.nodes=1000000000000"]).warnings == ()
+
+
+@pytest.mark.parametrize(("rate", "doubted"), [("800 Gb/s", True), ("400 Gb/s", False)])
+def test_a_nic_quicker_than_the_port_it_is_plugged_into_is_doubted(scenario, whole, rate, doubted):
+    """That a quicker NIC changes nothing would be an answer to another question."""
+    change = "set: {cluster.node.nic.bandwidth: 400 Gb/s}"
+    text = whole.replace(change, change.replace("400 Gb/s", rate))
+    port = "cluster.fabric.switch.bandwidth=400 Gb/s"
+    said = [p.message for p in scenario(text, set=[port]).warnings]
+    assert said == [
+        "'800 Gb/s' changes less than it says: a port of the switch has 400 Gb/s; give "
+        "cluster.fabric.switch another model, or bandwidth"
+    ] * doubted

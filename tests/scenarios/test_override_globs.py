@@ -63,6 +63,11 @@ def test_a_name_without_a_dot_is_of_all_below():
     assert not any(name.startswith("node0") for name in found)
 
 
+def test_the_name_of_a_machine_is_all_that_is_in_it_and_in_no_other():
+    """``node1*`` is ``node10`` too."""
+    assert slowed("node1") == slowed("node1*")
+
+
 def test_what_nothing_crosses_cannot_be_down():
     with pytest.raises(ScenarioError, match="'fabric' is asked, and nothing crosses it"):
         slowed("fabric", "down: true")

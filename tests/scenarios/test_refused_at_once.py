@@ -79,3 +79,11 @@ def test_a_model_by_its_description_is_named_by_the_workload_that_runs_one():
 
 def test_a_change_from_nothing_is_no_infinite_share():
     assert format_signed_share(float("inf")) == "from 0"
+
+
+@pytest.mark.parametrize("op", ["all-reduce:sum", "all_reduce"])
+def test_a_collective_written_without_its_kind_is_told_how_it_is_written(op):
+    head, _, below = SCENARIO.format(recorded="", wanted="{}").partition("workload:")
+    ops = f'workload: {{type: transfers, ops: [{{op: "{op}", bytes: 1 MB}}]}}\n'
+    with pytest.raises(InvalidScenarioError, match="write it like collective:all-reduce"):
+        loads(head + ops + below[below.index("cluster:") :])

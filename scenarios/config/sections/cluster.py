@@ -171,7 +171,7 @@ def _shared_fields() -> dict[str, Any]:
             Field(
                 default_factory=dict,
                 description="Single components that differ, by name or glob: a straggler, a slow "
-                "NIC, a failed link. ``node3.gpu*`` means its GPUs alone, ``node3*`` all that is "
+                "NIC, a failed link. ``node3.gpu*`` means its GPUs alone, ``node3`` all that is "
                 "in it.",
             ),
         ),

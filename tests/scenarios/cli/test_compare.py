@@ -74,3 +74,17 @@ def test_variants_are_compared_with_another_than_the_base(cli):
     assert rows[1]["iteration_time.p50 change"] < -0.2
     assert [pair[0] for pair in rows[1]["settings"].values()] == ["1.5"]
     assert "no variant 'x'; there are base, slow" in cli("compare", "tiny.yaml", "--with", "x")[2]
+
+
+def test_a_scenario_that_was_run_is_compared_from_its_saved_run(cli):
+    """A run with what would help takes minutes; the first of two says what it does."""
+    _, first, told = cli("compare", "tiny.yaml", "--out", "first")
+    assert "running slow" in told
+    assert cli("run", "tiny.yaml", "--out", "first")[0] == 0
+    assert cli("compare", "tiny.yaml", "--out", "first") == (0, first, "")
+
+
+def test_a_quick_comparison_runs_nothing_with_parts_faster_or_wrong(cli):
+    code, out, told = cli("compare", "tiny.yaml", "--quick", "--out", "quick")
+    assert (code, "slow: why: compute " in out) == (0, True)
+    assert "parts faster or wrong" not in told

@@ -214,3 +214,10 @@ class Terminal(io.StringIO):
 
     def isatty(self):
         return True
+
+
+def test_how_long_an_iteration_takes_is_told_where_another_number_decides(cli):
+    priced = ("--set", "cost.items=[{what: gpu, each: 1 USD/hour}]")
+    decides = ("--set", "answer={minimize: exposed_communication.mean}")
+    code, out, err = cli("run", "tiny.yaml", "--quick", "--out", "decided", *priced, *decides)
+    assert (code, "\n  iteration time " in out) == (0, True), err
