@@ -4,7 +4,15 @@
   const STARTS = {
     timeline: async (place, data) => {
       const bars = await foretrace.packedBars(data);
-      return foretrace.timeline(place, { ...data, resident: true, get: () => bars });
+      const source = { ...data, resident: true, get: () => bars };
+      if (!data.meetings) return foretrace.timeline(place, source);
+      const told = make("div", { class: "component members", hidden: true });
+      const membersOf = foretrace.membersOf(bars, data);
+      const tell = (lane, time, i) => say(membersOf(i), lane);
+      const timeline = foretrace.timeline(place, { ...source, tell });
+      const say = foretrace.members(told, timeline.reach);
+      place.after(told);
+      return timeline;
     },
     tree: (place, data) => foretrace.tree(place, data),
     heat: (place, data) => foretrace.heat(place, data),
