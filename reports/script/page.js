@@ -33,6 +33,15 @@
     }
   }
 
+  // No line begins with the unit of a number that ends the one before; commands stay as they are.
+  function keepUnits(place) {
+    const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode())
+      if (!texts.currentNode.parentElement.closest("code, pre"))
+        texts.currentNode.data = texts.currentNode.data.replace(/(?<=\d) (?=%|[numµkMGT]?s\b)/g, "\u00a0");
+  }
+  document.querySelectorAll("p, li, dd").forEach(keepUnits);
+
   const sectionOf = (one) => one.closest("section")?.id ?? "";
   document.querySelectorAll("figure svg").forEach((svg) => svg.parentElement.closest("svg") || foretrace.plot(svg));
   document.querySelectorAll("figure:not([data-component])").forEach((figure, i) =>

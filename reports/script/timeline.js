@@ -272,11 +272,11 @@
       const pen = sized(ruler, RULER);
       pen.font = "11.5px system-ui, Arial, sans-serif";
       pen.fillStyle = colour("--soft");
-      pen.textAlign = "center";
       for (const time of marks) {
         const x = px(time + source.span[0]);
         pen.fillRect(Math.round(x), RULER - 5, 1, 5);
-        if (x > 20 && x < ruler.clientWidth - 24) pen.fillText(moment(time), x, 13);
+        pen.textAlign = x > 20 ? "center" : "left";
+        if (x >= 0 && x < ruler.clientWidth - 24) pen.fillText(moment(time), x, 13);
       }
     }
 

@@ -21,6 +21,7 @@ from .common import (
     print_error,
     print_json,
     print_sentences,
+    print_table,
     progress_printer,
 )
 from .hil import hil
@@ -77,10 +78,10 @@ def print_check(told: dict[str, Any], quiet: bool) -> None:
     if quiet:
         return
     console.print()
-    console.print(_components_table(told))
+    print_table(console, _components_table(told))
     if told["expect"]:
         console.print()
-        console.print(_expectations_table(told))
+        print_table(console, _expectations_table(told))
     for name, one in told["components"].items():
         if one["ops"]:
             worst = one["worst"]
