@@ -73,6 +73,7 @@ def check(
 def print_check(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
     from ...reports.accuracy.verdict import verdict_sentences
+    from ...reports.numbers import format_signed_share
 
     console = print_sentences(verdict_sentences(told))
     if quiet:
@@ -85,11 +86,14 @@ def print_check(told: dict[str, Any], quiet: bool) -> None:
     for name, one in told["components"].items():
         if one["ops"]:
             worst = one["worst"]
-            console.print(f"worst    {name}: {worst['op']}, {worst['error']:+.1%}", soft_wrap=True)
+            error = format_signed_share(worst["error"])
+            console.print(f"worst    {name}: {worst['op']}, {error}", soft_wrap=True)
 
 
 def _components_table(told: dict[str, Any]) -> Any:
     from rich.table import Table
+
+    from ...reports.numbers import format_share
 
     table = Table(box=None, pad_edge=True)
     for name, right in (("component", 0), ("calls", 1), ("p50", 1), ("p95", 1), ("bias", 1),
@@ -100,8 +104,8 @@ def _components_table(told: dict[str, Any]) -> Any:
             table.add_row(name, "", "n/a (emulated)", "", "", "", one["clock"])
             continue
         errors = one["errors"]
-        told_errors = [f"{errors[k]['value']:.1%}" for k in ("p50", "p95", "bias")]
-        spread = "one start" if one["spread"] != one["spread"] else f"{one['spread']:.1%}"
+        told_errors = [format_share(errors[k]["value"]) for k in ("p50", "p95", "bias")]
+        spread = "one start" if one["spread"] != one["spread"] else format_share(one["spread"])
         table.add_row(name, f"{one['n']:,}", *told_errors, spread, one["clock"])
     return table
 
@@ -109,13 +113,15 @@ def _components_table(told: dict[str, Any]) -> Any:
 def _expectations_table(told: dict[str, Any]) -> Any:
     from rich.table import Table
 
+    from ...reports.numbers import format_share
+
     table = Table(box=None, pad_edge=True)
     for name in ("", "check", "error", "90 % within", "bar"):
         table.add_column(name, no_wrap=name != "check")
     for e in told["expect"]:
         outcome = e["outcome"] if e["otherwise"] == "fail" else f"{e['outcome']} (warn)"
-        within = "unknown" if not e["interval"] else "{:.1%} to {:.1%}".format(*e["interval"])
-        value = "unknown" if e["value"] is None else f"{e['value']:.1%}"
+        within = " to ".join(map(format_share, e["interval"])) if e["interval"] else "unknown"
+        value = "unknown" if e["value"] is None else format_share(e["value"])
         mark = outcome.upper() if outcome == "fail" else outcome
-        table.add_row(mark, e["that"], value, within, f"{e['bar']:.1%}")
+        table.add_row(mark, e["that"], value, within, format_share(e["bar"]))
     return table
