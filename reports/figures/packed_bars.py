@@ -27,6 +27,9 @@ class TimelineBars(NamedTuple):
     name : index of a name; -1 for none
     ops : how many it stands for
     busy : ticks in which they ran
+    met : index of a meeting of ranks (a collective); -1 for none
+    wait : ticks that its rank waited for that meeting to begin
+    came_last : whether its rank came to it last
     """
 
     lane: NDArray[np.int64]
@@ -36,6 +39,9 @@ class TimelineBars(NamedTuple):
     name: NDArray[np.int64]
     ops: NDArray[np.int64]
     busy: NDArray[np.int64]
+    met: NDArray[np.int64]
+    wait: NDArray[np.int64]
+    came_last: NDArray[np.int64]
 
     @classmethod
     def of_ops(
@@ -45,18 +51,40 @@ class TimelineBars(NamedTuple):
         end: NDArray[Any],
         kind: NDArray[Any],
         name: NDArray[Any],
+        met: NDArray[Any] | int = -1,
+        wait: NDArray[Any] | int = 0,
+        came_last: NDArray[Any] | bool = False,
     ) -> TimelineBars:
-        """A bar for each op.
+        """A bar for each op; of those that meet nobody the last three are left out.
 
         >>> lane, start = np.array([1, 0, 0]), np.array([5, 7, 2])
         >>> TimelineBars.of_ops(lane, start, start + 1, lane, lane).start.tolist()
         [2, 7, 5]
         """
         order = np.lexsort((start, lane))
-        lane, start, end, kind, name = (
-            np.asarray(c, np.int64)[order] for c in (lane, start, end, kind, name)
+        lane, start, end, kind, name, met, wait, came_last = (
+            np.broadcast_to(np.asarray(c, np.int64), len(order))[order]
+            for c in (lane, start, end, kind, name, met, wait, came_last)
         )
-        return cls(lane, start, end, kind, name, np.ones(len(order), np.int64), end - start)
+        each = np.ones(len(order), np.int64), end - start
+        return cls(lane, start, end, kind, name, *each, met, wait, came_last)
+
+
+class Meetings(NamedTuple):
+    """Collectives that ranks come to, (n,) each.
+
+    Parameters
+    ----------
+    of : ranks that take part
+    last : of them that come last, at one tick
+    who : the first rank of those
+    most : ticks that the first to come waits
+    """
+
+    of: NDArray[np.int64]
+    last: NDArray[np.int64]
+    who: NDArray[np.int64]
+    most: NDArray[np.int64]
 
 
 def fewer_bars(bars: TimelineBars, most: int) -> tuple[TimelineBars, int]:
@@ -102,6 +130,9 @@ def merge_short_ops(bars: TimelineBars, least: int) -> TimelineBars:
         np.where(several, -1, bars.name[first]),
         np.add.reduceat(bars.ops, first),
         np.add.reduceat(bars.busy, first),
+        np.where(several, -1, bars.met[first]),
+        np.where(several, 0, bars.wait[first]),
+        np.where(several, 0, bars.came_last[first]),
     )
 
 
@@ -119,7 +150,11 @@ def _majority(
 
 
 def packed_bars(
-    bars: TimelineBars, span: tuple[int, int], tick: float, names: Sequence[Any]
+    bars: TimelineBars,
+    span: tuple[int, int],
+    tick: float,
+    names: Sequence[Any],
+    meetings: Meetings | None = None,
 ) -> dict[str, Any]:
     """Bars as the page's script reads them.
 
@@ -130,13 +165,14 @@ def packed_bars(
     span : first and last tick
     tick : s
     names : by index, texts or (text, ops, seconds)
+    meetings : that bars name; a wait that is none is never rounded to none
 
     Examples
     --------
     >>> one = TimelineBars.of_ops(*np.array([[0], [3], [9], [2], [0]]))
     >>> packed = packed_bars(one, (3, 9), 1e-12, ["gemm"])
     >>> packed["n"], packed["first"], len(zlib.decompress(base64.b64decode(packed["packed"])))
-    (1, 3e-12, 23)
+    (1, 3e-12, 31)
     """
     step = max((span[1] - span[0]) // FINEST, 1)
     start = (bars.start - span[0]) // step
@@ -146,11 +182,15 @@ def packed_bars(
     before = np.where(new > 0, 0, np.roll(start + length, 1))
     columns = (
         (new, 2), (start - before, 4), (length, 4), (bars.kind, 1),
-        (bars.name + 1, 4), (bars.ops, 4), (length - busy, 4),
+        (bars.name + 1, 4), (bars.ops, 4), (length - busy, 4), (bars.met + 1, 4),
+        (-(-bars.wait // step) * 2 + bars.came_last, 4),
     )  # fmt: skip
+    met = meetings._replace(most=-(-meetings.most // step)) if meetings else ()
     planes = b"".join(_planes(column, width) for column, width in columns)
+    planes += b"".join(_planes(column, 4) for column in met)
     return {
         "n": len(start),
+        "meetings": len(meetings.of) if meetings else 0,
         "first": span[0] * tick,
         "step": step * tick,
         "names": list(names),

@@ -14,10 +14,10 @@ from ...sim.result import Result
 from ...sim.roles import NETWORK
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
-from ..export.op_places import op_places, waits_from
+from ..export.op_places import OpPlaces, op_places, waits_from
 from ..numbers import format_quantity
 from ..palette import KINDS
-from .packed_bars import TimelineBars, fewer_bars, packed_bars
+from .packed_bars import Meetings, TimelineBars, fewer_bars, packed_bars
 
 MOST_BARS = 100_000  # of all variants together
 MOST_RANKS = 64  # of all variants together
@@ -45,6 +45,7 @@ class DrawnVariant(NamedTuple):
     ----------
     rows : as the script has them, lanes numbered from 0
     bars : of those lanes
+    meetings : that those bars name
     least : ticks below which ops that follow each other are one bar; 0 where each is its own
     ops : that ended on the ranks drawn
     ranks : drawn
@@ -52,6 +53,7 @@ class DrawnVariant(NamedTuple):
 
     rows: list[dict[str, Any]]
     bars: TimelineBars
+    meetings: Meetings
     least: int
     ops: int
     ranks: NDArray[np.int32]
@@ -78,25 +80,29 @@ def timeline_data(
                              max(MOST_RANKS // len(results), 2), (names, totals))
         for name, result in results.items()
     }  # fmt: skip
-    rows, offset, parts = [], 0, []
+    rows, offset, before, parts = [], 0, 0, []
     few = max(len(d.ranks) for d in drawn.values()) <= OPEN
     for name, one in drawn.items():
         rows.append({"name": name, "level": 0})
         for row in one.rows:
             lane = {"lane": row["lane"] + offset} if "lane" in row else {"open": few}
             rows.append({"name": row["name"], "level": row["level"], **lane})
-        parts.append(one.bars._replace(lane=one.bars.lane + offset))
+        met = np.where(one.bars.met < 0, -1, one.bars.met + before)
+        parts.append(one.bars._replace(lane=one.bars.lane + offset, met=met))
+        before += len(one.meetings.of)
         offset += 1 + max((r["lane"] for r in one.rows if "lane" in r), default=0)
     tick = min(result.tick for result in results.values())
-    same = [_rescaled(p, r.tick / tick) for p, r in zip(parts, results.values(), strict=True)]
+    factors = [result.tick / tick for result in results.values()]
+    same = [_rescaled(p, factor) for p, factor in zip(parts, factors, strict=True)]
     bars = TimelineBars(*(np.concatenate(column) for column in zip(*same, strict=True)))
+    bars, meetings = _joined_meetings(bars, [d.meetings for d in drawn.values()], factors)
     span = _span(bars)
     return {
         "span": [span[0] * tick, span[1] * tick],
         "rows": rows,
         "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
         "said": " ".join(_said(drawn, results)),
-        **packed_bars(bars, span, tick, totals),
+        **packed_bars(bars, span, tick, totals, meetings),
     }
 
 
@@ -104,9 +110,23 @@ def _rescaled(bars: TimelineBars, factor: float) -> TimelineBars:
     if factor == 1.0:
         return bars
     times = {
-        c: np.rint(getattr(bars, c) * factor).astype(np.int64) for c in ("start", "end", "busy")
+        c: np.rint(getattr(bars, c) * factor).astype(np.int64)
+        for c in ("start", "end", "busy", "wait")
     }
     return bars._replace(**times)
+
+
+def _joined_meetings(
+    bars: TimelineBars, each: Sequence[Meetings], factors: Sequence[float]
+) -> tuple[TimelineBars, Meetings]:
+    """Bars of all variants, and meetings that are drawn, numbered anew."""
+    same = [m._replace(most=np.rint(m.most * f).astype(np.int64))
+            for m, f in zip(each, factors, strict=True)]  # fmt: skip
+    found = Meetings(*(np.concatenate(column) for column in zip(*same, strict=True)))
+    kept, number = np.unique(bars.met, return_inverse=True)
+    drawn = kept[kept >= 0]
+    met = number - (len(kept) - len(drawn))
+    return bars._replace(met=met), Meetings(*(column[drawn] for column in found))
 
 
 def _span(bars: TimelineBars) -> tuple[int, int]:
@@ -157,15 +177,40 @@ def _drawn_variant(
     rows, lane = _rows(result, where.rank, where.stream, there | waits)
     kind = KIND_NUMBER[result.ops.kind[where.op]]
     name = _names(result, where.op, there, known)
+    met, came_last, meetings = _meetings(where, arrived, start, end)
     bars = TimelineBars.of_ops(
         np.concatenate([lane[there], lane[waits]]),
         np.concatenate([start[there], arrived[waits]]),
         np.concatenate([end[there], start[waits]]),
         np.concatenate([kind[there], np.full(int(waits.sum()), _NUMBER["waiting"])]),
         np.concatenate([name[there], name[waits]]),
+        np.concatenate([met[there], met[waits]]),
+        np.concatenate([np.where(met < 0, 0, start - arrived)[there], np.zeros(int(waits.sum()))]),
+        np.concatenate([came_last[there], came_last[waits]]),
     )
     few, least = fewer_bars(bars, most)
-    return DrawnVariant(rows, few, least, len(bars.lane), chosen)
+    return DrawnVariant(rows, few, meetings, least, len(bars.lane), chosen)
+
+
+def _meetings(
+    where: OpPlaces, arrived: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], Meetings]:
+    """(places,) meeting of each and whether it came last; and meetings: ops of several places."""
+    several = np.bincount(where.op)[where.op] > 1
+    several &= (arrived != NEVER) & (start != NEVER) & (end != NEVER)
+    at = np.flatnonzero(several)
+    at = at[np.argsort(where.op[at], kind="stable")]
+    _, first, of = np.unique(where.op[at], return_index=True, return_counts=True)
+    met, came_last = np.full(len(several), -1), np.zeros(len(several), bool)
+    if not len(at):
+        return met, came_last, Meetings(of, of, of, of)
+    came, number = arrived[at], np.repeat(np.arange(len(of)), of)
+    late = came == np.maximum.reduceat(came, first)[number]
+    ranks = np.where(late, where.rank[at], np.iinfo(np.int32).max)
+    met[at], came_last[at] = number, late
+    most = start[at[first]] - np.minimum.reduceat(came, first)
+    last = np.add.reduceat(late.astype(np.int64), first)
+    return met, came_last, Meetings(of, last, np.minimum.reduceat(ranks, first), most)
 
 
 def _ranks_drawn(

@@ -13,6 +13,7 @@ from .study import StudyShown
 
 Facts = Mapping[str, Any]
 HOUR = 3600.0
+SEVERAL = {"leaf": "leaves", "switch": "switches"}
 
 
 @section("fabric", title="Switches and cables", order=45)
@@ -93,12 +94,14 @@ def fabric_drawing(
     loads : share in use of the links from one switch to another
     """
     joins = facts["joins"] or list(_joins_of_kinds(facts))
+    if loads and not facts["joins"]:
+        loads = _loads_of_kinds(facts, loads)
     names = list(dict.fromkeys(name for a, b, _ in joins for name in (a, b)))
     if not names:
         return None
     tiers: dict[str, list[str]] = {}
     for kind in reversed(facts["switches"]):
-        of_kind = [n for n in names if n.rstrip("0123456789").rstrip("-_.") == kind]
+        of_kind = [n for n in names if _kind_of(n) == kind]
         tiers[kind] = sorted(of_kind, key=lambda n: (len(n), n)) or [_box_name(kind, facts)]
     lines, used = [], []
     for a, b, n in joins:
@@ -122,8 +125,27 @@ def _joins_of_kinds(facts: Facts) -> Iterator[tuple[str, str, int]]:
             )
 
 
+def _loads_of_kinds(
+    facts: Facts, loads: Mapping[tuple[str, str], float]
+) -> dict[tuple[str, str], float]:
+    """Mean share in use between boxes of kinds, where all uplinks of a switch are one link."""
+    found = {}
+    for low, high, _ in _joins_of_kinds(facts):
+        for pair, way in (((low, high), "up"), ((high, low), "down")):
+            own = [used for (name, end), used in loads.items()
+                   if end == way and _box_name(_kind_of(name), facts) == low]  # fmt: skip
+            if own:
+                found[pair] = sum(own) / len(own)
+    return found
+
+
+def _kind_of(name: str) -> str:
+    return name.rstrip("0123456789").rstrip("-_.")
+
+
 def _box_name(kind: str, facts: Facts) -> str:
-    return f"{facts['switches'][kind]:,} {kind}"
+    number = facts["switches"].get(kind, 0)
+    return f"{number:,} {kind if number == 1 else SEVERAL.get(kind, f'{kind}s')}"
 
 
 def _cable_name(cables: Mapping[str, Any]) -> str:

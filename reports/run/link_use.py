@@ -8,7 +8,7 @@ from ...sim.analysis.link_use import link_uses, longest_collective
 from ...sim.result import Result
 from ...sim.units import seconds
 from ..blocks import Block, Column, Paragraph, Table
-from ..numbers import format_quantity
+from ..numbers import format_quantity, format_share
 from ..section import section
 from .study import StudyShown
 
@@ -33,8 +33,9 @@ def link_use(study: StudyShown) -> Iterable[Block]:
         sentences.append(
             f"{name}: {_op_name(record, op)} takes "
             f"{format_quantity(float(seconds(_ticks(record, op), record.tick)), 's')}; "
-            f"{busiest.component} is busy with it for {busiest.share:.0%} of that, its {len(uses)} "
-            f"links in the mean for {sum(shares[name].values()) / len(uses):.0%}."
+            f"{busiest.component} is busy with it for {format_share(busiest.share, 0)} of that, "
+            f"its {len(uses)} links in the mean for "
+            f"{format_share(sum(shares[name].values()) / len(uses), 0)}."
         )
     if not shares:
         return
@@ -52,7 +53,7 @@ def link_table(shares: Mapping[str, Shares]) -> Table:
     links = dict.fromkeys(link for own in shares.values() for link in own)
     alike: dict[tuple[str, ...], list[str]] = {}
     for link in sorted(links, key=lambda link: [-own.get(link, 0.0) for own in shares.values()]):
-        cells = (f"{own[link]:.1%}" if link in own else "–" for own in shares.values())
+        cells = (format_share(own[link]) if link in own else "–" for own in shares.values())
         alike.setdefault(tuple(cells), []).append(link)
     rows = [
         (name if not more else f"{name} + {len(more)} alike", *cells)

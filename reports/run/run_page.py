@@ -8,6 +8,7 @@ from typing import Any
 
 from ...sim.result import Result
 from ..html import page_html as html
+from ..numbers import is_overall
 from ..section import shown_sections
 from .study import StudyShown
 
@@ -35,10 +36,22 @@ def run_page(
     run: Mapping[str, str],
     sections: Sequence[str] = (),
 ) -> str:
-    """HTML of the report."""
+    """HTML of the report; its data are the summary without metrics of single parts."""
     return html(
         shown_sections("run", StudyShown(summary, results, run), sections),
-        summary,
+        _without_single_parts(summary),
         title=run.get("title") or summary["name"],
         question=summary["question"],
     )
+
+
+def _without_single_parts(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Summary whose metrics are of the whole and of kinds of parts: the others grow with a machine.
+
+    Six numbers of each GPU, NIC and link of a few hundred are more than a page may hold.
+    """
+    points = {
+        name: point | {"metrics": {m: v for m, v in point["metrics"].items() if is_overall(m)}}
+        for name, point in summary["points"].items()
+    }
+    return {**summary, "points": points}

@@ -11,7 +11,9 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-ORDER = ("base", "packed_bars", "saving", "table", "plot", "heat", "tree", "timeline", "page")
+ORDER = (
+    "base", "packed_bars", "saving", "table", "plot", "heat", "tree", "timeline", "members", "page",
+)  # fmt: skip
 
 
 @cache

@@ -15,10 +15,14 @@
     const ticks = make("div", { class: "ticks" });
     element.replaceChildren(legend, make("div", { class: "lanes" }, names, canvas),
       make("div", { class: "ruled" }, make("span"), ticks), status);
+    const parted = (name) => {
+      const [own, alike] = name.split(/(?= \+ \d+ alike$)/); // there is no room for it on a phone
+      return alike ? [own, make("small", {}, alike)] : [own];
+    };
     const tall = Math.max(Math.min(TALL, MOST / source.rows.length), 3);
     const each = Math.ceil(LETTERS / tall); // of rows too thin for their names every so many has one
     names.append(...source.rows.flatMap((name, i) => (i % each ? []
-      : [make("span", { style: `top:${i * tall}px;height:${each * tall}px`, title: name }, name)])));
+      : [make("span", { style: `top:${i * tall}px;height:${each * tall}px`, title: name }, ...parted(name))])));
     names.style.height = canvas.style.height = `${tall * source.rows.length}px`;
     let values = source.values ?? [], edges = source.edges, row = -1, column = 0;
 

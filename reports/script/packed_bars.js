@@ -25,12 +25,13 @@
       return found;
     };
     const newLane = next(2), gap = next(4), length = next(4), kind = next(1), name = next(4);
-    const count = next(4), slack = next(4);
+    const count = next(4), slack = next(4), met = next(4), wait = next(4);
     const bars = {
       n,
       lane: new Int32Array(n), start: new Float64Array(n), end: new Float64Array(n),
       kind: Uint8Array.from(kind), name: new Int32Array(n), names: body.names,
       count: Int32Array.from(count), busy: new Float64Array(n),
+      met: new Int32Array(n), wait: new Float64Array(n), cameLast: new Uint8Array(n),
     };
     let lane = 0, tick = 0;
     for (let i = 0; i < n; i++) {
@@ -42,7 +43,16 @@
       bars.end[i] = body.first + tick * body.step;
       bars.busy[i] = (length[i] - slack[i]) * body.step;
       bars.name[i] = name[i] - 1;
+      bars.met[i] = met[i] - 1;
+      bars.wait[i] = Math.floor(wait[i] / 2) * body.step;
+      bars.cameLast[i] = wait[i] & 1;
     }
+    const each = () => {
+      const found = column(bytes, at, body.meetings, 4);
+      at += 4 * body.meetings;
+      return found;
+    };
+    bars.meetings = { of: each(), last: each(), who: each(), most: Array.from(each(), (t) => t * body.step) };
     return bars;
   };
 })();

@@ -4,7 +4,15 @@
   const STARTS = {
     timeline: async (place, data) => {
       const bars = await foretrace.packedBars(data);
-      return foretrace.timeline(place, { ...data, resident: true, get: () => bars });
+      const source = { ...data, resident: true, get: () => bars };
+      if (!data.meetings) return foretrace.timeline(place, source);
+      const told = make("div", { class: "component members", hidden: true });
+      const membersOf = foretrace.membersOf(bars, data);
+      const tell = (lane, time, i) => say(membersOf(i), lane);
+      const timeline = foretrace.timeline(place, { ...source, tell });
+      const say = foretrace.members(told, timeline.reach);
+      place.after(told);
+      return timeline;
     },
     tree: (place, data) => foretrace.tree(place, data),
     heat: (place, data) => foretrace.heat(place, data),
@@ -24,6 +32,15 @@
       throw error;
     }
   }
+
+  // No line begins with the unit of a number that ends the one before; commands stay as they are.
+  function keepUnits(place) {
+    const texts = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode())
+      if (!texts.currentNode.parentElement.closest("code, pre"))
+        texts.currentNode.data = texts.currentNode.data.replace(/(?<=\d) (?=%|[numµkMGT]?s\b)/g, "\u00a0");
+  }
+  document.querySelectorAll("p, li, dd").forEach(keepUnits);
 
   const sectionOf = (one) => one.closest("section")?.id ?? "";
   document.querySelectorAll("figure svg").forEach((svg) => svg.parentElement.closest("svg") || foretrace.plot(svg));

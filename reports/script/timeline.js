@@ -1,6 +1,6 @@
 // A timeline: rows that fold, bars over time, to zoom, pan, search and walk through by keyboard.
 // Its source has span, rows, kinds, said, get(first, last, width, lanes), and may have resident,
-// find(text) and tell(lane, time), which says more of the chosen bar and answers with the places
+// find(text) and tell(lane, time, bar), which says more of the chosen bar and answers with the places
 // that belong to it, [{lane, start, end}]: see docs/decisions/0023-one-drawing-stack.md.
 (() => {
   const { make, quantity, colour, steps, tip } = foretrace;
@@ -272,11 +272,11 @@
       const pen = sized(ruler, RULER);
       pen.font = "11.5px system-ui, Arial, sans-serif";
       pen.fillStyle = colour("--soft");
-      pen.textAlign = "center";
       for (const time of marks) {
         const x = px(time + source.span[0]);
         pen.fillRect(Math.round(x), RULER - 5, 1, 5);
-        if (x > 20 && x < ruler.clientWidth - 24) pen.fillText(moment(time), x, 13);
+        pen.textAlign = x > 20 ? "center" : "left";
+        if (x >= 0 && x < ruler.clientWidth - 24) pen.fillText(moment(time), x, 13);
       }
     }
 
@@ -321,13 +321,13 @@
       const { bars } = table;
       status.textContent = facts(i).join("  |  ");
       element.dataset.picked = facts(i)[0];
-      if (source.tell && bars.count[i] === 1) tell(bars.lane[i], bars.start[i], bars.end[i]);
+      if (source.tell && bars.count[i] === 1) tell(bars.lane[i], bars.start[i], bars.end[i], i);
     }
 
     // What its source knows of the chosen bar, and which others belong to it.
-    async function tell(lane, start, end) {
+    async function tell(lane, start, end, i) {
       try {
-        const more = (await source.tell(lane, (start + end) / 2)) ?? [];
+        const more = (await source.tell(lane, (start + end) / 2, i)) ?? [];
         if (kept && kept.lane === lane && kept.start === start) (also = more), draw();
       } catch (error) {
         status.textContent = `${error.message ?? error}`;
@@ -462,6 +462,7 @@
 
     // A place that may be beyond what is drawn: it is chosen when its bars have come.
     function reach(lane, start, end) {
+      if (source.resident) return pick(barAt({ lane, start }));
       const took = Math.max(end - start, (whole[1] - whole[0]) / 1e9), middle = (start + end) / 2;
       const wide = Math.min(view[1] - view[0], 40 * took);
       const [variant] = nodes.find((node) => node.lane === lane).inside;

@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 
 from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity, three_digits
-from .sweep_results import Found, Summary, replicas_may_tell, settings_text, sweep_goals
+from .sweep_results import (
+    Found,
+    Summary,
+    front_points,
+    replicas_may_tell,
+    settings_text,
+    sweep_goals,
+)
 
 HOURLY, TOKENS = "cost_per_hour", "cost_per_million_tokens"
 BESIDE = (  # what a planner is asked next, where every point of the ladder has it
@@ -20,6 +27,7 @@ BESIDE = (  # what a planner is asked next, where every point of the ladder has 
     ("GPU power at most", "gpu.power.bound", "W"),
 )
 HOUR = 3600.0  # s
+MANY = 3  # settings that nobody reads twice
 CANNOT_TELL, BETTER, UNKNOWN = "cannot tell", "better", "no interval"
 
 
@@ -120,7 +128,14 @@ def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str
 
 
 def _price_text(point: Found, summary: Summary) -> str:
-    return f"{hourly_price_text(point['values'][HOURLY])}, with {settings_text(point, summary)}"
+    return f"{hourly_price_text(point['values'][HOURLY])}, with {_settings_again(point, summary)}"
+
+
+def _settings_again(point: Found, summary: Summary) -> str:
+    """Settings of a point in words; many of them are not said again of the best, as it has them."""
+    if len(point["set"]) > MANY and point in front_points(summary)[:1]:
+        return "the same settings"
+    return settings_text(point, summary)
 
 
 def hourly_price_text(price: float) -> str:
@@ -145,7 +160,7 @@ def _per_token(summary: Summary) -> list[str]:
         return [f"C{doubt}"] if close else []
     text = (
         f"A million tokens cost least, {format_quantity(least['values'][TOKENS], 'USD')}, with "
-        f"{settings_text(least, summary)}"
+        f"{_settings_again(least, summary)}"
     )
     return [f"{text}; c{doubt}" if close else f"{text}."]
 

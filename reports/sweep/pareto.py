@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..blocks import Axes, Axis, Plot, Series
+from ..headline import metric_in_words
 from ..numbers import PREFIXES
 from ..palette import SERIES
+from .sweep_results import value_text
 
 Point = Mapping[str, Any]
 MISS, OK, BEST = "var(--host)", SERIES[0], SERIES[5]
@@ -46,8 +48,8 @@ def pareto_scatter(
             xs = [p["values"][x] / x_scale for p in kept]
             ys = [p["values"][y] / y_scale for p in kept]
             series.append(Series(xs, ys, mark, colour=colour, label=label))
-    across = Axis(f"{x.replace('_', ' ')}, {x_name}")
-    return Plot([Axes(across, Axis(f"{y.replace('_', ' ')}, {y_name}"), series)])
+    across = Axis(f"{metric_in_words(x)}, {x_name}")
+    return Plot([Axes(across, Axis(f"{metric_in_words(y)}, {y_name}"), series)])
 
 
 def cost_ladder_plot(
@@ -80,8 +82,8 @@ def cost_ladder_plot(
         series(rungs, "worth its price", mark="D", line="steps", colour=BEST),
         _error_bars([r for r in rungs if r["intervals"].get(y)], x, y, scale),
     ]
-    down = Axis(f"{y.replace('_', ' ')}, {name}", rule=[limit / scale for limit in limits])
-    across = Axis(f"{x.replace('_', ' ')}, {x_unit}")
+    down = Axis(f"{metric_in_words(y)}, {name}", rule=[limit / scale for limit in limits])
+    across = Axis(f"{metric_in_words(x)}, {x_unit}")
     return Plot([Axes(across, down, [s for s in axes if len(s.x)])], height=3.0)  # type: ignore[arg-type]
 
 
@@ -105,14 +107,14 @@ def setting_effect_plot(
     whole = [p for p in points if metric in p.get("values", {})]
     shown = list(settings)[:MOST_SETTINGS]
     scale, name = _scale(max((abs(p["values"][metric]) for p in whole), default=1.0), unit)
-    down = Axis(textwrap.fill(f"{metric.replace('_', ' ')}, {name}", 18))
+    down = Axis(textwrap.fill(f"{metric_in_words(metric)}, {name}", 18))
     rows = []
     for setting in shown:
         texts = _ordered_texts([p["set"][setting] for p in whole])
         at = {t: k for k, t in enumerate(texts)}
         drawn = _thin_out(whole)
         series = Series(
-            [at[str(p["set"][setting])] for p in drawn],
+            [at[value_text(p["set"][setting])] for p in drawn],
             [p["values"][metric] / scale for p in drawn],
             colour=OK, size=5.0 if len(drawn) < FEW_DOTS else 2.5, opacity=0.5,
         )  # fmt: skip
@@ -129,7 +131,7 @@ def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
 
 def _ordered_texts(values: Sequence[Any]) -> list[str]:
     """Distinct values as texts, numbers in order of size."""
-    texts = list(dict.fromkeys(map(str, values)))
+    texts = list(dict.fromkeys(map(value_text, values)))
     try:
         return sorted(texts, key=lambda t: float(t.partition(" ")[0]))
     except ValueError:

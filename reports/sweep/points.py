@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..blocks import (
     Code,
     Column,
     FirstScreen,
+    Heading,
     Items,
     Line,
     Listing,
@@ -31,10 +32,19 @@ from .sweep_answer import (
     rejected_points_text,
     settings_without_effect,
 )
-from .sweep_results import Summary, front_points, replicas_may_tell, setting_name, sweep_goals
+from .sweep_results import (
+    Summary,
+    differing_settings,
+    front_points,
+    replicas_may_tell,
+    setting_name,
+    sweep_goals,
+    value_text,
+)
 
 MOST_ROWS = 500
 BEST_ROWS = 8
+MOST_SETTINGS = 4  # columns of the first screen, beside numbers
 NO_JITTER = "unknown: no distribution of the times is known, so that all replicas are equal"
 
 
@@ -76,10 +86,14 @@ def sweep_answer(sweep: SweepShown) -> Iterable[Block]:
 
 
 def _best_table(summary: Summary) -> Table:
-    """Table of the base scenario and the best points."""
+    """Table of the base scenario and the best points; of many settings those that differ."""
+    front = front_points(summary)[:BEST_ROWS]
+    told = list(summary["vary"])
+    if len(told) > MOST_SETTINGS:  # the answer has said those of the best
+        told = differing_settings(front, summary["vary"])[:MOST_SETTINGS]
     columns = [
         Column(header=True),
-        *(Column(setting_name(paths, summary["vary"])) for paths in summary["vary"]),
+        *(Column(setting_name(paths, summary["vary"])) for paths in told),
         *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("90 % within", number=True, wraps=True),
         Column("change", number=True),
@@ -89,21 +103,25 @@ def _best_table(summary: Summary) -> Table:
         name: Line = ["as described"]
         if summary["base"].get("missed"):
             name = ["as described ", Tag("misses", "worse")]
-        rows.append([name, *_cells(summary, summary["base"]), ""])
-    front = front_points(summary)[:BEST_ROWS]
+        rows.append([name, *_cells(summary, summary["base"], told), ""])
     name = "best" if len(front) == 1 else "front"
-    rows += [[name, *_cells(summary, p), _change_text(summary, p)] for p in front]
+    rows += [[name, *_cells(summary, p, told), _change_text(summary, p)] for p in front]
     return Table(columns, rows, stacked=True)
 
 
-def _cells(summary: Summary, point: Mapping[str, Any], within: bool = True) -> list[Line]:
+def _cells(summary: Summary, point: Mapping[str, Any], told: Sequence[str]) -> list[Line]:
     """Cells of a point: settings, metrics, and the interval of the first metric."""
+    metrics = _metric_cells(summary, point)
+    return [*_setting_cells(point, told), *metrics, first_metric_interval(summary, point)]
+
+
+def _setting_cells(point: Mapping[str, Any], told: Iterable[str]) -> list[Line]:
+    return [value_text(point["set"].get(paths, "")) for paths in told]
+
+
+def _metric_cells(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
     values = point.get("values", {})
-    cells: list[Line] = [str(point["set"].get(paths, "")) for paths in summary["vary"]]
-    cells += [
-        format_quantity(values.get(m), u) if values else "" for _, m, u in sweep_goals(summary)
-    ]
-    return [*cells, first_metric_interval(summary, point)] if within else cells
+    return [format_quantity(values.get(m), u) if values else "" for _, m, u in sweep_goals(summary)]
 
 
 def _change_text(summary: Summary, point: Mapping[str, Any]) -> str:
@@ -146,19 +164,32 @@ def _certainty_sentence(summary: Summary) -> str:
 
 @section("points", page="sweep", title="Points", order=50)
 def points_table(sweep: SweepShown) -> Iterable[Block]:
-    """Table of all points: the front, then the others from best to worst, then failed ones."""
+    """Table of all points: the front, then the others from best to worst; and of failed ones."""
     summary = sweep.summary
     rows = _ordered_points(summary)
     if more := len(summary["points"]) - len(rows):
         yield Paragraph([f"{more} more are in ", Code("points.parquet"), "."])
+    settings = [Column(setting_name(p, summary["vary"]), title=p) for p in summary["vary"]]
+    failed = [p for p in rows if "error" in p]
+    if len(failed) < len(rows):
+        yield _finished_table(summary, settings, [p for p in rows if "error" not in p])
+    if failed:
+        yield Heading("Refused plans" if all(map(is_refused, failed)) else "Failed points")
+        told = [[*_setting_cells(p, summary["vary"]), p["error"]["message"]] for p in failed]
+        yield Table([*settings, Column("why", wraps=True)], told)
+
+
+def _finished_table(
+    summary: Summary, settings: Sequence[Column], rows: Sequence[Mapping[str, Any]]
+) -> Table:
     columns = [
         Column(),
-        *(Column(setting_name(paths, summary["vary"]), title=paths) for paths in summary["vary"]),
+        *settings,
         *(Column(metric_in_words(m), number=True) for _, m, _ in sweep_goals(summary)),
         Column("change", number=True),
         Column(),
     ]
-    yield Table(columns, [_point_row(summary, p) for p in rows])
+    return Table(columns, [_point_row(summary, p) for p in rows])
 
 
 def _ordered_points(summary: Summary) -> list[Mapping[str, Any]]:
@@ -172,14 +203,13 @@ def _ordered_points(summary: Summary) -> list[Mapping[str, Any]]:
 
 def _point_row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:
     missed = "; ".join(point.get("missed", ()))
-    error = point.get("error", {}).get("message", "")
     tag: Line = ""
     if point.get("front"):
         tag = Tag("front", "better")
-    elif error or missed:
-        failed = "refused" if is_refused(point) else "failed"
-        tag = Tag(failed if error else "misses", "worse")
-    return [tag, *_cells(summary, point, False), _change_text(summary, point), missed or error]
+    elif missed:
+        tag = Tag("misses", "worse")
+    cells = [*_setting_cells(point, summary["vary"]), *_metric_cells(summary, point)]
+    return [tag, *cells, _change_text(summary, point), missed]
 
 
 @section("failures", page="sweep", title="What failed", order=60)

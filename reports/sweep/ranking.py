@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..blocks import Block, Column, Line, Paragraph, Table, Tag
 from ..headline import metric_in_words
@@ -10,7 +10,13 @@ from ..numbers import format_change, format_quantity
 from ..section import section
 from .points import SweepShown
 from .ranking_words import UNSURE, WITH, within_text
-from .sweep_results import Summary, setting_name, sweep_goals
+from .sweep_results import (
+    Summary,
+    differing_settings,
+    setting_name,
+    sweep_goals,
+    value_text,
+)
 
 
 @section("ranking", page="sweep", title="How sure the ranking is", order=5)
@@ -26,24 +32,26 @@ def ranking_table(sweep: SweepShown) -> Iterable[Block]:
          "in no interval."]
     )  # fmt: skip
     _, metric, _ = sweep_goals(summary)[0]
+    ranked = [summary["points"][row["point"]] for row in summary["ranking"]]
+    told = differing_settings(ranked, summary["vary"])
     columns = [
         Column(header=True),
-        *(Column(setting_name(paths, summary["vary"])) for paths in summary["vary"]),
+        *(Column(setting_name(paths, summary["vary"])) for paths in told),
         Column(metric_in_words(metric), number=True),
         Column("to the one above", number=True),
         Column("90 % within", number=True, wraps=True),
         Column("to the first", number=True),
         Column(),
     ]
-    yield Table(columns, [_row(summary, i) for i in range(len(summary["ranking"]))])
+    yield Table(columns, [_row(summary, i, told) for i in range(len(ranked))])
 
 
-def _row(summary: Summary, number: int) -> list[Line]:
+def _row(summary: Summary, number: int, told: Sequence[str]) -> list[Line]:
     row = summary["ranking"][number]
     point = summary["points"][row["point"]]
     _, metric, unit = sweep_goals(summary)[0]
     cells: list[Line] = [str(number + 1)]
-    cells += [str(point["set"].get(paths, "")) for paths in summary["vary"]]
+    cells += [value_text(point["set"].get(paths, "")) for paths in told]
     cells.append(format_quantity(point["values"][metric], unit))
     if not number:
         return [*cells, "", "", "", ""]

@@ -36,6 +36,8 @@ def within_text(difference: Mapping[str, Any]) -> str:
 
     >>> within_text({"interval": [-0.01, 0.03]})
     '-1.0 % to +3.0 % with 90 %'
+    >>> within_text({"interval": [0.0, 0.0]})
+    'no change with 90 %'
     """
-    low, high = difference["interval"]
-    return f"{format_change(low)} to {format_change(high)}{WITH}"
+    low, high = (format_change(end) for end in difference["interval"])
+    return f"{low}{WITH}" if low == high else f"{low} to {high}{WITH}"

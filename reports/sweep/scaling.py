@@ -15,6 +15,7 @@ from .sweep_results import Found, Summary, first_value, other_settings, setting_
 
 RATE = "tokens_per_second.p50"
 COUNTS = ("nodes", "count", "data", "tensor", "pipeline")  # last words of settings that are numbers
+OF_A_FIXED_MACHINE = "workload.parallel."  # how the same GPUs share a model: no more parts
 MOST_CURVES = 6
 MARKS = "os^Dv"
 
@@ -54,8 +55,9 @@ def scaling_section(sweep: SweepShown) -> Iterable[Block]:
 
 
 def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
-    """Curves over one setting, those of the highest rates first; none where it is no number."""
-    if paths.partition(",")[0].strip().rpartition(".")[2] not in COUNTS:
+    """Curves over one number of parts, those of the highest rates first; none over others."""
+    named = [path.strip() for path in paths.split(",")]
+    if named[0].rpartition(".")[2] not in COUNTS or all(OF_A_FIXED_MACHINE in p for p in named):
         return []
     groups: dict[str, dict[float, float]] = {}
     for point in summary["points"]:

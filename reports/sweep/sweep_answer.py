@@ -57,8 +57,8 @@ def rejected_points_text(summary: Summary) -> list[str]:
     if refused := counts.get("refused"):
         lines.append(
             f"{_points_in_words(refused)} of {counts['points']} {'is' if refused == 1 else 'are'} "
-            "refused: a plan that breaks a rule or does not fit; the table of points says what "
-            "would work."
+            "refused: a plan that breaks a rule or does not fit; the page says of "
+            "each what would work."
         )
     return lines
 

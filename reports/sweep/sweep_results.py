@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Summary = Mapping[str, Any]
@@ -47,9 +47,27 @@ def setting_text(paths: str, value: Any, vary: Mapping[str, Any]) -> str:
     >>> setting_text("a.tensor, a.pipeline", "4, 2", {"a.tensor, a.pipeline": [[4, 2], [2, 4]]})
     'tensor = 4, pipeline = 2'
     """
-    values = _split_values(value, vary[paths]) or [value]
+    values = _split_values(value, vary[paths]) or [value_text(value)]
     names = (shortest_path(path.strip(), vary) for path in paths.split(","))
     return ", ".join(f"{name} = {v}" for name, v in zip(names, values, strict=False))
+
+
+def value_text(value: Any) -> str:
+    """Value of a setting as scenarios write it.
+
+    >>> value_text(True), value_text(4)
+    ('true', '4')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def differing_settings(points: Sequence[Found], vary: Mapping[str, Any]) -> list[str]:
+    """Settings that tell some points apart.
+
+    >>> differing_settings([{"set": {"a": 1, "b": 2}}, {"set": {"a": 1, "b": 3}}], ["a", "b"])
+    ['b']
+    """
+    return [path for path in vary if len({value_text(p["set"].get(path)) for p in points}) > 1]
 
 
 def setting_name(paths: str, vary: Mapping[str, Any]) -> str:
@@ -100,7 +118,7 @@ def set_options(settings: Mapping[str, Any], vary: Mapping[str, Any]) -> list[st
     found = []
     for paths, shown in settings.items():
         names = [path.strip() for path in paths.split(",")]
-        values = _split_values(shown, vary.get(paths)) or [shown] * len(names)
+        values = _split_values(shown, vary.get(paths)) or [value_text(shown)] * len(names)
         found += [f"{n}={v}" for n, v in zip(names, values, strict=True)]
     return found
 

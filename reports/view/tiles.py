@@ -81,12 +81,19 @@ class Members(NamedTuple):
     ----------
     of : how many there are
     last : how many of them arrived last, at one tick
-    places : of each that is told lane, rank, tick from which it waits, tick of the start
+    who : the first rank of those
+    most : ticks that the first to arrive waits
+    places : of each that is told lane, rank, tick from which it waits
     """
 
     of: int
     last: int
-    places: Sequence[tuple[int, int, int, int]]
+    who: int
+    most: int
+    places: Sequence[tuple[int, int, int]]
+
+
+NO_MEMBERS = Members(0, 0, 0, 0, [])
 
 
 class ViewedTable:
@@ -263,18 +270,20 @@ class ViewedTable:
     def members(self, op: dict[str, Any]) -> Members:
         """Places of an op that ran on several ranks; none of any other op."""
         if not self.table.places:
-            return Members(0, 0, [])
+            return NO_MEMBERS
         keys = ", ".join(self.table.keys)
         with self._db.cursor() as db:
             found = db.execute(
-                f"SELECT lane, rank, since, start FROM {quoted(self.table.places)} "
+                f"SELECT lane, rank, since FROM {quoted(self.table.places)} "
                 f"JOIN lanes USING ({keys}) WHERE op = {op['op']} AND start = {op['start']} "
                 "ORDER BY since DESC, lane"
             ).fetchall()
         if len(found) < 2:
-            return Members(0, 0, [])
-        last = sum(since == found[0][2] for _, _, since, _ in found)
-        return Members(len(found), last, sorted(found[:MOST_MEMBERS]))
+            return NO_MEMBERS
+        _, who, late = found[0]
+        last = sum(since == late for _, _, since in found)
+        most = op["start"] - found[-1][2]
+        return Members(len(found), last, who, most, sorted(found[:MOST_MEMBERS]))
 
 
 def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:

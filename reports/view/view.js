@@ -3,7 +3,6 @@
   const { make, quantity } = foretrace;
   const facts = JSON.parse(document.getElementById("view").textContent);
   const drawn = document.getElementById("drawn"), op = document.getElementById("op");
-  const met = document.getElementById("members");
 
   async function asked(page, query) {
     const told = await fetch(`${page}?${new URLSearchParams({ show: facts.show, ...query })}`);
@@ -51,7 +50,7 @@
   const find = async (text) => (await asked("find", { text })).json();
 
   const TIMES = ["ready", "start", "end"];
-  let told = null, chosen = 0;
+  let chosen = 0;
 
   // All that the table says of the chosen op, and who takes part in it; answers with their places.
   // Answers may overtake each other: that of the op chosen last stays.
@@ -66,34 +65,9 @@
     said.push(["took", quantity(first.end - first.start)]);
     op.querySelector("dl").replaceChildren(...said.flatMap(([name, text]) =>
       [make("dt", {}, name), make("dd", {}, text)]));
-    tellMembers(members, lane);
-    return members.at.map((one) => ({ ...one, end: members.end }));
-  }
-
-  // Ranks of a collective: who arrived when, who waited; each is gone to by its button.  The table
-  // stays while another rank of the same one is chosen, and with it where the keyboard is.
-  function tellMembers(members, lane) {
-    const { of, last, at, end, key } = members;
-    met.hidden = !of;
-    if (!of) return;
-    if (told !== key) {
-      told = key;
-      const late = at.filter((one) => one.last).map((one) => `rank ${one.rank}`);
-      const most = Math.max(...at.map((one) => one.waits)), first = Math.min(...at.map((one) => one.since));
-      met.querySelector("p").textContent = `${of.toLocaleString("en")} ranks take part. `
-        + (most === 0 ? "All arrive at once." : last === 1 ? `${late[0]} arrives last; the others wait for it, up to ${quantity(most)}.`
-          : `${last.toLocaleString("en")} arrive last, together; the others wait up to ${quantity(most)}.`).replace(/^r/, "R")
-        + (of > at.length ? ` Below are the ${at.length} that arrive last.` : "");
-      const rows = at.map((one) => make("tr", { "data-lane": one.lane },
-        make("th", { scope: "row" }, make("button", { type: "button", class: "to",
-          onclick: () => foretrace.viewed.reach(one.lane, one.start, end) }, `rank ${one.rank}`)),
-        make("td", {}, quantity(one.since - first)), make("td", {}, one.waits ? quantity(one.waits) : "—"),
-        make("td", {}, one.last && most ? "last" : "")));
-      met.querySelector("tbody").replaceChildren(...rows);
-    }
-    for (const row of met.querySelectorAll("tbody tr"))
-      row.setAttribute("aria-current", String(Number(row.dataset.lane) === lane));
+    return sayMembers(members, lane);
   }
 
   foretrace.viewed = foretrace.timeline(document.getElementById("bars"), { ...facts, get, find, tell });
+  const sayMembers = foretrace.members(document.getElementById("members"), foretrace.viewed.reach);
 })();

@@ -170,19 +170,23 @@ def _op(runs: OpenedRuns, query: Query) -> Reply:
 def _members(runs: OpenedRuns, one: Shown, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Ranks that take part in the first of some ops, where there are several; times in s."""
     if not found:
-        return {"of": 0, "last": 0, "at": []}
+        return {"of": 0, "at": []}
     key = f"{one.first_lane}.{found[0]['op']}"  # of the collective on the page
-    of, last, places = one.table.members(found[0])
-    late = max((since for _, _, since, _ in places), default=0)
+    met = one.table.members(found[0])
+    late = max((since for _, _, since in met.places), default=0)
+    start, end = (float(runs.seconds(found[0][name])) for name in ("start", "end"))
     at = [{"lane": lane + one.first_lane, "rank": rank, "since": float(runs.seconds(since)),
-           "start": float(runs.seconds(start)), "waits": float(runs.seconds(start - since)),
+           "start": start, "end": end, "waits": float(runs.seconds(found[0]["start"] - since)),
            "last": since == late}
-          for lane, rank, since, start in places]  # fmt: skip
+          for lane, rank, since in met.places]  # fmt: skip
     return {
-        "of": of,
-        "last": last,
+        "of": met.of,
+        "last": met.last,
+        "who": met.who,
+        "most": float(runs.seconds(met.most)),
+        "first": float(runs.seconds(found[0]["start"] - met.most)),
+        "below": "that arrive last",
         "key": key,
-        "end": float(runs.seconds(found[0]["end"])),
         "at": at,
     }
 

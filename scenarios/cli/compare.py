@@ -148,7 +148,9 @@ def _metric_with_change(row: ComparisonRow, metric: str, value: float) -> list[t
 
 def _table_cells(found: Comparison) -> list[list[str]]:
     """Table, one row per run: headline, then other differing metrics, each with its change."""
-    heads = [m.replace("_", " ") for m in found.metrics]
+    from ...reports.headline import metric_in_words
+
+    heads = [metric_in_words(m) for m in found.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]
     return [*table, *([row.name, *_formatted_metric_values(found, row)] for row in found.rows)]
 
@@ -169,14 +171,13 @@ def _formatted_metric_values(found: Comparison, row: ComparisonRow) -> list[str]
 
 
 def _format_change(changed: float, interval: tuple[float, float] | None) -> str:
-    from ...reports.numbers import format_signed_share
+    from ...reports import numbers
 
-    text = format_signed_share(changed)
-    return (
-        f"{text} ({format_signed_share(interval[0])} to {format_signed_share(interval[1])})"
-        if interval
-        else text
-    )
+    text = numbers.format_change(changed)
+    if not interval:
+        return text
+    low, high = map(numbers.format_signed_share, interval)
+    return f"{text} ({low} to {high})"
 
 
 def _print_comparison(found: Comparison) -> None:

@@ -21,6 +21,7 @@ from .common import (
     print_error,
     print_json,
     print_sentences,
+    print_table,
     progress_printer,
 )
 from .hil import hil
@@ -72,23 +73,27 @@ def check(
 def print_check(told: dict[str, Any], quiet: bool) -> None:
     """The answer, then a row for each component and expectation."""
     from ...reports.accuracy.verdict import verdict_sentences
+    from ...reports.numbers import format_signed_share
 
     console = print_sentences(verdict_sentences(told))
     if quiet:
         return
     console.print()
-    console.print(_components_table(told))
+    print_table(console, _components_table(told))
     if told["expect"]:
         console.print()
-        console.print(_expectations_table(told))
+        print_table(console, _expectations_table(told))
     for name, one in told["components"].items():
         if one["ops"]:
             worst = one["worst"]
-            console.print(f"worst    {name}: {worst['op']}, {worst['error']:+.1%}", soft_wrap=True)
+            error = format_signed_share(worst["error"])
+            console.print(f"worst    {name}: {worst['op']}, {error}", soft_wrap=True)
 
 
 def _components_table(told: dict[str, Any]) -> Any:
     from rich.table import Table
+
+    from ...reports.numbers import format_share
 
     table = Table(box=None, pad_edge=True)
     for name, right in (("component", 0), ("calls", 1), ("p50", 1), ("p95", 1), ("bias", 1),
@@ -99,8 +104,8 @@ def _components_table(told: dict[str, Any]) -> Any:
             table.add_row(name, "", "n/a (emulated)", "", "", "", one["clock"])
             continue
         errors = one["errors"]
-        told_errors = [f"{errors[k]['value']:.1%}" for k in ("p50", "p95", "bias")]
-        spread = "one start" if one["spread"] != one["spread"] else f"{one['spread']:.1%}"
+        told_errors = [format_share(errors[k]["value"]) for k in ("p50", "p95", "bias")]
+        spread = "one start" if one["spread"] != one["spread"] else format_share(one["spread"])
         table.add_row(name, f"{one['n']:,}", *told_errors, spread, one["clock"])
     return table
 
@@ -108,13 +113,15 @@ def _components_table(told: dict[str, Any]) -> Any:
 def _expectations_table(told: dict[str, Any]) -> Any:
     from rich.table import Table
 
+    from ...reports.numbers import format_share
+
     table = Table(box=None, pad_edge=True)
     for name in ("", "check", "error", "90 % within", "bar"):
         table.add_column(name, no_wrap=name != "check")
     for e in told["expect"]:
         outcome = e["outcome"] if e["otherwise"] == "fail" else f"{e['outcome']} (warn)"
-        within = "unknown" if not e["interval"] else "{:.1%} to {:.1%}".format(*e["interval"])
-        value = "unknown" if e["value"] is None else f"{e['value']:.1%}"
+        within = " to ".join(map(format_share, e["interval"])) if e["interval"] else "unknown"
+        value = "unknown" if e["value"] is None else format_share(e["value"])
         mark = outcome.upper() if outcome == "fail" else outcome
-        table.add_row(mark, e["that"], value, within, f"{e['bar']:.1%}")
+        table.add_row(mark, e["that"], value, within, format_share(e["bar"]))
     return table

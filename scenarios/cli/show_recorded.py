@@ -8,7 +8,7 @@ from typing import Any
 from ...reports.blocks import Table, plain_text
 from ...reports.recorded.recorded_answer import recorded_sentences
 from ...reports.waiting import collective_table, rank_table
-from .common import print_sentences
+from .common import print_sentences, print_table
 
 MOST = 16  # collectives that are listed: those with most waiting
 Late = Mapping[str, Any]
@@ -21,9 +21,9 @@ def print_recorded(summary: Mapping[str, Any]) -> None:
     if late is None:
         return
     console.print()
-    console.print(_table(rank_table(late)))
+    print_table(console, _table(rank_table(late)))
     console.print()
-    console.print(_table(collective_table(late["met"], MOST)))
+    print_table(console, _table(collective_table(late["met"], MOST)))
 
 
 def _table(of: Table) -> Any:

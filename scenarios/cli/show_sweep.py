@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...reports.headline import metric_in_words
 from ...reports.numbers import format_change, format_quantity
 from ...reports.sweep.ranking_words import UNSURE, WITH, within_text
 from ...reports.sweep.sweep_answer import answer_sentences, failure_counts
-from ...reports.sweep.sweep_results import front_points, setting_name, sweep_goals
-from .common import print_sentences
+from ...reports.sweep.sweep_results import (
+    differing_settings,
+    front_points,
+    setting_name,
+    sweep_goals,
+    value_text,
+)
+from .common import print_sentences, print_table
 
 ROWS = 12
 
@@ -20,7 +27,8 @@ def print_sweep_answer(summary: dict[str, Any], quiet: bool) -> None:
     if quiet:
         return
     console.print()
-    console.print(ranking_table(summary) if "ranking" in summary else best_points_table(summary))
+    table = ranking_table(summary) if "ranking" in summary else best_points_table(summary)
+    print_table(console, table)
     for message, count in failure_counts(summary).items():
         console.print(f"failed   {count} point{'s' * (count != 1)}: {message}", soft_wrap=True)
 
@@ -35,7 +43,7 @@ def best_points_table(summary: dict[str, Any]) -> Any:
     for paths in summary["vary"]:
         made.add_column(setting_name(paths, summary["vary"]), no_wrap=True)
     for metric in names:
-        made.add_column(metric.replace("_", " "), justify="right", no_wrap=True)
+        made.add_column(metric_in_words(metric), justify="right", no_wrap=True)
     made.add_column("change", justify="right", no_wrap=True)
     base = summary["base"].get("values", {})
     shown = front_points(summary) or [p for p in summary["points"] if "error" not in p]
@@ -51,15 +59,15 @@ def ranking_table(summary: dict[str, Any]) -> Any:
 
     _, metric, unit = sweep_goals(summary)[0]
     rows = [(summary["points"][r["point"]], r) for r in summary["ranking"]]
-    paths = [p for p in summary["vary"] if len({str(one["set"].get(p)) for one, _ in rows}) > 1]
+    paths = differing_settings([point for point, _ in rows], summary["vary"])
     made = Table(box=None, pad_edge=False)
     made.add_column("", no_wrap=True)
     for path in paths:
         made.add_column(setting_name(path, summary["vary"]), no_wrap=True)
-    for header in (metric.replace("_", " "), "to the one above", "90 % within"):
+    for header in (metric_in_words(metric), "to the one above", "90 % within"):
         made.add_column(header, justify="right", no_wrap=True)
     for number, (point, row) in enumerate(rows, 1):
-        settings = [str(point["set"].get(path, "")) for path in paths]
+        settings = [value_text(point["set"].get(path, "")) for path in paths]
         value = format_quantity(point["values"][metric], unit)
         made.add_row(str(number), *settings, value, *_difference_cells(row))
     return made
@@ -83,7 +91,7 @@ def _point_row(
     was, is_ = base.get(names[0]), values.get(names[0])
     changed = format_change(is_ / was - 1) if point["set"] and was and is_ is not None else ""
     mark = "best" if point["front"] else "miss" if point["missed"] else ""
-    settings = [str(point["set"].get(paths, "")) for paths in vary]
+    settings = [value_text(point["set"].get(paths, "")) for paths in vary]
     cells = [format_quantity(values.get(m), u) for m, u in zip(names, units, strict=True)]
     first = mark if point["set"] else f"base {mark}".strip()
     return [first, *settings, *cells, changed]

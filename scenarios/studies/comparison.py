@@ -338,7 +338,10 @@ def _flat_settings(told: dict[str, Any]) -> dict[str, str]:
     from ..config.scenario import values_by_dotted_path
 
     kept = {k: v for k, v in told.items() if k not in APART}
-    return {setting: str(value) for setting, value in values_by_dotted_path(kept).items()}
+    return {
+        setting: str(value).lower() if isinstance(value, bool) else str(value)
+        for setting, value in values_by_dotted_path(kept).items()
+    }
 
 
 def _differing_settings(base: Mapping[str, str], of: Mapping[str, str]) -> Told:

@@ -158,6 +158,24 @@ def test_a_sweep_says_what_moves_it_and_what_to_type():
     assert "foretrace sweep s.yaml --set run.replicas=10" in text  # no interval is known
 
 
+def test_a_sweep_of_many_settings_has_no_column_for_those_that_the_answer_says():
+    told = sweep()
+    more = {f"workload.{name}": [1] for name in ("zero", "recompute", "micro_batch")}
+    more["workload.parallel.sequence"] = [True]
+    told["vary"] |= more
+    for point in told["points"]:
+        point["set"] |= {path: tried[0] for path, tried in more.items()}
+    told["points"][0] |= {"error": {"message": "too large", "kind": "PlanError"}, "values": {}}
+    html = sweep_page(told, RUN | {"file": "s.yaml", "command": "foretrace sweep s.yaml"})
+    first, rest = html.split("</section>", 1)
+    heads = re.findall("<th[^>]*>(.*?)</th>", first.split("<thead>")[1].split("</thead>")[0])
+    assert heads == ["", "iteration time p50", "90 % within", "change"]
+    assert "sequence = true" in first
+    refused = rest.split("Refused plans")[1].split("</table>")[0]
+    assert re.findall("<th[^>]*>(.*?)</th>", refused)[-1] == "why"
+    assert "too large" in refused
+
+
 def row(name, time, changed=0.0, interval=None, **more):
     told = {
         "settings": {},

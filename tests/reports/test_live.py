@@ -118,6 +118,44 @@ def test_every_bar_is_reached_and_told_from_the_keyboard(opened):
     assert width(state(opened)["view"]) < 0.01
 
 
+def test_ranks_of_a_collective_are_named_and_gone_to_by_keyboard(opened):
+    members = ".members:not([hidden])"
+    rows = f"[...document.querySelectorAll('{members} tbody tr')]"
+    opened.run("document.querySelector('.timeline .tools input').focus()")
+    opened.type("nccl")
+    opened.press("Enter")
+    while not state(opened)["picked"][1].startswith("communication, "):  # its launches have it too
+        opened.press("Enter")
+    opened.frame()
+    assert opened.run(f"document.querySelector('{members} p').textContent").startswith(
+        "2 ranks take part. "
+    )
+    first = state(opened)["picked"]
+    told = opened.run(f"{rows}.map(row => [...row.cells].map(cell => cell.textContent))")
+    assert [row[0] for row in told] == ["rank 0", "rank 1"]
+    focus(opened, ".timeline .lanes canvas")
+    opened.press("m")
+    opened.frame()
+    other = state(opened)["picked"]
+    assert other[:3] == first[:3]
+    assert {one[3].split(" · ")[1] for one in (first, other)} == {"rank 0", "rank 1"}
+    here = opened.run(f"{rows}.findIndex(row => row.ariaCurrent === 'true')")
+    assert told[here][0] in other[3]
+    focus(opened, f"{members} tbody tr:nth-child({2 - here}) button")
+    opened.press("Enter")
+    opened.frame()
+    assert state(opened)["picked"] == first
+    assert opened.run(f"document.activeElement === {rows}[{1 - here}].querySelector('button')")
+
+
+def test_an_op_of_one_rank_has_no_table_of_ranks(opened):
+    focus(opened, ".timeline .lanes canvas")
+    opened.press("ArrowRight")
+    opened.frame()
+    assert "communication" not in state(opened)["picked"][1]
+    assert opened.run("document.querySelector('.members').hidden")
+
+
 def test_the_search_counts_ops_and_goes_from_one_to_the_next(opened):
     focus(opened, ".timeline input")
     opened.type("gemm")

@@ -91,6 +91,18 @@ def test_the_summary_is_embedded(html, small):
     assert told["points"]["base"]["blame"] == small.summary.points["base"]["blame"]
 
 
+def test_metrics_of_single_parts_do_not_make_a_page_of_a_large_machine_too_large(html, small):
+    told = small.summary.to_dict()
+    metrics = told["points"]["base"]["metrics"]
+    one = metrics["gpu.utilization.mean"]
+    metrics |= {f"node{n}.gpu{g}.utilization.p50": one for n in range(2_000) for g in range(8)}
+    large = run_page(told, small.results, RUN)
+    assert len(large) < len(html) + 1_000
+    embedded = re.search(r'id="summary">(.*?)</script>', large, re.S)[1]
+    kept = json.loads(embedded)["points"]["base"]["metrics"]
+    assert kept["gpu.utilization.mean"]["value"] == one["value"]
+
+
 def test_texts_of_the_user_are_escaped(html):
     assert "Is &lt;b&gt;this&lt;/b&gt; &amp; that worth it?" in html
     assert "# &lt;from&gt; the file" in html

@@ -29,6 +29,12 @@ def test_a_setting_that_is_no_number_of_parts_has_no_curve():
     assert scaling_curves(summary(), NIC) == []
 
 
+def test_how_a_model_is_split_over_the_same_gpus_is_no_number_of_parts():
+    split = "workload.parallel.tensor"
+    points = [{"set": {split: n}, "values": {RATE: 10.0 / n}} for n in (1, 2)]
+    assert scaling_curves({"vary": {split: [1, 2]}, "points": points}, split) == []
+
+
 def test_blame_is_by_kind_and_adds_up_to_the_headline(small):
     """``node7.gpu7`` beside ``node15.gpu7`` compared nothing."""
     point = {"blame": {"node0.gpu0": 2.0, "node1.gpu0": 1.0, "gap": 1.0}}

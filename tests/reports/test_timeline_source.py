@@ -13,7 +13,7 @@ from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.system import Component, System
 
-WIDTHS = (2, 4, 4, 1, 4, 4, 4)  # bytes of: lane, gap, length, kind, name, ops, slack
+WIDTHS = (2, 4, 4, 1, 4, 4, 4, 4, 4)  # of: lane, gap, length, kind, name, ops, slack, met, wait
 
 
 class Recorded(Backend):
@@ -30,7 +30,7 @@ def unpacked(body):
         whole[:, :width] = planes.T
         found.append(whole.view("<u4").ravel().astype(np.int64))
         at += width * n
-    new, gap, length, kind, name, ops, slack = found
+    new, gap, length, kind, name, ops, slack, met, wait = found
     gap = gap.astype(np.uint32).view(np.int32).astype(np.int64)
     lane, tick, bars = -1, 0, []
     for i in range(n):
@@ -39,8 +39,18 @@ def unpacked(body):
         start = tick + int(gap[i])
         tick = start + int(length[i])
         bars.append((lane, start, tick, int(kind[i]), int(name[i]) - 1, int(ops[i]),
-                     int(length[i] - slack[i])))  # fmt: skip
+                     int(length[i] - slack[i]), int(met[i]) - 1, int(wait[i]) >> 1,
+                     int(wait[i]) & 1))  # fmt: skip
     return bars
+
+
+def meetings(body):
+    """Of each collective: ranks, last arrivers, the first of them, s that the first one waits."""
+    data = zlib.decompress(base64.b64decode(body["packed"]))[sum(WIDTHS) * body["n"] :]
+    planes = np.frombuffer(data, np.uint8).reshape(4, 4, -1)
+    whole = np.ascontiguousarray(planes.transpose(0, 2, 1)).view("<u4")[..., 0].astype(float)
+    whole[3] = (whole[3] * body["step"]).round(6)
+    return [tuple(one) for one in whole.T.tolist()]
 
 
 def late_rank():
@@ -67,6 +77,24 @@ def test_waiting_is_a_bar_of_its_own_from_the_arrival_to_the_start():
     assert "2 waits are drawn" in data["said"]
 
 
+def test_bars_of_a_collective_know_it_who_came_last_and_who_waited():
+    data = timeline_data({"base": late_rank(), "other": late_rank()})
+    assert meetings(data) == [(3, 1, 2, 2.0)] * 2  # of each variant one
+    network = [k["name"] for k in data["kinds"]].index("communication")
+    members = [bar for bar in unpacked(data) if bar[3] == network]
+    assert [(bar[7], round(bar[8] * data["step"], 6), bar[9]) for bar in members] == [
+        (0, 2.0, 0), (0, 1.0, 0), (0, 0.0, 1), (1, 2.0, 0), (1, 1.0, 0), (1, 0.0, 1),
+    ]  # fmt: skip
+    others = {bar[7] for bar in unpacked(data) if bar[1] == 0}
+    assert others == {-1}
+
+
+def test_collectives_of_which_nothing_is_drawn_are_left_out():
+    whole, few = (timeline_data({"base": late_rank()}, most=most) for most in (100, 2))
+    assert whole["meetings"] == 1
+    assert {bar[7] for bar in unpacked(few)} <= {-1, *range(few["meetings"])}
+
+
 def test_every_variant_has_rows_and_lanes_of_its_own():
     data = timeline_data({"base": late_rank(), "other": late_rank()})
     assert [r["name"] for r in data["rows"] if r["level"] == 0] == ["base", "other"]
@@ -79,7 +107,8 @@ def test_packed_bars_come_back():
     start = rng.integers(0, 10**7, 500)
     given = TimelineBars.of_ops(
         rng.integers(0, 9, 500), start, start + rng.integers(1, 10**5, 500),
-        rng.integers(0, 6, 500), rng.integers(-1, 40, 500),
+        rng.integers(0, 6, 500), rng.integers(-1, 40, 500), rng.integers(-1, 9, 500),
+        rng.integers(0, 10**6, 500), rng.integers(0, 2, 500),
     )  # fmt: skip
     body = packed_bars(given, (0, 10**7 + 10**5), 1e-12, [])
     same = [tuple(map(int, row)) for row in zip(*given, strict=True)]
@@ -104,6 +133,8 @@ def test_a_hundred_thousand_bars_leave_room_in_two_megabytes():
     lane = np.repeat(np.arange(50), 2_000)
     length = rng.integers(10**4, 10**8, 100_000)
     end = np.cumsum(length.reshape(50, -1) + 10**5, axis=1).ravel()
-    bars = TimelineBars.of_ops(lane, end - length, end, rng.integers(0, 5, 100_000), lane)
-    body = packed_bars(bars, (0, int(end.max())), 1e-12, [])
-    assert len(json.dumps(body)) < 1_000_000
+    for met in (-1, np.tile(np.arange(2_000), 50)):  # nobody meets, and everybody all the time
+        wait = rng.integers(0, 10**7, 100_000) * (met >= 0)
+        bars = TimelineBars.of_ops(lane, end - length, end, lane % 5, lane, met, wait, wait > 0)
+        body = packed_bars(bars, (0, int(end.max())), 1e-12, [])
+        assert len(json.dumps(body)) < 1_200_000

@@ -210,9 +210,20 @@ def test_many_switches_are_drawn_as_a_box_for_each_kind():
               {"low": "leaf", "high": "spine", "number": 65_536}]  # fmt: skip
     facts = {"switches": {"leaf": 2048, "spine": 2048}, "cables": cables, "joins": []}
     drawing = fabric_drawing(facts)
-    assert [t.boxes for t in drawing.tiers] == [["2,048 spine"], ["2,048 leaf"]]
+    assert [t.boxes for t in drawing.tiers] == [["2,048 spines"], ["2,048 leaves"]]
     assert "65,536 cables" in fabric_svg(drawing)
 
 
 def test_a_fabric_without_switches_is_not_drawn():
     assert fabric_drawing({"switches": {}, "cables": [], "joins": []}) is None
+
+
+def test_uplinks_that_are_one_link_of_each_leaf_are_drawn_as_dark_as_they_are_used():
+    facts = {"switches": {"leaf": 3, "spine": 1}, "joins": [],
+             "cables": [{"low": "leaf", "high": "spine", "number": 21}]}  # fmt: skip
+    loads = {("leaf0", "up"): 0.5, ("leaf1", "up"): 0.1, ("leaf0", "down"): 0.2}
+    drawing = fabric_drawing(facts, loads)
+    ((low, high, said),) = drawing.joins
+    assert (low, high) == ("3 leaves", "1 spine")
+    assert said.endswith("21 cables, in use: 3 leaves to 1 spine 30 %, 1 spine to 3 leaves 20 %")
+    assert drawing.loads == [pytest.approx(0.3)]

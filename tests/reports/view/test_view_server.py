@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from foretrace.reports.palette import KINDS
 from foretrace.reports.script import script_hash
+from foretrace.reports.view import tiles
 from foretrace.reports.view.opened_runs import OpenedRuns, RunShown
 from foretrace.reports.view.view_page import lanes_of_text, view_pages, view_script
 from foretrace.reports.view.view_server import ViewServer
@@ -262,11 +263,20 @@ def test_the_ranks_of_a_collective_are_named_by_when_they_arrive(meeting, at):
     told = json.loads(meeting.get("op", lane=3, at=at * PS))
     assert [op["op"] for op in told["ops"]] == [3]
     found = told["members"]
-    assert (found["of"], found["last"], round(found["end"] / PS)) == (3, 1, 4000)
+    assert (found["of"], found["last"], found["who"]) == (3, 1, 2)
+    assert [round(found[name] / PS) for name in ("first", "most")] == [1000, 2000]
+    assert {round(one["end"] / PS) for one in found["at"]} == {4000}
     assert [(one["lane"], one["rank"], round(one["waits"] / PS)) for one in found["at"]] == [
         (1, 0, 2000), (3, 1, 2000), (5, 2, 0)
     ]  # fmt: skip
     assert [one["last"] for one in found["at"]] == [False, False, True]
+
+
+def test_how_long_was_waited_at_most_is_of_all_ranks_where_not_all_are_told(meeting, monkeypatch):
+    monkeypatch.setattr(tiles, "MOST_MEMBERS", 1)
+    found = json.loads(meeting.get("op", lane=3, at=3500 * PS))["members"]
+    assert [one["rank"] for one in found["at"]] == [2]
+    assert (found["of"], round(found["most"] / PS)) == (3, 2000)
 
 
 def test_a_collective_for_which_nobody_waits_says_so(meeting):

@@ -5,6 +5,7 @@
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(summary, width)
     text = printed(summary, width, colour=False)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_no_word_is_cut_and_no_line_begins_with_a_unit(summary, width):
+    lines = printed(summary, width, colour=False).splitlines()
+    words = {word for line in lines for word in line.split()}
+    assert {"communication", "gpu.utilization", "expected", "iteration_time.p50"} <= words
+    said = lines[: lines.index("")]
+    assert not [line for line in said if re.match("(%|µs|ms)( |$)", line)]
+    assert [line.rstrip() for line in said] == said
 
 
 def test_better_and_worse_met_and_missed_have_their_colours(summary):
