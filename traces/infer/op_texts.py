@@ -185,7 +185,7 @@ def _told_by_name(
     told = np.full(len(strings) + 1, unnamed)
     for number in np.unique(names[names >= 0]).tolist():
         told[number] = tell(strings[number])
-    return told[names]
+    return np.asarray(told[names])
 
 
 WORDS = ("name", "shapes", "dtypes", "scalars")
