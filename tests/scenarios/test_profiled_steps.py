@@ -57,6 +57,8 @@ def test_marks_and_exposed_communication_are_those_of_the_profilers_tables(
     assert point["metrics"]["iteration_time.p50"]["value"] == pytest.approx(100e-6)
     assert point["metrics"]["exposed_communication.mean"]["value"] == 0
     told = point["as_profiled"]
+    used = {name.partition(".")[0] for name in point["metrics"]}
+    assert "nic" not in used  # 0 % beside communication: no byte is known to have crossed it
     assert told["in_flight"] == 4
     assert told["step"] == pytest.approx(60e-6, rel=0.01)
     assert told["exposed_communication"] == pytest.approx(2 * (100 - 40) * 1e-6)
