@@ -4,7 +4,8 @@
 
 Each source of measured ops on each GPU is left out in turn, as in ``judge_intervals.py``: constants
 and doubts of the others are written as a file of kernels, which a catalog entry of the GPU names;
-the source's rows are a trace (``_asked.py``).  The run's table of ops says between which factors
+the source's rows are a trace (``_asked.py``), of which a scenario says that ops were measured in
+loops (``caches: alone``).  The run's table of ops says between which factors
 each lies, and the run itself between which times their sum.  With ``PART`` only sources whose GPU
 or name holds it.  Rows that no operator tells are counted as left out.
 """
@@ -28,6 +29,7 @@ from foretrace.scenarios.config.catalog import installed
 from judge_intervals import Judged, line, unseen_families, unseen_products
 
 EACH = 300  # rows of a group, those of its sample that come first
+CHAIN = "[{use: roofline, caches: alone}, recorded]"  # rows of a table follow their like
 LEFT_OUT = ("memory", "power", "kernels")  # of a catalog entry
 
 
@@ -89,7 +91,7 @@ def ask(source: Source) -> Result:
         file.write_text(json.dumps({"form": FORM, "families": families}))
         found = asked(
             ops, np.concatenate(took), here=NAMES[source.gpu], there="unseen",
-            chain="[roofline, recorded]", entries={"unseen": entry(source.gpu, file)},
+            chain=CHAIN, entries={"unseen": entry(source.gpu, file)},
         )  # fmt: skip
     judged = [*_judged(source, took, found)]
     whole = found.interval is not None and holds(found, sum(t.sum() for t in took))

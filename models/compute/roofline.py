@@ -25,7 +25,7 @@ from ...sim.signature import WIDTH, parse_signature
 from ...sim.system import System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streaming_work
-from .kernels import REGIMES, GpuDatasheet, KernelFamily, load_families
+from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
 from .matrix_product import matrix_product, rows_are_aligned, tiles_flop
 from .op_shape import op_shape
 
@@ -36,6 +36,8 @@ LIKE = "like"  # attribute of a signature of given flop and bytes: the family th
 HALF = ("fp16", "bf16")  # whose long products were measured under the power limit
 TENSOR_TYPES = ("tf32", "fp16", "bf16")  # fp8 is refused where it is not aligned
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
+
+BESIDE: dict[str, Beside] = {"step": "step", "alone": "nothing"}  # by ``caches``
 
 Floats = NDArray[np.float64]
 
@@ -79,6 +81,9 @@ class Roofline(Backend):
     cold : Seconds
         What a product takes longer where other kernels ran since its like, as in every recorded
         step and in no table of measured ops: its program and its operands come again.
+    caches : str
+        ``step`` where other kernels run since an op's like; ``alone`` for a loop of one op, as
+        tables of measured ops and microbenchmarks are: nothing starts cold.
     unaligned : Ratio
         Times as long as the arithmetic and bytes of a product on tensor cores take where rows of an
         operand do not begin at multiples of 16 B, so that they are loaded in small pieces.
@@ -132,6 +137,7 @@ class Roofline(Backend):
         exposed: Ratio = 0.0,
         join: Seconds = 0.0,
         cold: Seconds = 0.0,
+        caches: str = "step",
         unaligned: Ratio = 1.0,
         tile_processors: int = 0,
         processors: int = 0,
@@ -167,7 +173,10 @@ class Roofline(Backend):
         self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
         self.scales = launch_fp8 is not None
         self.exposed, self.join, self.tile_processors = exposed, join, tile_processors
-        self.cold, self.unaligned = cold, unaligned
+        if caches not in BESIDE:
+            raise BackendError(f"roofline: caches is {caches!r}; take 'alone' or 'step'")
+        self.beside = BESIDE[caches]
+        self.cold, self.unaligned = cold if caches == "step" else 0.0, unaligned
         self.kernels = kernels
         self.families = load_families(kernels) if kernels else {}
         if kernels and not (processors and clock and shared_cache):
@@ -231,7 +240,7 @@ class Roofline(Backend):
             at = [r for r in rows.tolist() if _name(own[ops.signature[r]]) == name]
             work = np.array([_work(own[ops.signature[r]]) for r in at], float)
             peak = self._peaks_of(ops.part(np.array(at)))
-            found[:, at] = self.families[name].time_parts(work, self.chip, peak, "step")
+            found[:, at] = self.families[name].time_parts(work, self.chip, peak, self.beside)
         return found * self._levels(ops, own)
 
     def _roof_parts(self, ops: Ops) -> Floats:
@@ -256,7 +265,7 @@ class Roofline(Backend):
                 -1, 7
             )
             each = np.ones(len(at))
-            found[:, at] = self.families[STREAM].time_parts(work, self.chip, each, "step")
+            found[:, at] = self.families[STREAM].time_parts(work, self.chip, each, self.beside)
         return found
 
     def _family_of_signatures(self, ops: Ops) -> list[tuple[str, KernelWork] | None]:

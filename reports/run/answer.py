@@ -141,8 +141,23 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
             "Nobody waits for a rank that happens to be slow: without replicas the answer on "
             f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
         )
+    unsure += profiled_sentences(base, summary["answer"])
     wide = error_source_sentences(base)
     return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
+
+
+def profiled_sentences(base: Point, answer: Answer) -> list[str]:
+    """How the answer differs from tables of a profiler: work was under way when it began."""
+    told = base.get("as_profiled")
+    if told is None or not answer.get("period"):
+        return []
+    took = format_quantity(metric_value(base, answer)["value"], "s")
+    marks, exposed = (format_quantity(told[k], "s") for k in ("step", "exposed_communication"))
+    return [
+        f"{told['in_flight']:,} GPU ops were under way when the first {answer['period']} began: "
+        f"the GPU takes {took} for one, while its host marks one every {marks}; a table that "
+        f"counts the whole window, and copies as compute, has {exposed} of exposed communication."
+    ]
 
 
 def _is_too_quick(base: Point, provenance: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from .answer import (
     token_price_text,
     variant_verdict,
 )
+from .changed_ops import changed_ops
 from .robustness import break_even_text
 from .study import Point, StudyShown
 from .work_ratio import work_ratio
@@ -38,6 +39,7 @@ def run_answer(study: StudyShown) -> Iterable[Block]:
         lead=leading_sentences(study.summary, LEAD),
         table=_variants_table(study.points, study.answer),
         findings=[
+            ("what rules changed", [(text, "") for text in changed_ops(study.summary)]),
             ("what limits it", [(text, "") for text in _limits(study)]),
             ("what is expected", [(text, "") for text in expectation_sentences(study.summary)]),
             ("what to do next", next_steps(study.summary, study.run["command"])),

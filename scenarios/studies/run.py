@@ -29,6 +29,7 @@ from .map_function import Counted, MapFunction, SimulationCounter
 from .plan import count_simulations, runs_processes
 from .preflight import chain_shares_of_point
 from .prints import prints_kept
+from .profiled_steps import as_profiled
 from .provenance import REPLAY, is_pure_replay, provenance
 from .samples import headline_value
 from .step_calibration import calibration_facts
@@ -248,6 +249,7 @@ def _summarise_variant(
         "expect": _judge_expectations(of, metrics),
         "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
         **({"late": late} if (late := waiting_by_rank(of.result)) else {}),
+        **_as_profiled(of),
         **({"rules": rules} if (rules := changed_ops_by_rule(of.point.built.graphs)) else {}),
         **({"window": window.plain(of.result.tick)} if window else {}),
         **blame_by_job(of),
@@ -270,6 +272,12 @@ def _summarise_variant(
         "change": change_against_base(base, tried),
         **({"calibration": told} if (told := _calibration_facts(of.point, each)) else {}),
     }  # fmt: skip
+
+
+def _as_profiled(of: VariantResults) -> dict[str, Any]:
+    """What tables of a profiler say of the run, where that is something else; else {}."""
+    told = as_profiled(of.result, _workload_facts(of.point))
+    return {} if told is None else {"as_profiled": told}
 
 
 def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:

@@ -33,7 +33,9 @@ def backend(kind, values):
 FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
 COUNTS = ("cores", "streams", "copy_engines", "processors")
 WANTED = {
-    "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core"],
+    "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core", "b200-sxm-180g",
+            "gb200-186g", "gh200-96g", "mi300x-192g", "v100-sxm2-32g", "a40", "l40s",
+            "rtx-2080-ti", "rtx-4090", "rtx-pro-6000"],
     "nic": ["connectx-5", "connectx-6", "connectx-7", "efa-100g", "efa-400g", "slingshot-200g",
             "thor-2", "loopback-tcp"],
     "switch": ["tomahawk-3", "tomahawk-4", "tomahawk-5", "slingshot-rosetta", "nvswitch"],

@@ -98,6 +98,36 @@ def test_a_gpu_twice_as_slow_takes_twice_as_long_where_it_is_the_limit(data, ask
     assert recorded - 1e-6 <= twice <= 2 * recorded + 1e-6
 
 
+HALVED = """
+backends: {fabric: {use: recorded}}
+what_if:
+  - name: half
+    override: {node0.gpu0: {slowdown: 0.5}, node0.gpu0.dma: {slowdown: 0.5}}
+    ops: [{where: {kind: collective}, scale: 0.5}]
+run: {quick: true}
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["dlrm-8xV100/kineto/rank1", pytest.param("dlrm-A100x8-rank3/control", marks=NIGHTLY)],
+)
+def test_kernels_that_a_scenario_halves_leave_the_longest_path_of_the_raw_file(
+    data, cli, tmp_path, monkeypatch, name
+):
+    """As a user asks: a GPU that is busy for 66, or 84 %, of its time and the host for the rest."""
+    monkeypatch.chdir(tmp_path)
+    path = data / f"{name}.json.gz"
+    (tmp_path / "a.yaml").write_text(ONE_RANK.format(trace=path) + HALVED)
+    code, out, err = cli("run", "a.yaml", "--json")
+    assert code == 0, err
+    points = json.loads(out)["points"]
+    base, half = (points[k]["metrics"]["makespan"]["value"] for k in ("base", "half"))
+    raw = both(path)[1]
+    assert base * 1e3 == pytest.approx(raw_what_if.what_if(raw, 1), rel=0.01)
+    assert half * 1e3 == pytest.approx(raw_what_if.what_if(raw, 0.5), rel=0.05)
+
+
 def test_a_watchdog_bounds_no_step(data, cli, tmp_path, monkeypatch):
     """It asks ``cudaEventQuery`` every 100 ms: 220 ms and -12.5 % were said, as if it worked.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from .op_work import (
 from .operands import kernel_element_type, parse_operands
 from .rank_graph import RankGraph
 
+MOST = 2**63 - 1  # codes of distinct rows
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}
 
 
@@ -46,10 +48,16 @@ def distinct_rows(columns: list[NDArray[Any]]) -> tuple[list[list[int]], NDArray
     >>> rows, inverse.tolist()
     ([[5, 1], [7, 0]], [0, 0, 1])
     """
-    code = np.zeros(len(columns[0]), np.int64)
+    code, codes = np.zeros(len(columns[0]), np.int64), 1  # numbers of the rows so far, below codes
     for column in columns:
-        values, inverse = np.unique(column, return_inverse=True)
-        _, code = np.unique(code * len(values) + inverse, return_inverse=True)
+        least = int(column.min(initial=0))
+        values = int(column.max(initial=0)) - least + 1
+        if codes * values > MOST:
+            distinct, code = np.unique(code, return_inverse=True)
+            codes = len(distinct)
+        code = code * values + (column - least)
+        codes *= values
+    _, code = np.unique(code, return_inverse=True)
     first = np.full(int(code.max(initial=-1)) + 1, 0)
     first[code] = np.arange(len(code))
     return np.stack([c[first].astype(np.int64) for c in columns], 1).tolist(), code
@@ -139,22 +147,17 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     kernel = np.isin(graph.events.kind[row], (Event.KERNEL,)) & (row >= 0)
     own = np.where(kernel, table["name"][row], -1)
     row = np.where(kernel, provenance.operator[row], row)
-    mine = (
-        np.array([is_product_kernel(s) for s in graph.events.trace.strings] + [False])[own] & kernel
-    )
-    idle = (
-        np.array([is_index_kernel(s) for s in graph.events.trace.strings] + [False])[own] & kernel
-    )
-    fewer = np.array([product_saving_factor(s) for s in graph.events.trace.strings] + [1.0])[own]
+    mine = _told_by_name(graph, own, is_product_kernel)
+    idle = _told_by_name(graph, own, is_index_kernel)
+    fewer = _told_by_name(graph, own, product_saving_factor, 1.0)
     held = row >= 0
     whole = np.bincount(row[held], minlength=len(table["name"]))
     several = np.bincount(row[held & mine], minlength=len(table["name"]))
     products = np.ones(len(table["name"]))
     np.maximum.at(products, row[held], fewer[held])
     row = np.where(held & ((whole[row] == 1) | kernel), row, -1)
-    inner = np.array([s in INNER for s in graph.events.trace.strings] + [False])
-    inner = inner[table["name"][row]]
-    of = np.where(held & inner & (table["scalars"][row] < 0), provenance.outer[row], row)
+    inner = _told_by_name(graph, np.where(row >= 0, table["name"][row], -1), INNER.__contains__)
+    of = np.where(inner & (table["scalars"][row] < 0), provenance.outer[row], row)
     of = np.where(of < 0, row, of)
     columns = [
         *(np.where(row < 0, np.int64(-1), table[c][of if c in SHAPED else row]) for c in WORDS),
@@ -172,6 +175,17 @@ def flop_and_bytes(graph: RankGraph) -> tuple[NDArray[np.float64], NDArray[np.fl
     for c in graph.collectives:
         works[c.work, 1] = c.bytes
     return works[:, 0], works[:, 1]
+
+
+def _told_by_name(
+    graph: RankGraph, names: NDArray[Any], tell: Callable[[str], float], unnamed: float = False
+) -> NDArray[Any]:
+    """(n,) What a function tells of each op's name (number of its text, -1 for none)."""
+    strings = graph.events.trace.strings
+    told = np.full(len(strings) + 1, unnamed)
+    for number in np.unique(names[names >= 0]).tolist():
+        told[number] = tell(strings[number])
+    return np.asarray(told[names])
 
 
 WORDS = ("name", "shapes", "dtypes", "scalars")
