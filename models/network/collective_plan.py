@@ -52,7 +52,13 @@ class CollectivePlan:
     @cached_property
     def beta(self) -> float:
         """Seconds a byte when alone."""
-        return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.load.limit)
+        return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.limit)
+
+    @property
+    def limit(self) -> float:
+        """B/s of S that bounds of single senders, and of pairs of members, allow."""
+        share = self.load.pair_share
+        return min(self.load.limit, self.moves.pair_rate / share if share else np.inf)
 
     @property
     def component(self) -> NDArray[np.int32]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.units import Bytes, Ratio, Seconds
+from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +27,7 @@ class Protocol(NamedTuple):
     launch : start of a collective
     step, network_step : what the library adds to a step within a machine, and to one between two
     efficiency, network_efficiency : shares of the rates of links, and of NICs and what joins them
+    pair_rate : B/s from one member to another at most, whatever joins them
     """
 
     launch: Seconds
@@ -34,6 +35,7 @@ class Protocol(NamedTuple):
     efficiency: Ratio
     network_step: Seconds
     network_efficiency: Ratio
+    pair_rate: ByteRate = np.inf
 
 
 class Rounds(NamedTuple):
