@@ -31,7 +31,7 @@ JUDGED = {  # sha256 of the rows that judge
     "h100_dgx": "cd3871c4d5d408137402df7a4d8577a8fdc13b44b90919cadf15f1567aa351bb",
     "a100_dgx": "e92a5e5d114b0884cf9c9dab8777ee2cd0ebaf3c2fb0e31fe6775e3d3a6a91a1",
     "alps": "5059afc32b22989501589b91a24266b5dec564c5c9c0909f6a4dda02656b05bb",
-    "all_to_all other": "are",
+    "all_to_all other": "62c9c82e7ff348ed522557b1a1066ac6e41bf78783358e9bb4303c14490cf212",
     "all_to_all a100_sxm": "a1889977f5c0d9130c95bdc274e7f04baf2f9d1b2cccd8ca4f2a9361b5db9bc7",
     "all_to_all h100_sxm": "1fb20f62e43d32a579d56cb9ce4a55b37f4c1e8872ca8fbd01716a3d8851dcb8",
     "all_to_all h200_sxm": "4c7316767cc5944d70c586a28d2fa74d5ce215c2720a112828b6dd5172726345",
