@@ -142,8 +142,8 @@ SENDS_START = {
     "send_launch_ll": 6 * US,
     "send_rate_ll": 6e9,
     "own_part": 0.2,
-    "send_post": 0.5 * US,
     "send_copying": 0.5,
+    "send_lateness": 1 * US,
 }
 
 

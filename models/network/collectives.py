@@ -82,8 +82,9 @@ class Fabric(Backend):
     send_launch, send_efficiency, send_launch_ll : Seconds, Ratio, or None
         Start and share of the line rate of what is written as grouped sends (all-to-all, scatter,
         gather); None for those of other collectives.
-    send_post : Seconds
-        What each further send of a member's group takes to start: each is a piece of work.
+    send_lateness : Seconds
+        How late a member starts its sends, in the mean; exponential, so that the last of n is n's
+        harmonic number as late.
     send_rate_ll : ByteRate or None
         Of ``ll``, from a member to another at most: each pair has few threads of its own.
     send_copying : Ratio or None
@@ -162,7 +163,7 @@ class Fabric(Backend):
         send_launch: Seconds | None = None,
         send_efficiency: Ratio | None = None,
         send_launch_ll: Seconds | None = None,
-        send_post: Seconds = 0.0,
+        send_lateness: Seconds = 0.0,
         send_rate_ll: ByteRate | None = None,
         send_copying: Ratio | None = None,
         own_part: Ratio = 0.0,
@@ -207,7 +208,7 @@ class Fabric(Backend):
             self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
         self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
         self.piece, self.segment = piece, segment
-        self.send_post = send_post
+        self.send_lateness = send_lateness
         self.send_copying = copying if send_copying is None else send_copying
         self.copying, self.own_part, self.dispatch = copying, own_part, dispatch
         self.core_step, self.core_rate = core_step, core_rate
@@ -287,7 +288,7 @@ class Fabric(Backend):
         used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
         if laid.algorithm.in_switch:
             used = {"simple": self.in_switch}
-        begun = self.dispatch + self._posted(laid)
+        begun = self.dispatch + self._last_start(laid)
         return [
             self._protocol_plan(laid, name, begun + p.launch, p)
             for name, p in used.items()
@@ -313,11 +314,11 @@ class Fabric(Backend):
         n = laid.members
         return self.copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
 
-    def _posted(self, laid: AlgorithmLoad) -> Seconds:
-        """What the sends of a group beyond the first of each step take to start."""
-        if laid.algorithm.collective not in MOVED_BY_SENDS or not laid.steps:
+    def _last_start(self, laid: AlgorithmLoad) -> Seconds:
+        """How late the last of the members starts its sends, in the mean."""
+        if not self.send_lateness or laid.algorithm.collective not in MOVED_BY_SENDS:
             return 0.0
-        return self.send_post * (laid.posts - 1)
+        return self.send_lateness * float(np.sum(1 / np.arange(1, laid.members + 1)))
 
     def _own_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's part to itself, as a share of what it sends to others."""

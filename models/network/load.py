@@ -89,7 +89,6 @@ class AlgorithmLoad:
     limit : B/s of S that bounds of single senders allow; infinite for none
     nodes : int
     pair_share : most that one member sends another, as a multiple of S
-    posts : most messages that one member sends in one step
     """
 
     algorithm: Algorithm
@@ -102,7 +101,6 @@ class AlgorithmLoad:
     network_steps: int = 0
     nodes: int = 1
     pair_share: float = 1.0
-    posts: int = 1
 
     @property
     def crowding(self) -> float:
@@ -137,8 +135,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     path = algorithm.latency_path(*shape)
     ends = np.array(orders[0])[np.array(path, np.int64).reshape(-1, 2)]
     latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
-    posts = algorithm.most_posts(*shape)
-    latency += (posts - 1) * posting_cost(orders[0], system)
+    latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
     bounded = [c for c in used if system.components[c].limit < np.inf]
     most = _most_of_a_sender(sends, bounded, system) if bounded else {}
@@ -156,7 +153,6 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         across,
         len(set(node.values())),
         float(share.max(initial=0.0)),
-        posts,
     )
 
 

@@ -302,9 +302,9 @@ def all_to_all(gpu, library, rate, data, n=8):
 @pytest.mark.parametrize(
     ("gpu", "library", "rate", "small", "large"),
     [
-        ("a100_sxm", "nccl-nvlink3", 300e9, 0.14, 0.20),
-        ("h100_sxm", "nccl-nvlink4", 450e9, 0.14, 0.02),
-        ("h200_sxm", "nccl-nvlink4", 450e9, 0.14, 0.02),
+        ("a100_sxm", "nccl-nvlink3", 300e9, 0.12, 0.03),
+        ("h100_sxm", "nccl-nvlink4", 450e9, 0.05, 0.02),
+        ("h200_sxm", "nccl-nvlink4", 450e9, 0.08, 0.02),
     ],
 )
 def test_all_to_all_of_eight_by_two_and_four(data, gpu, library, rate, small, large):

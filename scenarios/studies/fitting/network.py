@@ -36,7 +36,8 @@ GUESSES = {
     "network_step": 2e-5, "network_efficiency": 0.8,
     "network_step_ll": 5e-6, "network_efficiency_ll": 0.3, "segment": 4e6,
     "in_switch_launch": 1.5e-5, "in_switch_round": 4e-6, "in_switch_efficiency": 0.7,
-    "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_rate_ll": 6e9, "own_part": 0.2,
+    "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_rate_ll": 6e9,
+    "send_copying": 0.5, "own_part": 0.2, "send_lateness": 1e-6,
     "step": 3e-6, "step_ll": 1e-6,
 }  # fmt: skip
 WITHIN = ("launch", "efficiency", "launch_ll", "efficiency_ll")
