@@ -219,10 +219,15 @@ def across(score: bool) -> None:
         "launch": 20 * US, "efficiency": 0.75, "launch_ll": 6 * US, "efficiency_ll": 0.3,
         "network_step": 40 * US, "network_efficiency": 0.9,
         "network_step_ll": 6 * US, "network_efficiency_ll": 0.015, "segment": 4.0 * MIB,
+        "network_fetch": 5 * US,
     }  # fmt: skip
     for choice in ("quickest", "nccl"):
         settings = catalog(
-            "nccl-nvlink4", choice=choice, launch_ll128=None, in_switch_efficiency=None
+            "nccl-nvlink4",
+            choice=choice,
+            launch_ll128=None,
+            in_switch_efficiency=None,
+            network_eager=2048.0,
         )
         times = LibraryTimes(machine("nccl-nvlink4", 8, 4, nics=4, latency=1.5e-6), settings)
         found = fitted(times, start, "all-reduce", own)

@@ -33,6 +33,7 @@ from .load import (
 )
 from .protocols import (
     MOVED_BY_SENDS,
+    Fetched,
     Filling,
     Floats,
     Protocol,
@@ -76,6 +77,9 @@ class Fabric(Backend):
         its share of the rate of NICs and of what joins them; None for ``step``, ``efficiency``.
     network_step_ll128, network_efficiency_ll128, network_step_ll, network_efficiency_ll : or None
         The same of those protocols; None for those of ``simple``, less the flags.
+    network_eager, network_fetch : Bytes or None, Seconds
+        Messages of more bytes on the wire than these are fetched by their receiver (rendezvous),
+        which takes each step between machines so much longer; None for a library that fetches none.
     copying : Ratio
         What it takes a member to copy a byte that it does not pass on, of what a byte takes that it
         sends: a channel is one block of threads, which does one or the other.
@@ -159,6 +163,8 @@ class Fabric(Backend):
         network_efficiency_ll128: Ratio | None = None,
         network_step_ll: Seconds | None = None,
         network_efficiency_ll: Ratio | None = None,
+        network_eager: Bytes | None = None,
+        network_fetch: Seconds = 0.0,
         copying: Ratio = 0.0,
         send_launch: Seconds | None = None,
         send_efficiency: Ratio | None = None,
@@ -207,6 +213,7 @@ class Fabric(Backend):
             start = launch if in_switch_launch is None else in_switch_launch
             self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
         self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
+        self.fetched = None if network_eager is None else Fetched(network_eager, network_fetch)
         self.piece, self.segment = piece, segment
         self.send_lateness = send_lateness
         self.send_copying = copying if send_copying is None else send_copying
@@ -304,8 +311,11 @@ class Fabric(Backend):
             rounds = Rounds(self.in_switch_channels * laid.members, self.in_switch_round)
         if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
             filling = Filling(self.piece / laid.crowding, self.send_copying)
+        fetched = self.fetched if laid.network_steps else None
         copied = self._last_part_cost(laid) + self._own_part_cost(laid)
-        return CollectivePlan(laid, name, protocol, launch, copied, rounds, filling, segment)
+        return CollectivePlan(
+            laid, name, protocol, launch, copied, rounds, filling, segment, fetched
+        )
 
     def _last_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""

@@ -82,6 +82,27 @@ FEWEST = (2, 8, 64)
 """A size of fewer rounds than these takes the chunk that is smaller."""
 
 
+class Fetched(NamedTuple):
+    """Messages between machines that the receiver fetches, once it has heard of them (rendezvous).
+
+    Parameters
+    ----------
+    above : B on the wire up to which a message is sent with what announces it
+    cost : what it takes longer to fetch one
+    """
+
+    above: Bytes
+    cost: Seconds
+
+    def seconds(self, message: Floats) -> Floats:
+        """(n,) seconds that messages of so many bytes take longer.
+
+        >>> Fetched(2048.0, 1e-6).seconds(np.array([2048.0, 4096.0])).tolist()
+        [0.0, 1e-06]
+        """
+        return np.where(message > self.above, self.cost, 0.0)
+
+
 class Filling(NamedTuple):
     """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
 

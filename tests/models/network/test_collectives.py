@@ -425,6 +425,22 @@ def test_what_is_written_as_sends_has_a_start_of_its_own_and_a_last_piece_to_cop
     assert found == pytest.approx(1e-5 + ALPHA + (sizes + copied) * beta)
 
 
+def test_long_messages_between_machines_are_fetched_by_their_receivers():
+    """Half of S crosses in each of two trees, there and back; flags of ll double it."""
+    nic, link = Nic(bandwidth=RATE, latency=ALPHA), Link(bandwidth=RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=2, gpu_link=link, nics=2, nic=nic))
+    sizes = np.array([2048.0, 4096.0])
+    plain, fetching = (
+        Fabric(algorithm="chain-tree/ll", launch_ll=0.0, network_eager=eager, network_fetch=1e-3)
+        for eager in (None, 2048.0)
+    )
+    more = [f.seconds("all-reduce", system.numbers, sizes, system) for f in (plain, fetching)]
+    assert more[1] - more[0] == pytest.approx([0.0, 2e-3])
+    within = tuple(system.numbers[:2])
+    ring = Fabric(network_eager=1.0, network_fetch=1.0)
+    assert ring.seconds("all-reduce", within, sizes, system).max() < 1.0
+
+
 def test_a_pipeline_of_segments_waits_for_one_of_them_at_every_step():
     system, mib = board(4), 2.0**20
     chain, whole = ALGORITHMS["broadcast"]["chain"], 64 * mib
