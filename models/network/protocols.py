@@ -133,8 +133,9 @@ def protocols(simple: ProtocolSettings, **others: ProtocolSettings) -> dict[str,
     machines is like one within, the share of the NICs' rate that of the links'.
 
     >>> made = protocols(ProtocolSettings(1e-5, 2e-6, 0.8), ll=ProtocolSettings(1e-6))
-    >>> made["ll"]
-    Protocol(launch=1e-06, step=2e-06, efficiency=0.4, network_step=2e-06, network_efficiency=0.4)
+    >>> launch, step, *others, pair_rate = made["ll"]
+    >>> launch, step, others, pair_rate
+    (1e-06, 2e-06, [0.4, 2e-06, 0.4], inf)
     """
     found = {}
     for name, own in {"simple": simple, **others}.items():
