@@ -53,6 +53,11 @@ class Splits:
         moved = max(int((self.parts.sum(axis) - own).max()) for axis in (0, 1))
         return moved * len(self.parts) / self.whole
 
+    @property
+    def own(self) -> float:
+        """Bytes of the largest part that a member has for itself, per byte of the op."""
+        return float(np.diagonal(self.parts).max()) * len(self.parts) / self.whole
+
     def ordered(self, order: Sequence[int]) -> Splits:
         """The same parts of members in another order."""
         return Splits(self.parts[np.ix_(order, order)])

@@ -9,17 +9,20 @@ The rule and the digests were committed before anybody who fits had read a row t
 - ``a100_dgx``: of sixteen A100 in two nodes sizes below 1 MiB and the largest are fitted.
 - ``alps``: 4, 8 and 16 GPUs are fitted, 32 judged (D11; best of four runs).
 - ``all_to_all``: 2 and 4 GPUs are fitted, 8 judged (D12), half precision.
+- ``all_to_all other``: eight A100 of another machine, nccl-tests, judge; set aside when the form
+  got sends one by one, before it was fitted.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
-from _nccl import DATA, NCCL
+from _nccl import DATA, LINE, NCCL
 from foretrace.models.calibration.parameter_search import held_out_mask
 
 MIB = 2**20
@@ -28,6 +31,7 @@ JUDGED = {  # sha256 of the rows that judge
     "h100_dgx": "cd3871c4d5d408137402df7a4d8577a8fdc13b44b90919cadf15f1567aa351bb",
     "a100_dgx": "e92a5e5d114b0884cf9c9dab8777ee2cd0ebaf3c2fb0e31fe6775e3d3a6a91a1",
     "alps": "5059afc32b22989501589b91a24266b5dec564c5c9c0909f6a4dda02656b05bb",
+    "all_to_all other": "62c9c82e7ff348ed522557b1a1066ac6e41bf78783358e9bb4303c14490cf212",
     "all_to_all a100_sxm": "a1889977f5c0d9130c95bdc274e7f04baf2f9d1b2cccd8ca4f2a9361b5db9bc7",
     "all_to_all h100_sxm": "1fb20f62e43d32a579d56cb9ce4a55b37f4c1e8872ca8fbd01716a3d8851dcb8",
     "all_to_all h200_sxm": "4c7316767cc5944d70c586a28d2fa74d5ce215c2720a112828b6dd5172726345",
@@ -141,3 +145,12 @@ def all_to_all(gpu: str) -> tuple[Rows, Rows]:
     members, size, seconds = np.array(duckdb.execute(query, [str(path)]).fetchall(), float).T
     rows = Rows(members.astype(int), np.ones(len(size), int), size, seconds)
     return rows.take(rows.members < 8), judging(f"all_to_all {gpu}", rows.take(rows.members == 8))
+
+
+def other_all_to_all() -> Rows:
+    """Judging rows of eight A100 of 40 GB (superbenchmark), 512 B and up, as the other tables."""
+    log = DATA / "collectives" / "a100-40g-8gpu-superbench" / "nccl_alltoall.log"
+    found = re.findall(LINE, log.read_text(), re.MULTILINE)
+    size, us = np.array([(b, us) for b, us in found if int(b) >= 512], float).T
+    eight, one = np.full(len(size), 8), np.ones(len(size), int)
+    return judging("all_to_all other", Rows(eight, one, size, us * 1e-6))

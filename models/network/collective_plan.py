@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...sim.units import Bytes, Seconds
 from .load import AlgorithmLoad
-from .protocols import Filling, Floats, Protocol, Rounds
+from .protocols import PAYLOAD, Fetched, Filling, Floats, Protocol, Rounds
 from .steps import SEGMENTS
 
 
@@ -26,6 +26,7 @@ class CollectivePlan:
     copied : bytes that a member copies besides, per byte that it sends; not over wires
     rounds, filling : of a switch that reduces, and of sends
     segment : B of S that a pipeline passes on at once, at most; None for as little as you like
+    fetched : messages between machines that their receivers fetch; None for none
     """
 
     load: AlgorithmLoad
@@ -36,6 +37,7 @@ class CollectivePlan:
     rounds: Rounds | None = None
     filling: Filling | None = None
     segment: Bytes | None = None
+    fetched: Fetched | None = None
 
     @property
     def name(self) -> str:
@@ -52,7 +54,13 @@ class CollectivePlan:
     @cached_property
     def beta(self) -> float:
         """Seconds a byte when alone."""
-        return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.load.limit)
+        return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.limit)
+
+    @property
+    def limit(self) -> float:
+        """B/s of S that bounds of single senders, and of pairs of members, allow."""
+        share = self.load.pair_share
+        return min(self.load.limit, self.moves.pair_rate / share if share else np.inf)
 
     @property
     def component(self) -> NDArray[np.int32]:
@@ -76,6 +84,9 @@ class CollectivePlan:
         if self.segment is not None and self.load.algorithm.pipelined:
             behind = np.minimum(size / SEGMENTS, self.segment) * (self.load.steps - 1)
             fixed += behind * self.beta
+        if self.fetched is not None:
+            message = size * self.load.network_share / PAYLOAD[self.protocol]
+            fixed += self.load.network_steps * self.fetched.seconds(message)
         if self.rounds is not None:
             cost, unfilled = self.rounds.unfilled(size)
             fixed += cost + unfilled * self.beta

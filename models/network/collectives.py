@@ -33,6 +33,7 @@ from .load import (
 )
 from .protocols import (
     MOVED_BY_SENDS,
+    Fetched,
     Filling,
     Floats,
     Protocol,
@@ -76,12 +77,25 @@ class Fabric(Backend):
         its share of the rate of NICs and of what joins them; None for ``step``, ``efficiency``.
     network_step_ll128, network_efficiency_ll128, network_step_ll, network_efficiency_ll : or None
         The same of those protocols; None for those of ``simple``, less the flags.
+    network_eager, network_fetch : Bytes or None, Seconds
+        Messages of more bytes on the wire than these are fetched by their receiver (rendezvous),
+        which takes each step between machines so much longer; None for a library that fetches none.
     copying : Ratio
         What it takes a member to copy a byte that it does not pass on, of what a byte takes that it
         sends: a channel is one block of threads, which does one or the other.
-    send_launch, send_efficiency, send_launch_ll, send_efficiency_ll : Seconds, Ratio, or None
+    send_launch, send_efficiency, send_launch_ll : Seconds, Ratio, or None
         Start and share of the line rate of what is written as grouped sends (all-to-all, scatter,
         gather); None for those of other collectives.
+    send_lateness : Seconds
+        How late a member starts its sends, in the mean; exponential, so that the last of n is n's
+        harmonic number as late.
+    send_rate_ll : ByteRate or None
+        Of ``ll``, from a member to another at most: each pair has few threads of its own.
+    send_copying : Ratio or None
+        Of grouped sends, in place of ``copying``.
+    own_part : Ratio
+        What it takes a member of grouped sends to copy a byte of its part to itself, of what a byte
+        takes that it sends: the same threads do both.
     piece : Bytes or None
         Of S, that the buffers of all channels hold: of what is written as sends, the receivers copy
         the last piece when all has arrived.  None for pieces as small as you like.
@@ -149,11 +163,16 @@ class Fabric(Backend):
         network_efficiency_ll128: Ratio | None = None,
         network_step_ll: Seconds | None = None,
         network_efficiency_ll: Ratio | None = None,
+        network_eager: Bytes | None = None,
+        network_fetch: Seconds = 0.0,
         copying: Ratio = 0.0,
         send_launch: Seconds | None = None,
         send_efficiency: Ratio | None = None,
         send_launch_ll: Seconds | None = None,
-        send_efficiency_ll: Ratio | None = None,
+        send_lateness: Seconds = 0.0,
+        send_rate_ll: ByteRate | None = None,
+        send_copying: Ratio | None = None,
+        own_part: Ratio = 0.0,
         piece: Bytes | None = None,
         segment: Bytes | None = None,
         choice: str = "quickest",
@@ -185,15 +204,20 @@ class Fabric(Backend):
         if send_launch is not None:
             self.of_sends = protocols(
                 simple._replace(launch=send_launch, efficiency=send_efficiency or efficiency),
-                ll=ll._replace(launch=send_launch_ll, efficiency=send_efficiency_ll),
+                ll=ll._replace(launch=send_launch_ll),
             )
+            if send_rate_ll is not None and "ll" in self.of_sends:
+                self.of_sends["ll"] = self.of_sends["ll"]._replace(pair_rate=send_rate_ll)
         self.in_switch = self.protocols["simple"]
         if in_switch_efficiency is not None:
             start = launch if in_switch_launch is None else in_switch_launch
             self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
         self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
+        self.fetched = None if network_eager is None else Fetched(network_eager, network_fetch)
         self.piece, self.segment = piece, segment
-        self.copying, self.dispatch = copying, dispatch
+        self.send_lateness = send_lateness
+        self.send_copying = copying if send_copying is None else send_copying
+        self.copying, self.own_part, self.dispatch = copying, own_part, dispatch
         self.core_step, self.core_rate = core_step, core_rate
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
@@ -271,8 +295,9 @@ class Fabric(Backend):
         used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
         if laid.algorithm.in_switch:
             used = {"simple": self.in_switch}
+        begun = self.dispatch + self._last_start(laid)
         return [
-            self._protocol_plan(laid, name, self.dispatch + p.launch, p)
+            self._protocol_plan(laid, name, begun + p.launch, p)
             for name, p in used.items()
             if self.pinned.allows(collective, laid.algorithm.name, name)
         ]
@@ -285,9 +310,12 @@ class Fabric(Backend):
         if laid.algorithm.in_switch and self.in_switch_channels is not None:
             rounds = Rounds(self.in_switch_channels * laid.members, self.in_switch_round)
         if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
-            filling = Filling(self.piece / laid.crowding, self.copying)
-        copied = self._last_part_cost(laid)
-        return CollectivePlan(laid, name, protocol, launch, copied, rounds, filling, segment)
+            filling = Filling(self.piece / laid.crowding, self.send_copying)
+        fetched = self.fetched if laid.network_steps else None
+        copied = self._last_part_cost(laid) + self._own_part_cost(laid)
+        return CollectivePlan(
+            laid, name, protocol, launch, copied, rounds, filling, segment, fetched
+        )
 
     def _last_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""
@@ -295,6 +323,20 @@ class Fabric(Backend):
             return 0.0
         n = laid.members
         return self.copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
+
+    def _last_start(self, laid: AlgorithmLoad) -> Seconds:
+        """How late the last of the members starts its sends, in the mean."""
+        if not self.send_lateness or laid.algorithm.collective not in MOVED_BY_SENDS:
+            return 0.0
+        return self.send_lateness * float(np.sum(1 / np.arange(1, laid.members + 1)))
+
+    def _own_part_cost(self, laid: AlgorithmLoad) -> float:
+        """Extra cost of a member's part to itself, as a share of what it sends to others."""
+        if laid.algorithm.collective not in MOVED_BY_SENDS or not laid.steps:
+            return 0.0
+        splits, n = laid.algorithm.splits, laid.members
+        own = 1 / n if splits is None else splits.own
+        return self.own_part * own / ((n - 1) / n * laid.crowding)
 
     def _answer_group(
         self,

@@ -88,6 +88,8 @@ class AlgorithmLoad:
     parts : the same as arrays, with what those components are
     limit : B/s of S that bounds of single senders allow; infinite for none
     nodes : int
+    pair_share : most that one member sends another, as a multiple of S
+    network_share : most that one message between machines carries, as a multiple of S
     """
 
     algorithm: Algorithm
@@ -99,6 +101,8 @@ class AlgorithmLoad:
     limit: float = np.inf
     network_steps: int = 0
     nodes: int = 1
+    pair_share: float = 1.0
+    network_share: float = 1.0
 
     @property
     def crowding(self) -> float:
@@ -140,6 +144,8 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     limit = limit_of_senders(most, system)
     node = {m: system.node_of(m) for m in members}
     across = sum(node[a] != node[b] for a, b in ends.tolist())
+    number = {name: i for i, name in enumerate(dict.fromkeys(node.values()))}
+    group = {m: number[name] for m, name in node.items()}
     return AlgorithmLoad(
         algorithm,
         n,
@@ -150,7 +156,24 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         limit,
         across,
         len(set(node.values())),
+        float(share.max(initial=0.0)),
+        _network_share(algorithm.steps(*shape), np.array([group[m] for m in orders[0]])),
     )
+
+
+def _network_share(steps: Sequence[Step], node: NDArray[np.int64]) -> float:
+    """Share of S that the largest message between machines carries; half of it in two trees.
+
+    Parameters
+    ----------
+    node : (members,) machine of each
+    """
+    most = 0.0
+    for step in steps:
+        leaves = node[step.source] != node[step.target]  # the switch stands for the last member
+        parts = np.broadcast_to(step.parts, len(leaves))[leaves]
+        most = max(most, float(parts.max(initial=0)) / step.of)
+    return most
 
 
 def _in_one_channel(

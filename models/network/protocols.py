@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.units import Bytes, Ratio, Seconds
+from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +27,7 @@ class Protocol(NamedTuple):
     launch : start of a collective
     step, network_step : what the library adds to a step within a machine, and to one between two
     efficiency, network_efficiency : shares of the rates of links, and of NICs and what joins them
+    pair_rate : B/s from one member to another at most, whatever joins them
     """
 
     launch: Seconds
@@ -34,6 +35,7 @@ class Protocol(NamedTuple):
     efficiency: Ratio
     network_step: Seconds
     network_efficiency: Ratio
+    pair_rate: ByteRate = np.inf
 
 
 class Rounds(NamedTuple):
@@ -80,6 +82,27 @@ FEWEST = (2, 8, 64)
 """A size of fewer rounds than these takes the chunk that is smaller."""
 
 
+class Fetched(NamedTuple):
+    """Messages between machines that the receiver fetches, once it has heard of them (rendezvous).
+
+    Parameters
+    ----------
+    above : B on the wire up to which a message is sent with what announces it
+    cost : what it takes longer to fetch one
+    """
+
+    above: Bytes
+    cost: Seconds
+
+    def seconds(self, message: Floats) -> Floats:
+        """(n,) seconds that messages of so many bytes take longer.
+
+        >>> Fetched(2048.0, 1e-6).seconds(np.array([2048.0, 4096.0])).tolist()
+        [0.0, 1e-06]
+        """
+        return np.where(message > self.above, self.cost, 0.0)
+
+
 class Filling(NamedTuple):
     """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
 
@@ -110,8 +133,9 @@ def protocols(simple: ProtocolSettings, **others: ProtocolSettings) -> dict[str,
     machines is like one within, the share of the NICs' rate that of the links'.
 
     >>> made = protocols(ProtocolSettings(1e-5, 2e-6, 0.8), ll=ProtocolSettings(1e-6))
-    >>> made["ll"]
-    Protocol(launch=1e-06, step=2e-06, efficiency=0.4, network_step=2e-06, network_efficiency=0.4)
+    >>> launch, step, *others, pair_rate = made["ll"]
+    >>> launch, step, others, pair_rate
+    (1e-06, 2e-06, [0.4, 2e-06, 0.4], inf)
     """
     found = {}
     for name, own in {"simple": simple, **others}.items():

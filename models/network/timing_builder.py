@@ -31,7 +31,7 @@ class TimingBuilder:
         """Set one plan for some rows; ``work`` is at the shared rate of all it uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
-            self._limit[rows] = way.load.limit
+            self._limit[rows] = way.limit
             self._add_use(rows, way.component, way.weight)
 
     def keep(

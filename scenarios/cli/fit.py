@@ -236,7 +236,9 @@ def _fit_network(
     before = settings_before_fit("library", start, know, catalogs)
     data = MeasuredFabric(tuple(collective_rows(*told)), machine)
     fit, _ = fit_network(data, before.settings, parameter)
-    text = catalog_entry_text("library", name, before, fit.found, data, "sizes", _today(), bar)
+    text = catalog_entry_text(
+        "library", name, before, fit.found, data, "sizes", _today(), bar, fit.entry_factor
+    )
     report = fit_to_dict("library", fit.found, data, "sizes", bar) | _told(None)
     return {**report, "together": network_lines(fit, data.rows)}, text
 

@@ -302,9 +302,9 @@ def all_to_all(gpu, library, rate, data, n=8):
 @pytest.mark.parametrize(
     ("gpu", "library", "rate", "small", "large"),
     [
-        ("a100_sxm", "nccl-nvlink3", 300e9, 0.14, 0.20),
-        ("h100_sxm", "nccl-nvlink4", 450e9, 0.14, 0.02),
-        ("h200_sxm", "nccl-nvlink4", 450e9, 0.14, 0.02),
+        ("a100_sxm", "nccl-nvlink3", 300e9, 0.12, 0.03),
+        ("h100_sxm", "nccl-nvlink4", 450e9, 0.05, 0.02),
+        ("h200_sxm", "nccl-nvlink4", 450e9, 0.08, 0.02),
     ],
 )
 def test_all_to_all_of_eight_by_two_and_four(data, gpu, library, rate, small, large):
@@ -315,10 +315,10 @@ def test_all_to_all_of_eight_by_two_and_four(data, gpu, library, rate, small, la
     assert PredictionErrors.of(found[~at], truth[~at]).median <= large
 
 
-@pytest.mark.parametrize(("ranks", "small", "large"), [(8, 0.13, 0.02), (16, 0.15, 0.06),
-                                                       (32, 0.16, 0.10)])  # fmt: skip
-def test_all_reduces_across_nodes_of_four(data, ranks, small, large):
-    """D11: medians below 32 MiB and from there on; 32 GPUs were held out."""
+@pytest.mark.parametrize(("ranks", "small", "large", "mean"), [(8, 0.09, 0.02, 0.11),
+                         (16, 0.13, 0.06, 0.15), (32, 0.16, 0.10, 0.20)])  # fmt: skip
+def test_all_reduces_across_nodes_of_four(data, ranks, small, large, mean):
+    """D11: medians below 32 MiB and from there on, and means below; 32 GPUs were held out."""
     with open(data / "collectives" / "alps-gh200" / "allreduce_4_to_32.csv") as lines:
         rows = [r for r in csv.DictReader(lines) if int(r["gpus"]) == ranks]
     size, us = np.array([(r["bytes"], r["best_us"]) for r in rows], float).T
@@ -329,3 +329,4 @@ def test_all_reduces_across_nodes_of_four(data, ranks, small, large):
     at = size < 2**25
     assert PredictionErrors.of(found[at], us[at] * 1e-6).median <= small
     assert PredictionErrors.of(found[~at], us[~at] * 1e-6).median <= large
+    assert PredictionErrors.of(found[at], us[at] * 1e-6).mean <= mean

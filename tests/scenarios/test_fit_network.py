@@ -1,14 +1,19 @@
 """A library fitted to logs of nccl-tests, rccl-tests and of a benchmark of torch."""
 
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from foretrace.models.calibration.held_out_errors import HeldOutErrors
 from foretrace.models.network.library_times import LibraryTimes
+from foretrace.models.value_doubts import range_from_median_error
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building.system import build_system
 from foretrace.scenarios.studies.fitting.collective_logs import CollectiveRow, collective_rows
+from foretrace.scenarios.studies.fitting.entry import catalog_entry_text, settings_before_fit
 from foretrace.scenarios.studies.fitting.network import MeasuredFabric, fit_network, network_lines
 from foretrace.sim.errors import ScenarioError
 
@@ -141,6 +146,20 @@ def test_held_out_sizes_and_machines_are_inside_the_intervals(fitted):
     assert np.median(np.abs(fit.more_nodes.errors)) < 0.04
     lines = network_lines(fit, data.rows)
     assert "held out whole, 4 machines" in lines[1]
+
+
+def test_an_entry_says_an_error_whose_interval_holds_as_often_as_the_fit(fitted):
+    """Its error was the median of held-out sizes, of which runs made a quarter of the interval."""
+    data, fit, _ = fitted
+    before = settings_before_fit("library", "", ["algorithms=ring"], [])
+    far = replace(fit, factor=1.5)
+    text = catalog_entry_text("library", "own", before, fit.found, data, "sizes", "2026-11-23",
+                              factor=far.entry_factor)  # fmt: skip
+    share = float(re.search("network_step: .*error: ([0-9.]+) %", text)[1]) / 100
+    assert range_from_median_error(share).slow == pytest.approx(np.log(1.5), rel=0.01)
+    assert "90 % of times within a factor of 1.5" in text
+    rows = HeldOutErrors(far.more_nodes.errors * 0 + 1.0, far.more_nodes.groups)
+    assert replace(far, more_nodes=rows).entry_factor == pytest.approx(2.0)
 
 
 def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):

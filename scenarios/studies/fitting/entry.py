@@ -16,6 +16,7 @@ from ....models.calibration.identifiability import FittedParameter
 from ....models.calibration.parameter_search import PredictionErrors
 from ....models.compute.caches import Caches
 from ....models.compute.families import FORM
+from ....models.value_doubts import WIDER
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
 from ...config.catalog import installed
@@ -196,8 +197,15 @@ def catalog_entry_text(
     holdout: str,
     date: str,
     bar: float | None = None,
+    factor: float = 1.0,
 ) -> str:
-    """A catalog file with the new entry; what the data cannot tell keeps value and source."""
+    """A catalog file with the new entry; what the data cannot tell keeps value and source.
+
+    Parameters
+    ----------
+    factor : within which 90 % of times lie, where it is known; the error is then one whose
+        interval holds it
+    """
     command = "network" if kind == "library" and data.clock == "nccl-tests" else kind
     lines = [f"# Fitted by foretrace fit {command} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
     by = {p.name: p for p in found.parameters}
@@ -211,8 +219,12 @@ def catalog_entry_text(
         where = (
             f"{data.where}; 90 % within {parameter_text(key, low)} to {parameter_text(key, high)}"
         )
-        error = f"{three_digits(100 * found.held.median)} %" if found.held else ""
+        least_error = (factor - 1) / WIDER
+        held = max(found.held.median, least_error) if found.held else 0.0
+        error = f"{three_digits(100 * held)} %" if found.held else ""
         note = fit_error_text(found, holdout, median_error_bar(kind, bar))
+        if factor > 1:
+            note = f"90 % of times within a factor of {factor:.3g}; {note}"
         source = NumberSource("fitted", where, date, error, note)
         lines.append(entry_line(key, parameter_text(key, p.value), source))
     return "\n".join(lines) + "\n"

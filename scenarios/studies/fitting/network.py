@@ -34,14 +34,15 @@ GUESSES = {
     "launch": 2e-5, "efficiency": 0.7, "launch_ll": 5e-6, "efficiency_ll": 0.3,
     "launch_ll128": 1.5e-5, "efficiency_ll128": 0.6,
     "network_step": 2e-5, "network_efficiency": 0.8,
-    "network_step_ll": 5e-6, "network_efficiency_ll": 0.3, "segment": 4e6,
+    "network_step_ll": 5e-6, "network_efficiency_ll": 0.3, "network_fetch": 5e-6, "segment": 4e6,
     "in_switch_launch": 1.5e-5, "in_switch_round": 4e-6, "in_switch_efficiency": 0.7,
-    "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_efficiency_ll": 0.02,
+    "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_rate_ll": 6e9,
+    "send_copying": 0.5, "own_part": 0.2, "send_lateness": 1e-6,
     "step": 3e-6, "step_ll": 1e-6,
 }  # fmt: skip
 WITHIN = ("launch", "efficiency", "launch_ll", "efficiency_ll")
 ACROSS = ("network_step", "network_efficiency", "network_step_ll", "network_efficiency_ll")
-SENDS = ("send_launch", "send_efficiency", "send_launch_ll", "send_efficiency_ll")
+SENDS = ("send_launch", "send_efficiency", "send_launch_ll", "send_rate_ll")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,13 @@ class NetworkFit:
     more_nodes: HeldOutErrors | None
     factor: float
     inside: tuple[float, float | None]
+
+    @property
+    def entry_factor(self) -> float:
+        """Factor within which 90 % of times lie, of more machines than were fitted too."""
+        if self.more_nodes is None:
+            return self.factor
+        return max(self.factor, _factor_of_most(np.log1p(self.more_nodes.errors)))
 
 
 @dataclass(frozen=True)
@@ -189,8 +197,9 @@ def fit_network(
     if len(set(fitted.groups)) < GROUPS_A_PARAMETER * len(start):
         raise ScenarioError(
             f"fit {NETWORK_KIND}: {len(start)} parameters need {GROUPS_A_PARAMETER * len(start)} "
-            f"sizes to be fitted on, the logs leave {len(set(fitted.groups))}; measure more sizes, "
-            "or name fewer with --parameter"
+            f"sizes to be fitted on, the logs leave {len(set(fitted.groups))} of "
+            f"{len(set(groups))}, the others judge; measure more sizes, or name fewer with "
+            "--parameter"
         )
     model = data.model(still)
     found = calibrate(model, start, rows, draws=DRAWS)
@@ -223,6 +232,15 @@ def _factor_by_cross_validation(
         values = best_values(model, parameters, {}, own, [p.start for p in parameters], CLOSE)
         named = dict(zip((p.name for p in parameters), values, strict=True))
         wrong[fold == k] = np.log(model(named, rest.ops) / rest.seconds)
+    return _factor_of_most(wrong)
+
+
+def _factor_of_most(wrong: Floats) -> float:
+    """Factor within which 90 % of times lie, by the logarithms of how far some were off.
+
+    >>> round(_factor_of_most(np.log(np.linspace(1.0, 1.3, 31))), 3)
+    1.28
+    """
     size, n = np.sort(np.abs(wrong)), len(wrong)
     return float(np.exp(size[min(int(np.ceil(LEVEL * (n + 1))) - 1, n - 1)]))
 

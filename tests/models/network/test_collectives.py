@@ -382,6 +382,38 @@ def test_flags_cost_the_network_their_share_unless_it_has_its_own():
         assert way.moves.network_efficiency == pytest.approx(want)
 
 
+@ENGINES
+@FIDELITIES
+def test_a_member_of_sends_copies_its_own_part_meanwhile(engine, fidelity):
+    """A fourth of what each member of four has is its own, beside three that it sends."""
+    fabric = Fabric(algorithms="grouped", fidelity=fidelity, send_launch=0.0, own_part=0.6)
+    alone = makespan(board(4), fabric, graph(("all-to-all", range(4), 4e6)), engine)
+    assert alone == pytest.approx(ALPHA + (3 + 0.6) * 1e6 / RATE)
+
+
+def test_the_own_part_of_unequal_ones_is_the_largest():
+    fabric = Fabric(algorithms="grouped", send_launch=0.0, own_part=0.5)
+    uneven = graph(("all-to-all splits=4,2/1,1", range(2), 4e6))  # two members, parts of 1 MB
+    assert makespan(board(2), fabric, uneven) == pytest.approx(ALPHA + (2 + 0.5 * 4) * 1e6 / RATE)
+
+
+@ENGINES
+@FIDELITIES
+def test_pairs_of_ll_have_few_threads_whatever_the_link_carries(engine, fidelity):
+    fabric = Fabric(algorithms="grouped", fidelity=fidelity, algorithm="grouped/ll",
+                    send_launch=1.0, send_launch_ll=1e-5, launch_ll=0.0,
+                    send_rate_ll=1e8)  # fmt: skip
+    alone = makespan(board(4), fabric, graph(("all-to-all", range(4), 4e6)), engine)
+    assert alone == pytest.approx(1e-5 + ALPHA + 1e6 / 1e8)
+
+
+def test_sends_begin_when_the_last_of_their_members_does():
+    late = {n: makespan(board(n), Fabric(algorithms="grouped", send_launch=0.0, send_lateness=1e-3),
+                        graph(("all-to-all", range(n), 0))) for n in (2, 4)}  # fmt: skip
+    assert late[2] == pytest.approx(1.5e-3 + ALPHA)
+    assert late[4] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) * 1e-3 + ALPHA)
+
+
 def test_what_is_written_as_sends_has_a_start_of_its_own_and_a_last_piece_to_copy():
     system, mib = board(4), 2.0**20
     fabric = Fabric(algorithms="grouped, ring", launch=1.0, send_launch=1e-5, send_efficiency=0.5,
@@ -391,6 +423,22 @@ def test_what_is_written_as_sends_has_a_start_of_its_own_and_a_last_piece_to_cop
     beta = 0.75 / (0.5 * RATE)
     copied = 0.4 * np.minimum(sizes, 4 * mib)
     assert found == pytest.approx(1e-5 + ALPHA + (sizes + copied) * beta)
+
+
+def test_long_messages_between_machines_are_fetched_by_their_receivers():
+    """Half of S crosses in each of two trees, there and back; flags of ll double it."""
+    nic, link = Nic(bandwidth=RATE, latency=ALPHA), Link(bandwidth=RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=2, gpu_link=link, nics=2, nic=nic))
+    sizes = np.array([2048.0, 4096.0])
+    plain, fetching = (
+        Fabric(algorithm="chain-tree/ll", launch_ll=0.0, network_eager=eager, network_fetch=1e-3)
+        for eager in (None, 2048.0)
+    )
+    more = [f.seconds("all-reduce", system.numbers, sizes, system) for f in (plain, fetching)]
+    assert more[1] - more[0] == pytest.approx([0.0, 2e-3])
+    within = tuple(system.numbers[:2])
+    ring = Fabric(network_eager=1.0, network_fetch=1.0)
+    assert ring.seconds("all-reduce", within, sizes, system).max() < 1.0
 
 
 def test_a_pipeline_of_segments_waits_for_one_of_them_at_every_step():
