@@ -34,7 +34,7 @@ SIZE = 1e9
 CASES = {
     "ring, coupled": ("all-reduce", "ring", "ecmp", 65_536),
     "chains and trees, expanded": ("all-reduce", "chain-tree", "ecmp", 8_192),
-    "all-to-all, sprayed": ("all-to-all", "grouped", "spray", 1_024),
+    "all-to-all, sprayed": ("all-to-all", "grouped", "spray", 65_536),
 }
 
 

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 UDP, ROCE_PORT = 17, 4791
 """Protocol and destination port of RoCEv2; the source port is a flow's own (InfiniBand
 Architecture 1.4, annex A17)."""
+PAIRS = 1 << 17  # of switches at once, each with as many rows as it has ways
 CHOICES = ECMP, WEIGHTED, SPRAY = "ecmp", "weighted", "spray"
 
 
@@ -147,6 +148,34 @@ class Routing(NamedTuple):
             crossed = self.crossed(links, at, to, source, target)
             crossed = crossed._replace(share=crossed.share * amount[crossed.flow])
         return np.bincount(crossed.link, crossed.share, len(links.target)).astype(np.float64)
+
+    def exchange_loads(
+        self, links: NextLinks, switches: Ints, members: Ints, a: Ints, b: Ints
+    ) -> Floats:
+        """(links,) messages over each link where each member sends each other one.
+
+        Of data that are sprayed over all ways, for some destinations at a time.
+
+        Parameters
+        ----------
+        switches : with members, sorted
+        members : (switches,) at each
+        a, b : (pairs,) places among the switches of members that send each other nothing
+        """
+        found, n = np.zeros(len(links.target)), len(switches)
+        each = max(1, PAIRS // n)
+        order = np.argsort(b, kind="stable")
+        a, b = a[order], b[order]
+        for at in range(0, n, each):
+            some = np.arange(at, min(at + each, n))
+            pairs = np.outer(members[some], members).astype(np.float64)
+            few = slice(*np.searchsorted(b, (at, at + each)))
+            np.subtract.at(pairs, (b[few] - at, a[few]), 1.0)
+            here, there = np.tile(switches, len(some)), np.repeat(switches[some], n)
+            sent = pairs.ravel()
+            far = (here != there) & (sent > 0)
+            found += self.link_loads(links, here[far], there[far], 0, 0, sent[far])
+        return found
 
 
 def hashed(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) -> Floats:
