@@ -29,12 +29,12 @@ from foretrace.sim.system import System
 from topologies import NODE
 
 SIZE = 1e9
-# case: collective, algorithm, routing, most GPUs.  Pairs of an all-to-all, and sends that are
-# written out one by one in Python, are too many beyond that: those sizes are told as not run.
+# case: collective, algorithm, routing, most GPUs.  Sends that are written out one by one in Python
+# are too many beyond that: those sizes are told as not run.
 CASES = {
     "ring, coupled": ("all-reduce", "ring", "ecmp", 65_536),
     "chains and trees, expanded": ("all-reduce", "chain-tree", "ecmp", 8_192),
-    "all-to-all, sprayed": ("all-to-all", "grouped", "spray", 1_024),
+    "all-to-all, sprayed": ("all-to-all", "grouped", "spray", 65_536),
 }
 
 

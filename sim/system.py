@@ -198,6 +198,17 @@ class FlowRouter(Protocol):
 
 
 @runtime_checkable
+class ExchangeRouter(Protocol):
+    """A router that knows what an exchange among many loads, without going through all pairs."""
+
+    def exchange_loads(
+        self, members: NDArray[np.int64], amount: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Components, and amounts over each, as of ``loads`` of all pairs; None: cannot tell."""
+        ...
+
+
+@runtime_checkable
 class AvoidingRouter(Protocol):
     """A router that can lead around components that are down.
 
@@ -512,6 +523,17 @@ class System:
             for c, share in self.shares(a, b).items():
                 found[c] = found.get(c, 0.0) + share * much
         return np.array(list(found), np.int64), np.array(list(found.values()))
+
+    def exchange_loads(
+        self, members: Sequence[int], amount: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Components, and the amounts over each, where each member sends each other as much.
+
+        None where the router cannot tell without going through all pairs.
+        """
+        if not isinstance(self.router, ExchangeRouter):
+            return None
+        return self.router.exchange_loads(np.asarray(members, np.int64), amount)
 
     def pinned(self, pins: Mapping[tuple[str, str], int]) -> System:
         """The same machine in which data between some GPUs take one of their routes alone.

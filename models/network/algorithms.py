@@ -346,9 +346,9 @@ def one_shot(n: int) -> Iterator[Step]:
     yield pairwise_exchange(n, of=1)
 
 
-@algorithm("all-gather", "direct")
-@algorithm("reduce-scatter", "direct")
-@algorithm("all-to-all", "grouped", uneven=True)
+@algorithm("all-gather", "direct", everyone=True)
+@algorithm("reduce-scatter", "direct", everyone=True)
+@algorithm("all-to-all", "grouped", uneven=True, everyone=True)
 def direct(n: int, splits: Splits | None = None) -> Iterator[Step]:
     """Direct exchange: 1/n of S from each member to each other.
 

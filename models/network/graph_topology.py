@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...sim.errors import GraphError
 from ...sim.system import Component
 from .next_links import NoWayError
-from .routing import Routing, count_ways
+from .routing import SPRAY, Routing, count_ways
 from .switch import Switch
 from .switch_graph import NIC, SwitchGraph
 from .wiring import Adapter, FabricParts, Path, Topology
@@ -149,10 +149,43 @@ class GraphTopology(Topology):
             )
         except NoWayError as error:
             raise made.no_way(error.at, error.to) from error
+        to_nic = np.bincount(b, amount, len(made.adapters)).astype(np.float64)
+        return self._loads_of_components(link, to_nic)
+
+    def _loads_of_components(self, link: Floats, to_nic: Floats) -> Floats:
+        """(components,) amounts, from those over links and those that each NIC gets."""
+        made = self.made
         loads = np.zeros(len(made.components) + 1)  # the last is what costs nothing
         np.add.at(loads, made.columns[2], link)
-        np.add.at(loads, made.port, np.bincount(b, amount, len(made.adapters)))
+        np.add.at(loads, made.port, to_nic)
         return loads[:-1]
+
+    @property
+    def splits_evenly(self) -> bool:
+        """Whether all data from switch to switch go alike, whoever sends them."""
+        return self.routing.choice == SPRAY and not self.routing.paths
+
+    def exchange_loads(self, nic: Ints, a: Ints, b: Ints, amount: float) -> Floats:
+        """(components,) amounts over each where NICs send each other as much, but for some pairs.
+
+        Parameters
+        ----------
+        nic : (members,) of each by number; several may have one
+        a, b : (pairs,) NICs of the members that send each other nothing; no member sends to itself
+        """
+        made, count = self.made, len(self.made.adapters)
+        to_nic = np.bincount(nic, minlength=count) * (len(nic) - 1) - np.bincount(
+            b, minlength=count
+        )
+        switches = np.unique(made.home[nic])
+        own, here, there = (np.searchsorted(switches, made.home[x]) for x in (nic, a, b))
+        try:
+            link = self.routing.exchange_loads(
+                made.next_links, switches, np.bincount(own), here, there
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        return self._loads_of_components(link, to_nic.astype(np.float64)) * amount
 
     def longest(self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats) -> Floats:
         """(flows,) most that costs of components add up to along a way between two NICs."""

@@ -130,17 +130,19 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     if algorithm.splits is not None:
         algorithm, order = _in_one_channel(algorithm, members, system)
         orders = [order]
-    source, target, share = algorithm.flows(*shape)
     _require_joined(members, system)
-    sends = [_Sends(order, source, target, share / len(orders)) for order in orders]
-    uses = _loads(sends, system)
+    uses = _exchange_loads(members, system) if algorithm.is_exchange else None
+    if uses is None:
+        uses = _loads(_sends(algorithm, orders, shape), system)
     path = algorithm.latency_path(*shape)
     ends = np.array(orders[0])[np.array(path, np.int64).reshape(-1, 2)]
     latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
     latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
     bounded = [c for c in used if system.components[c].limit < np.inf]
-    most = _most_of_a_sender(sends, bounded, system) if bounded else {}
+    most = {}
+    if bounded:
+        most = _most_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
     limit = limit_of_senders(most, system)
     node = {m: system.node_of(m) for m in members}
     across = sum(node[a] != node[b] for a, b in ends.tolist())
@@ -257,6 +259,21 @@ class _Sends(NamedTuple):
     source: NDArray[np.int64]
     target: NDArray[np.int64]
     share: NDArray[np.float64]
+
+
+def _sends(algorithm: Algorithm, orders: Sequence[Members], shape: tuple[int, ...]) -> list[_Sends]:
+    """Sends of all channels, each of which has an equal share of S."""
+    source, target, share = algorithm.flows(*shape)
+    return [_Sends(order, source, target, share / len(orders)) for order in orders]
+
+
+def _exchange_loads(members: Members, system: System) -> dict[int, float] | None:
+    """Bytes over each component where each member sends each other 1/n of S.
+
+    None where the machine cannot tell without going through all pairs.
+    """
+    found = system.exchange_loads(members, 1 / len(members))
+    return None if found is None else dict(zip(*(x.tolist() for x in found), strict=True))
 
 
 def _loads(sends: Sequence[_Sends], system: System) -> dict[int, float]:

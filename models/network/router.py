@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 DENSE = 8  # components that a flow crosses, about
 Column = tuple[Ints, Ints, Floats]
 """Flows, a component of each, and the share of the flow's data that crosses it."""
+MOST_NEAR = 256  # members that one has near it, in the mean: with more, pairs are gone through
 CHUNK = 1 << 16  # flows at once, so that their columns stay in the processor's cache
 
 
@@ -196,6 +197,47 @@ class GraphRouter(MachineRouter):
             here, there = self.links.nic[a[far]], self.links.nic[b[far]]
             found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
 
+    def exchange_loads(self, members: Ints, amount: float) -> tuple[Ints, Floats] | None:
+        """Components, and amounts over each, as :meth:`System.exchange_loads` says.
+
+        Only pairs that are near each other are gone through; of the others, what each sends and
+        hears, and how many go from switch to switch.
+        """
+        of = self.links
+        if not self.graph.splits_evenly:
+            return None
+        near = self._near_pairs(members)
+        if len(near[0]) > MOST_NEAR * len(members):
+            return None
+        found = np.zeros(self.count)
+        for at in range(0, len(near[0]), CHUNK):
+            a, b = (members[x[at : at + CHUNK]] for x in near)
+            self._add_loads(found, a, b, np.full(len(a), amount))
+        joined = of.nic[members] >= 0
+        a, b = (x[joined[near[0]] & joined[near[1]]] for x in near)
+        flow, who = np.arange(int(joined.sum())), members[joined]
+        for ends, columns in ((a, self._out_to_nic), (b, self._in_from_nic)):
+            far = len(who) - 1 - np.bincount(ends, minlength=len(members))[joined]
+            for some, component, _ in columns(flow, who):
+                found += np.bincount(component, amount * far[some], self.count)
+        here, there = of.nic[members[a]], of.nic[members[b]]
+        found[self.first :] += self.graph.exchange_loads(of.nic[who], here, there, amount)
+        component = np.flatnonzero(found)
+        return component, found[component]
+
+    def _near_pairs(self, members: Ints) -> tuple[Ints, Ints]:
+        """Places of each two members whose data do not go over the fabric, both ways."""
+        machine = self.links.machine[members]
+        ways = (
+            (self._sends_to[members], self._hears_from[members]),
+            (self._host_of[members], machine),
+        )
+        found = [_equal_pairs(*ends) for ends in ways]
+        a, b = map(np.concatenate, zip(*found, strict=True))
+        pair = np.unique(a * len(members) + b)
+        a, b = np.divmod(pair, len(members))
+        return a[a != b], b[a != b]
+
     def longest(self, source: Ints, target: Ints, cost: Floats) -> Floats:
         """(flows,) longest way of each flow, as :meth:`System.delays` says."""
         found = np.where(source == target, 0.0, np.nan)
@@ -238,15 +280,37 @@ class GraphRouter(MachineRouter):
             over = _over_pcie(roles[UP][x], roles[UP][y], roles[DOWN][y])
             yield _present(flow, roles["d2h"][x], *over, roles["h2d"][y]), [], flow[:0]
         if len(far):
-            here, there = a[far], b[far]
-            nic, other = of.nic[here], of.nic[there]
-            leaves = enters = []
-            if self._has_pcie:
-                leaves = _over_pcie(roles[UP][here], of.nic_up[nic], of.nic_down[nic])
-                enters = _over_pcie(of.nic_up[other], roles[UP][there], roles[DOWN][there])
-            out = _present(far, roles["to_nic"][here], *leaves, of.nic_tx[nic])
-            into = _present(far, of.nic_rx[other], *enters, roles["from_nic"][there])
-            yield out, into, far
+            yield self._out_to_nic(far, a[far]), self._in_from_nic(far, b[far]), far
+
+    def _out_to_nic(self, flow: Ints, a: Ints) -> list[Column]:
+        """Columns of flows from GPUs or hosts out of their NICs."""
+        of, roles = self.links, self.links.roles
+        nic, leaves = of.nic[a], []
+        if self._has_pcie:
+            leaves = _over_pcie(roles[UP][a], of.nic_up[nic], of.nic_down[nic])
+        return _present(flow, roles["to_nic"][a], *leaves, of.nic_tx[nic])
+
+    def _in_from_nic(self, flow: Ints, b: Ints) -> list[Column]:
+        """Columns of flows into NICs, and on to GPUs or hosts."""
+        of, roles = self.links, self.links.roles
+        nic, enters = of.nic[b], []
+        if self._has_pcie:
+            enters = _over_pcie(of.nic_up[nic], roles[UP][b], roles[DOWN][b])
+        return _present(flow, of.nic_rx[nic], *enters, roles["from_nic"][b])
+
+
+def _equal_pairs(a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    """All places (i, j) with ``a[i] == b[j]``, neither of them negative.
+
+    >>> [x.tolist() for x in _equal_pairs(np.array([5, -1, 7]), np.array([7, 5, 5]))]
+    [[0, 0, 2], [1, 2, 0]]
+    """
+    order = np.argsort(b, kind="stable")
+    first, end = (np.searchsorted(b[order], a, side) for side in ("left", "right"))
+    count = np.where(a >= 0, end - first, 0)
+    place = np.repeat(np.arange(len(a)), count)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+    return place, order[first[place] + within]
 
 
 def _over_pcie(up: Any, other: Any, down: Any) -> list[Any]:

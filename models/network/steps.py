@@ -84,6 +84,9 @@ class Algorithm:
         A member sends on what it gets, except in the last step: nobody waits for it further on.
     uneven : bool
         Knows unequal parts: ``make`` also takes ``splits``.
+    everyone : bool
+        Of equal parts it is one step, in which each member sends 1/n of S to each other: what
+        follows from that is known without n^2 messages.
     splits : of the members that its steps are for; None where parts are equal
 
     Examples
@@ -102,11 +105,17 @@ class Algorithm:
     nested: bool = False
     passes_on: bool = False
     uneven: bool = False
+    everyone: bool = False
     splits: Splits | None = None
 
     def split(self, splits: Splits | None) -> Algorithm:
         """The same algorithm with unequal parts; of None, itself."""
         return self if splits is None else replace(self, splits=splits)
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether each member sends 1/n of S to each other, all at once."""
+        return self.everyone and self.splits is None
 
     def steps(self, *n: int) -> tuple[Step, ...]:
         """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
@@ -117,6 +126,8 @@ class Algorithm:
 
         A message through the switch goes from the first member to the last.
         """
+        if self.is_exchange:
+            return [(0, n[0] - 1)]
         if self.in_switch:
             return [(0, n[0] - 1) for step in self.steps(*n) for _ in range(step.times)]
         return [hop for step in self.steps(*n) for hop in _dependent_messages(step)]
@@ -136,6 +147,8 @@ class Algorithm:
         """
         if self.pipelined:
             return 1
+        if self.is_exchange:
+            return n[0] - 1
         senders = (step.source[step.source != SWITCH] for step in self.steps(*n))
         return max((int(np.bincount(s).max(initial=1)) for s in senders), default=1)
 
@@ -163,8 +176,8 @@ class Algorithm:
 
     def is_symmetric(self, *n: int) -> bool:
         """Whether each member sends each other as much, so that their order does not matter."""
-        if self.nested:
-            return False
+        if self.nested or self.is_exchange:
+            return self.is_exchange
         share = self.flows(*n).share
         return len(share) == n[0] * (n[0] - 1) and bool(np.all(share == share[0]))
 
@@ -231,6 +244,7 @@ def algorithm(
     nested: bool = False,
     passes_on: bool = False,
     uneven: bool = False,
+    everyone: bool = False,
 ) -> Callable[[Steps], Steps]:
     """Register the steps of an algorithm; the parameters are those of :class:`Algorithm`.
 
@@ -250,7 +264,16 @@ def algorithm(
 
     def register(make: Steps) -> Steps:
         made = Algorithm(
-            collective, name, make, usable, pipelined, in_switch, nested, passes_on, uneven
+            collective,
+            name,
+            make,
+            usable,
+            pipelined,
+            in_switch,
+            nested,
+            passes_on,
+            uneven,
+            everyone,
         )
         taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
         if taken.make.__qualname__ != make.__qualname__:
@@ -325,6 +348,8 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
         equal = replace(one, splits=Splits(np.ones((n[0], n[0]), np.int64)))
         if not all(map(np.array_equal, equal.flows(*n), one.flows(*n))):
             raise ValueError(f"{where}: equal splits change its flows; use split_step")
+    if one.is_exchange and not _is_exchange(one, *n):
+        raise ValueError(f"{where}: no exchange of 1/n between all in one step; leave out everyone")
     everyone = np.arange(n[0])
     hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
     speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]
@@ -332,6 +357,16 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
     if len(lost):
         member, other = lost[0].tolist()
         raise ValueError(f"{where}: member {member} never hears of member {other}; add steps")
+
+
+def _is_exchange(one: Algorithm, n: int) -> bool:
+    """Whether one step has 1/n from each to each other, first from the first one to the last."""
+    steps, pairs = one.steps(n), n * (n - 1)
+    if len(steps) > 1 or steps[0].times > 1 or len(steps[0].source) != pairs:
+        return False
+    first = int(steps[0].source[0]), int(steps[0].target[0])
+    share = one.flows(n).share
+    return first == (0, n - 1) and len(share) == pairs and bool((share == 1 / n).all())
 
 
 def _check_step(step: Step, n: int, least: int, where: str) -> None:

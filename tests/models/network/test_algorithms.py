@@ -1,8 +1,15 @@
 """Collectives against their published closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from foretrace.models.network.algorithms import ALGORITHMS, bus_factor, closed_form
+from foretrace.models.network.algorithms import (
+    ALGORITHMS,
+    bus_factor,
+    closed_form,
+    pairwise_exchange,
+)
 from foretrace.models.network.patterns import depth, tree_parent
 from foretrace.models.network.steps import (
     SWITCH,
@@ -164,6 +171,29 @@ def test_steps_that_are_no_pipeline_keep_the_busiest_member_busy(one, n):
 def test_steps_that_do_not_do_the_collective_are_refused(steps, message):
     with pytest.raises(ValueError, match=f"all-reduce wrong, 3 members.*{message}"):
         check_algorithm(Algorithm("all-reduce", "wrong", steps), [3])
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        lambda n: [shift(n, k, of=n) for k in range(1, n)],
+        lambda n: [pairwise_exchange(n, of=1)],
+        lambda n: [pairwise_exchange(n, of=n, times=2)],
+    ],
+    ids=["rounds", "all of S", "twice"],
+)
+def test_steps_that_are_no_exchange_of_parts_may_not_say_so(steps):
+    with pytest.raises(ValueError, match="3 members: no exchange of 1/n between all in one step"):
+        check_algorithm(Algorithm("all-gather", "wrong", steps, everyone=True), [3])
+
+
+def test_an_exchange_knows_without_its_messages_what_follows_from_them():
+    one = ALGORITHMS["all-to-all"]["grouped"]
+    listed = replace(one, everyone=False)
+    for n in (2, 3, 8):
+        assert one.latency_path(n) == listed.latency_path(n)
+        assert one.most_posts(n) == listed.most_posts(n)
+        assert one.is_symmetric(n) == listed.is_symmetric(n)
 
 
 def test_a_collective_has_one_algorithm_of_a_name():

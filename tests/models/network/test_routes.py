@@ -6,9 +6,11 @@ from math import comb, factorial
 
 import numpy as np
 import pytest
+from foretrace.models.network.algorithms import ALGORITHMS
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.leaf_spine import FatTree, Rail
 from foretrace.models.network.link import Link
+from foretrace.models.network.load import compute_load
 from foretrace.models.network.next_links import CostTables
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
@@ -70,6 +72,45 @@ def test_loads_are_what_all_flows_together_cross(system):
     component, load = system.loads(source, target, amount)
     assert load == pytest.approx(wanted[component])
     assert load.sum() == pytest.approx(wanted.sum())
+
+
+SPRAYED = {
+    "pool": FatTree(),
+    "two tiers": FatTree(routing="spray"),
+    "three tiers": FatTree(routing="spray", tiers=3),
+    "rails": Rail(routing="spray"),
+}
+
+
+@pytest.mark.parametrize("topology", SPRAYED.values(), ids=SPRAYED)
+@pytest.mark.parametrize("down", [False, True], ids=["all up", "a link down"])
+def test_an_exchange_loads_what_all_its_pairs_do(topology, down):
+    """Of all members, of some that fill machines unevenly, and of none near each other."""
+    system = fabric(topology, 10, 8, gpus=3, nics=2)
+    if down and not topology.pooled:
+        system = replace(system, router=system.router.around([min(system.router.avoidable)]))
+    for members in (system.numbers, system.numbers[1:-4], system.numbers[::3]):
+        pairs = [(a, b) for a, b in product(members, members) if a != b]
+        wanted = system.loads(*np.array(pairs).T, np.full(len(pairs), 1 / len(members)))
+        component, load = system.exchange_loads(members, 1 / len(members))
+        assert component.tolist() == sorted(wanted[0].tolist())
+        assert load == pytest.approx(wanted[1][np.argsort(wanted[0])], rel=1e-12)
+
+
+def test_an_exchange_over_hashed_ways_goes_through_its_pairs():
+    system = fabric(FatTree(routing="ecmp"), 8, 8)
+    assert system.exchange_loads(system.numbers, 1.0) is None
+
+
+def test_an_all_to_all_of_thousands_is_laid_without_its_pairs():
+    """Two thousand GPUs have four million pairs; every NIC carries what leaves its machine."""
+    system = fabric(FatTree(routing="spray"), 256, 64, gpus=8, nics=8)
+    everyone = ALGORITHMS["all-to-all"]["grouped"]
+    refusing = replace(everyone, make=lambda n: pytest.fail("its pairs were listed"))
+    load = compute_load(refusing, system.numbers, system)
+    nic = system.number("node0.nic0.tx")
+    assert load.uses[nic] == pytest.approx((2048 - 8) / 2048)
+    assert load.latency == compute_load(everyone, system.numbers[:1024], system).latency
 
 
 def test_a_message_takes_as_long_as_its_longest_way(system):
