@@ -137,7 +137,9 @@ class StageProgram:
                 if self._hears(turn):
                     build.op(self._message(Kind.RECV, self._way(turn)))
             for chunk in fresh:
-                build.wait(launched.pop(chunk, None) or self._gather_first(build, chunk))
+                build.wait(
+                    launched[chunk] if chunk in launched else self._gather_first(build, chunk)
+                )
             segment = self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
             build.append(segment)
             for chunk in fresh[-1:]:
@@ -323,7 +325,9 @@ class StageProgram:
         gathered = self._hang(build, gathers.get(0, [])) if sharded else []
         for number, layer in enumerate(layers):
             if number in gathers:
-                waited, gathered = gathered, self._hang(build, gathers.get(after.get(number), []))
+                waited, gathered = gathered, []
+                if number in after:
+                    gathered = self._hang(build, gathers[after[number]])
                 build.wait(waited)
             if key.gathers and not sharded:
                 held = layer.weights + layer.expert_weights + self._copied(layer)
