@@ -10,7 +10,7 @@ from .layer_profile_rows import ProfileKey, Seconds
 ROW = re.compile(r"layertype_(0|other)_bsz(\d+)_seq(\d+)")
 BACKWARD = 2.0
 """Times a forward pass that a backward one takes: Galvatron's own cost model assumes it too
-(``bct_fct_coe``; Miao et al. 2022, arXiv:2211.13878, section 3.4), since it profiles forward."""
+(``bct_fct_coe``; Miao et al. 2022, arXiv:2211.13878), since it profiles forward."""
 
 
 def is_galvatron(read: Mapping[str, object]) -> bool:
