@@ -101,7 +101,7 @@ def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
     >>> from .precision import PRECISIONS
     >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["fp8"])
     >>> [work.signature for work in cast_works(plan, 100)]
-    ['compute:aten::_to_copy(bf16[100])']
+    ['compute:aten::_to_copy bf16[100]']
     """
     types = plan.precision
     if numbers and types.products != types.weights:
