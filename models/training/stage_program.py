@@ -52,7 +52,7 @@ PEERS = ("forward", "backward", "forward from the other end", "backward from the
 ROUND = PEERS.index(RING)
 
 
-class Pass(NamedTuple):
+class ChunkPass(NamedTuple):
     """One pass through a chunk.
 
     Parameters
@@ -128,7 +128,7 @@ class StageProgram:
         while at < len(self.turns):
             pair = self.turns[at : at + 1 + self._is_beside(at + 1)]
             keys = [
-                Pass(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]),
+                ChunkPass(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]),
                      self._gathers(t, at + i == first[t.chunk]))
                 for i, t in enumerate(pair)
             ]  # fmt: skip
@@ -290,24 +290,24 @@ class StageProgram:
         return works_segment((self._number(w, module), w.beside) for w in works)
 
     @cached_property
-    def _known(self) -> dict[tuple[Pass, ...], Segment]:
+    def _known(self) -> dict[tuple[ChunkPass, ...], Segment]:
         """Segments that were written."""
         return {}
 
-    def _segment(self, key: Pass) -> Segment:
+    def _segment(self, key: ChunkPass) -> Segment:
         """Segment of a pass, written once."""
         if (key,) not in self._known:
             self._known[key,] = self._written(key)
         return self._known[key,]
 
-    def _pair(self, first: Pass, second: Pass) -> Segment:
+    def _pair(self, first: ChunkPass, second: ChunkPass) -> Segment:
         """Segment of two passes side by side, written once."""
         if (first, second) not in self._known:
             parts = self._segment(first), self._segment(second)
             self._known[first, second] = side_by_side(*parts, self.table)
         return self._known[first, second]
 
-    def _written(self, key: Pass) -> Segment:
+    def _written(self, key: ChunkPass) -> Segment:
         """One pass through a chunk.
 
         Weights are gathered a bucket ahead: those of the next while this one's layers are computed.
