@@ -24,12 +24,14 @@ workload:
   batch: {batch}
   sequence: 8192
   micro_batch: {micro_batch}
+  parallel: {{context: {context}}}
   precision: fp8
   zero: 1
+  bucket: 768000000
   must_fit: false
   measured:
     iteration_time: {seconds} s
-    on: {{nodes: {from_nodes}, batch: {from_batch}, micro_batch: 2}}
+    on: {{nodes: {from_nodes}, batch: {from_batch}, micro_batch: 2, parallel: {{context: 1}}}}
 cluster:
   nodes: {nodes}
   node:
@@ -45,7 +47,9 @@ run: {{keep: ranks}}
 """Assumed: FP8 products, a distributed optimizer, gradients reduced in fp32 behind the backward
 pass (config_common.sh of the submitters), a ConnectX-7 for each GPU, constants of NCCL on NVLink
 4."""
-MICRO = {"nebius_b200_n2": 1}  # sequences of a micro-batch, of the run settings; else 2
+MICRO = {"nebius_b200_n2": 1, "hpg.dgxb200x8.n8": 1}
+"""Sequences of a micro-batch, of the run settings; else 2."""
+CONTEXT = {"hpg.dgxb200x8.n8": 2}  # ranks that share a sequence, likewise; else one has it alone
 HERE = Path(__file__).parent
 
 
@@ -81,6 +85,7 @@ def predicted(small: dict[str, str], large: dict[str, str]) -> tuple[float, list
     """Seconds of the larger system's step, their interval, and the factor of the smaller one."""
     text = SCENARIO.format(
         batch=large["global_batch_size"], micro_batch=MICRO.get(large["system"], 2),
+        context=CONTEXT.get(large["system"], 1),
         seconds=small["step_s_median"], from_nodes=int(small["accelerators"]) // 8,
         from_batch=small["global_batch_size"], nodes=int(large["accelerators"]) // 8,
     )  # fmt: skip

@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.signature import parse_signature
 from ...sim.system import System
+from .galvatron_profile_rows import is_galvatron, read_galvatron
 from .interpolation import MeasuredPoints, log_sizes
 from .layer_profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_profile
 
@@ -34,13 +36,18 @@ GH200, ``tools/judge_profile.py``.  Layers are wrong together."""
 
 @backend("layer-profile")
 class LayerProfile(Backend):
-    """Measured layers of one model on one GPU, in the form of Sailor's ``profile.json``.
+    """Measured layers of one model on one GPU, as Sailor or Galvatron writes them.
 
-    The file holds, by micro-batch, by tensor-parallel ranks and by number of the layer, the seconds
-    of a forward pass, of a backward pass and of the update of its weights; the first layer is the
-    embedding, the last the output.  What tensor-parallel ranks exchange is in them.  Between
-    measured micro-batches and ranks times are interpolated in logarithms.  A time that is more than
-    that of a larger micro-batch is taken for that: nothing takes longer for being less.
+    Sailor's ``profile.json`` holds, by micro-batch, by tensor-parallel ranks and by number of the
+    layer, the seconds of a forward pass, of a backward pass and of the update of its weights; the
+    first layer is the embedding, the last the output.  What tensor-parallel ranks exchange is in
+    them.  Between measured micro-batches and ranks times are interpolated in logarithms.  A time
+    that is more than that of a larger micro-batch is taken for that: nothing takes longer for being
+    less.
+
+    Galvatron's ``computation_profiling_*.json`` holds ms of a layer and of all else, forward, of
+    one rank; a backward pass takes twice as long, as its own cost model has it.  Updates are not in
+    it: a ``chain`` with ``roofline`` answers them.
 
     Parameters
     ----------
@@ -86,12 +93,17 @@ class LayerProfile(Backend):
         if self._times:
             return
         try:
-            self._add(read_profile(json.loads(Path(self.file).read_text())))
+            self._add(self._read(json.loads(Path(self.file).read_text())))
         except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
             raise BackendError(
                 f"{self.file}: holds no profile of layers ({error!r}); give a profile.json of "
-                "Sailor: {micro-batch: {tensor: {layer: [forward, backward, update]}}}"
+                "Sailor: {micro-batch: {tensor: {layer: [forward, backward, update]}}}, or a "
+                "computation_profiling.json of Galvatron"
             ) from error
+
+    def _read(self, read: Any) -> dict[ProfileKey, Seconds]:
+        """Seconds that a file holds, in either form."""
+        return read_galvatron(read, self.sequence) if is_galvatron(read) else read_profile(read)
 
     def _add(self, times: Mapping[ProfileKey, Seconds]) -> None:
         for key, found in times.items():

@@ -22,7 +22,7 @@ from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import WIDTH, parse_signature
-from ...sim.system import System
+from ...sim.system import CORE, System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streaming_work
 from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
@@ -186,15 +186,17 @@ class Roofline(Backend):
             )
         self.chip = GpuDatasheet(processors, clock or 0.0, bandwidth, shared_cache or 0.0)
         self._hbm: dict[int, int] = {}
+        self._core: dict[int, int] = {}
         self.source = (
             f"model:roofline bandwidth={bandwidth:.4g} B/s launch={launch:.4g} s "
             f"efficiency={efficiency:.3g} memory_efficiency={memory_efficiency:.3g}"
         )
 
     def open(self, system: System) -> None:
-        """Look up each GPU's memory (``hbm``)."""
+        """Look up each GPU's memory (``hbm``), and the processors it shares (``core``)."""
         gpus = [system.number(g) for g in system.gpus]
         self._hbm = {g: system.part(g, "hbm") for g in gpus if system.part(g, "hbm") >= 0}
+        self._core = {g: system.part(g, "core") for g in gpus if system.part(g, "core") >= 0}
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether flop, bytes and the peak of its element type are known."""
@@ -209,9 +211,14 @@ class Roofline(Backend):
         """Seconds of each op, and with ``kernels`` the doubt of its family."""
         parts = self.parts(ops)
         doubt, source = self._doubts_and_sources(ops, parts) if self.families else (None, None)
-        if not self.shared:
+        cores = self._parts_of(ops, self._core)
+        if not self.shared and (cores < 0).all():
             return Timing(parts.sum(axis=0), source=source, doubt=doubt)
-        flow = self._memory_timing(ops, parts[0] + parts[1], parts[2] + parts[3])
+        launch, busy = parts[0] + parts[1], parts[2] + parts[3]
+        if (cores < 0).all():
+            flow = self._memory_timing(ops, launch, busy)
+        else:
+            flow = self._core_timing(ops, launch, busy, cores)
         return replace(flow, source=source, doubt=doubt)
 
     def parts(self, ops: Ops) -> Floats:
@@ -416,22 +423,52 @@ class Roofline(Backend):
         table = [self._sustained_peaks.get(t, np.inf) for t in _element_types(ops)]
         return np.asarray(np.array([*table, np.inf])[ops.signature])
 
-    def _memory_timing(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
-        """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
-        moved = self.demand(ops)[1]
-        shape = [] if ops.at is None else ops.at.component.tolist()
-        memory = [self._hbm.get(g, -1) for g in shape]
-        if -1 in memory or not shape:
+    def _core_timing(
+        self, ops: Ops, launch: Floats, busy: Floats, cores: NDArray[np.int32]
+    ) -> Timing:
+        """Timing with the seconds of a kernel as work on its GPU's multiprocessors.
+
+        With ``shared`` its bytes cross the memory meanwhile.
+        """
+        memory = np.full(len(ops), -1, np.int32)
+        if self.shared:
+            memory = self._memory_of(ops)
+        flows = (cores >= 0) & (busy > 0)
+        moved = np.divide(self.demand(ops)[1], busy * CORE, out=np.zeros(len(ops)), where=flows)
+        used = [
+            {c: w for c, w in ((core, 1.0), (hbm, each)) if flow and c >= 0 and w > 0}
+            for flow, core, hbm, each in zip(
+                flows.tolist(), cores.tolist(), memory.tolist(), moved.tolist(), strict=True
+            )
+        ]
+        return Timing.of(
+            launch + np.where(flows, 0.0, busy), np.where(flows, busy * CORE, 0.0),
+            Usage.of(used), np.where(flows, CORE, np.inf),
+        )  # fmt: skip
+
+    def _parts_of(self, ops: Ops, parts: Mapping[int, int]) -> NDArray[np.int32]:
+        """(n,) part of each op's GPU, -1 for none."""
+        asked = [] if ops.at is None or not parts else ops.at.component.tolist()
+        return np.array([parts.get(g, -1) for g in asked] or [-1] * len(ops), np.int32)
+
+    def _memory_of(self, ops: Ops) -> NDArray[np.int32]:
+        """(n,) memory of each op's GPU."""
+        memory = self._parts_of(ops, self._hbm)
+        if (memory < 0).any():
             raise BackendError(
                 "roofline: 'shared' needs GPUs with an hbm; give the system their parts, "
                 "or set shared: false"
             )
+        return memory
+
+    def _memory_timing(self, ops: Ops, launch: Floats, busy: Floats) -> Timing:
+        """Timing with the bytes as work on the GPU's memory, rate-limited by the roofline."""
+        moved = self.demand(ops)[1]
+        memory = self._memory_of(ops)
         limit = np.divide(moved, busy, out=np.full(len(ops), np.inf), where=busy > 0)
         idle = moved == 0  # arithmetic alone moves nothing
         fixed = launch + np.where(idle, busy, 0.0)
-        usage = Usage(
-            np.arange(len(ops) + 1, dtype=np.int64), np.array(memory, np.int32), np.ones(len(ops))
-        )
+        usage = Usage(np.arange(len(ops) + 1, dtype=np.int64), memory, np.ones(len(ops)))
         return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))
 
 

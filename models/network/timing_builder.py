@@ -54,6 +54,14 @@ class TimingBuilder:
         component = np.concatenate([way.component, np.array(cores, np.int32)])
         self._add_use(rows, component, np.hstack([links, share]))
 
+    def keep_cores(
+        self, rows: NDArray[np.int64], alone: Floats, spent: Floats, cores: Cores
+    ) -> None:
+        """Set what takes its time whatever else is on the links, and the cores for a part of it."""
+        self.work[rows], self._limit[rows] = alone * CORE, CORE
+        share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
+        self._add_use(rows, np.array(cores, np.int32), share)
+
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
     ) -> None:

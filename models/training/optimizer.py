@@ -82,13 +82,29 @@ def offloaded_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[tuple
 
 
 def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
-    """Ops after the update: weights gathered that were updated in shares, and cast."""
-    types = plan.precision
+    """Ops after the update: weights gathered that were updated in shares, and cast.
+
+    Both belong to the next step's first forward pass where weights are gathered ahead.
+    """
+    if plan.gathers_ahead:
+        return
     if plan.zero in (1, 2):
         for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
             if numbers and replicas(plan, group) > 1:
                 yield gathering(plan, group, numbers, "weights")
-    if types.products != types.weights:  # once straight and once transposed
-        cast = 2.0 * WIDTH[types.products] * (own + expert)
+    yield from cast_works(plan, own + expert)
+
+
+def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
+    """Weights cast for products, once straight and once transposed; nothing where they fit.
+
+    >>> from .precision import PRECISIONS
+    >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["fp8"])
+    >>> [work.signature for work in cast_works(plan, 100)]
+    ['compute:aten::_to_copy bf16[100]']
+    """
+    types = plan.precision
+    if numbers and types.products != types.weights:
+        cast = 2.0 * WIDTH[types.products] * numbers
         yield streamed(f"weights to {types.products}", "aten::_to_copy", types.weights,
-                       [(own + expert,)], cast)  # fmt: skip
+                       [(numbers,)], cast)  # fmt: skip

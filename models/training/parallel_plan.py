@@ -40,6 +40,8 @@ class ParallelPlan:
     recompute_layers : of ``full``, how many layers of each chunk, the first ones; 0 for all
     bucket : parameters whose gradients are reduced together
     overlap : whether gradients are reduced while others are computed
+    gather_ahead : whether weights that were updated in shares (ZeRO 1 and 2) are gathered bucket by
+        bucket during the next step's first forward pass, not all of them behind the update
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
     routing : how often each expert is chosen, from which the same follows; None for equally often
@@ -75,6 +77,7 @@ class ParallelPlan:
     recompute_layers: int = 0
     bucket: int = BUCKET
     overlap: bool = True
+    gather_ahead: bool = True
     fused_attention: bool = True
     imbalance: float = 1.0
     routing: ExpertChoice | None = None
@@ -117,6 +120,15 @@ class ParallelPlan:
     def micro_batches(self) -> int:
         """Micro-batches of each rank in a step."""
         return self.batch // (self.micro_batch * self.data)
+
+    @property
+    def gathers_ahead(self) -> bool:
+        """Whether a step begins with weights of which a rank has its share alone.
+
+        >>> ParallelPlan(batch=8, sequence=8, data=8, zero=1).gathers_ahead
+        True
+        """
+        return self.gather_ahead and self.zero in (1, 2) and self.copies > 1
 
     @property
     def split(self) -> Split:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +16,7 @@ from .description import Model, Transformer
 from .gradients import DATA, EXPERT_DATA, buckets, gathering, reduction, replicas
 from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
-from .optimizer import MODULE, adam_work, norm_work, offloaded_works, sharing_works
+from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
 from .parallel_plan import ParallelPlan
 from .schedules import PassKind, PipelineTurn, turns_of_stage
 from .segments import (
@@ -50,7 +52,19 @@ PEERS = ("forward", "backward", "forward from the other end", "backward from the
 ROUND = PEERS.index(RING)
 
 
-PassKey = tuple[PassKind, int, bool]  # what, through which chunk, whether gradients are reduced
+class ChunkPass(NamedTuple):
+    """One pass through a chunk.
+
+    Parameters
+    ----------
+    reduces : whether gradients are reduced as they come
+    gathers : whether weights are gathered as they are needed
+    """
+
+    what: PassKind
+    chunk: int
+    reduces: bool
+    gathers: bool
 
 
 @dataclass(frozen=True)
@@ -107,22 +121,51 @@ class StageProgram:
     def _write_turns(self, build: SegmentBuilder) -> Iterator[int]:
         """Write the turns of a step; yields how many ops each, or two side by side, compute."""
         last = {t.chunk: i for i, t in enumerate(self.turns) if t.makes_weight_gradients}
+        first = self._first_forward
+        order = list(first)
+        launched = {order[0]: self._gather_first(build, order[0])}
         at = 0
         while at < len(self.turns):
             pair = self.turns[at : at + 1 + self._is_beside(at + 1)]
-            keys = [(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]))
-                    for i, t in enumerate(pair)]  # fmt: skip
+            keys = [
+                ChunkPass(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]),
+                     self._gathers(t, at + i == first[t.chunk]))
+                for i, t in enumerate(pair)
+            ]  # fmt: skip
+            fresh = [t.chunk for i, t in enumerate(pair) if at + i == first[t.chunk]]
             for turn in pair:
                 if self._hears(turn):
                     build.op(self._message(Kind.RECV, self._way(turn)))
+            for chunk in fresh:
+                build.wait(
+                    launched[chunk] if chunk in launched else self._gather_first(build, chunk)
+                )
             segment = self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
             build.append(segment)
+            for chunk in fresh[-1:]:
+                for next_chunk in order[order.index(chunk) + 1 :][:1]:
+                    launched[next_chunk] = self._gather_first(build, next_chunk)
             for turn in pair:
                 if self._sends(turn):
                     way = self._way(turn)
                     build.hang(self._message(Kind.SEND, way), MESSAGES + way)
             at += len(pair)
             yield int(self.table.computes(segment.ops).sum())
+
+    @cached_property
+    def _first_forward(self) -> dict[int, int]:
+        """Number of the first turn forward through each chunk, in order of these turns."""
+        found: dict[int, int] = {}
+        for number, turn in enumerate(self.turns):
+            if turn.what is PassKind.FORWARD:
+                found.setdefault(turn.chunk, number)
+        return found
+
+    def _gather_first(self, build: SegmentBuilder, chunk: int) -> list[int]:
+        """Rows that gather the first weights of a chunk, before it is reached."""
+        if not self.plan.gathers_ahead:
+            return []
+        return self._hang(build, self._bucket_gathers(self.chunks[chunk]).get(0, []))
 
     def _write_end(self, build: SegmentBuilder) -> None:
         build.join()
@@ -140,6 +183,17 @@ class StageProgram:
             return False
         plan = self.plan
         return plan.overlap or plan.zero == 3 if last else plan.zero >= 2
+
+    def _gathers(self, turn: PipelineTurn, first: bool) -> bool:
+        """Whether weights are gathered in a turn: in the first forward, or in all that need them.
+
+        Parameters
+        ----------
+        first : whether it is the first forward through its chunk
+        """
+        if self.plan.zero == 3:
+            return turn.what is not PassKind.WEIGHT
+        return first and self.plan.gathers_ahead
 
     def _last_reductions(self) -> Iterator[Work]:
         """Reductions of gradients after the last of them."""
@@ -236,49 +290,52 @@ class StageProgram:
         return works_segment((self._number(w, module), w.beside) for w in works)
 
     @cached_property
-    def _known(self) -> dict[tuple[PassKey, ...], Segment]:
+    def _known(self) -> dict[tuple[ChunkPass, ...], Segment]:
         """Segments that were written."""
         return {}
 
-    def _segment(self, key: PassKey) -> Segment:
+    def _segment(self, key: ChunkPass) -> Segment:
         """Segment of a pass, written once."""
         if (key,) not in self._known:
-            what, chunk, reduced = key
-            self._known[key,] = self._written(self.chunks[chunk], what, reduced)
+            self._known[key,] = self._written(key)
         return self._known[key,]
 
-    def _pair(self, first: PassKey, second: PassKey) -> Segment:
+    def _pair(self, first: ChunkPass, second: ChunkPass) -> Segment:
         """Segment of two passes side by side, written once."""
         if (first, second) not in self._known:
             parts = self._segment(first), self._segment(second)
             self._known[first, second] = side_by_side(*parts, self.table)
         return self._known[first, second]
 
-    def _written(self, chunk: tuple[Layer, ...], what: PassKind, reduced: bool) -> Segment:
+    def _written(self, key: ChunkPass) -> Segment:
         """One pass through a chunk.
 
-        With ZeRO-3 the weights of a layer are gathered while the layer before it is computed.
-
-        Parameters
-        ----------
-        reduced : whether gradients are reduced as they come
+        Weights are gathered a bucket ahead: those of the next while this one's layers are computed.
+        Of ZeRO-3 a bucket is a layer; of ZeRO-1 and 2 they are those of the gradients, and the
+        first was launched before the pass.
         """
         build = SegmentBuilder()
-        forward = what is PassKind.FORWARD
-        layers = chunk if forward else chunk[::-1]
+        forward = key.what is PassKind.FORWARD
+        layers = self.chunks[key.chunk] if forward else self.chunks[key.chunk][::-1]
         phase = "forward" if forward else "backward"
-        closed = self._buckets(layers) if reduced else {}
-        gathers = self.plan.zero == 3 and what is not PassKind.WEIGHT
-        gathered = self._gather(build, layers[0]) if gathers else []
+        closed = self._buckets(layers) if key.reduces else {}
+        gathers = self._bucket_gathers(layers) if key.gathers else {}
+        after = dict(pairwise(gathers))
+        sharded = self.plan.zero == 3
+        gathered = self._hang(build, gathers.get(0, [])) if sharded else []
         for number, layer in enumerate(layers):
-            waited = gathered
-            if gathers and number + 1 < len(layers):
-                gathered = self._gather(build, layers[number + 1])
-            build.wait(waited)
-            works = self._layer_works(layer, what)
+            if number in gathers:
+                waited, gathered = gathered, []
+                if number in after:
+                    gathered = self._hang(build, gathers[after[number]])
+                build.wait(waited)
+            if key.gathers and not sharded:
+                held = layer.weights + layer.expert_weights + self._copied(layer)
+                casts = cast_works(self.plan, held)
+                build.append(self._works(casts, f"{phase} {layer.name}"))
+            works = self._layer_works(layer, key.what)
             build.append(self._works(works, f"{phase} {layer.name}"))
-            for work in closed.get(number, ()):
-                row = build.hang(self._number(work, "gradients", GRADIENTS), GRADIENTS)
+            for row in self._hang(build, closed.get(number, []), "gradients"):
                 build.leave_open(row)
         return build.segment()
 
@@ -291,13 +348,42 @@ class StageProgram:
         phase = "forward" if forward else "backward"
         return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)
 
-    def _gather(self, build: SegmentBuilder, layer: Layer) -> list[int]:
-        """Rows that gather the weights of a layer."""
-        rows = []
-        for group, numbers in _weights_by_group(self.plan, layer).items():
-            work = gathering(self.plan, group, numbers, "weights")
-            rows.append(build.hang(self._number(work, "weights", GRADIENTS), GRADIENTS))
-        return rows
+    def _hang(
+        self, build: SegmentBuilder, works: Iterable[Work], module: str = "weights"
+    ) -> list[int]:
+        """Rows of exchanges of weights or gradients, which run beside the chain."""
+        return [build.hang(self._number(w, module, GRADIENTS), GRADIENTS) for w in works]
+
+    def _bucket_gathers(self, layers: tuple[Layer, ...]) -> dict[int, list[Work]]:
+        """Gathers of weights by the number of the layer that first needs them, in that order."""
+        numbers = [self._held(layer) for layer in layers]
+        spans = [[number] for number in range(len(layers))]
+        if self.plan.zero != 3:  # filled from the end, as gradients are made
+            sizes = [sum(each.values()) for each in reversed(numbers)]
+            spans = [sorted(len(layers) - 1 - i for i in b)
+                     for b in reversed(buckets(sizes, self.plan.bucket))]  # fmt: skip
+        return {
+            span[0]: [
+                gathering(self.plan, group, count, "weights")
+                for group in (DATA, EXPERT_DATA)
+                if (count := sum(numbers[i].get(group, 0) for i in span))
+            ]
+            for span in spans
+        }
+
+    def _held(self, layer: Layer) -> dict[str, int]:
+        """Parameters that a layer uses, by group."""
+        found = _weights_by_group(self.plan, layer)
+        if (copied := self._copied(layer)) and replicas(self.plan, DATA) > 1:
+            found[DATA] = found.get(DATA, 0) + copied
+        return found
+
+    def _copied(self, layer: Layer) -> int:
+        """Parameters of a layer that are a copy of the embedding on the first stage."""
+        if layer.name != "output" or not self.stage or self.plan.zero == 3:
+            return 0
+        shared = shares_embedding(self.model, self.plan, self.stage)
+        return shared_embedding(self.model, self.plan) if shared else 0
 
     def _buckets(self, layers: tuple[Layer, ...]) -> dict[int, list[Work]]:
         """Reductions by the number of the layer after which they begin."""

@@ -188,6 +188,9 @@ class TrainingWorkload(Periodic):
         Parameters whose gradients are reduced together.
     overlap : bool
         Whether gradients are reduced while others are computed.
+    gather_ahead : bool
+        Whether weights that ZeRO 1 or 2 updates in shares are gathered bucket by bucket during the
+        next iteration's first forward pass, or all of them behind the update.
     reserve : Bytes
         Memory of each GPU that the runtime and the communication library take.
     must_fit : bool
@@ -229,6 +232,7 @@ class TrainingWorkload(Periodic):
         routing: ExpertRouting | None = None,
         bucket: Positive = BUCKET,
         overlap: bool = True,
+        gather_ahead: bool = True,
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
         iterations: Iterations = ONE,
@@ -263,6 +267,7 @@ class TrainingWorkload(Periodic):
             recompute_layers=recompute_layers or 0,
             bucket=bucket,
             overlap=overlap,
+            gather_ahead=gather_ahead,
             fused_attention=attention == "fused",
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),

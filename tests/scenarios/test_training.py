@@ -327,3 +327,11 @@ def test_a_template_needs_little_memory_and_its_rows_as_much_as_they_take(cli, t
     assert "ops need about" in told
     with pytest.raises(ForetraceError, match=r"has to be written out, since .* GB are free"):
         run(*many, "run.memory=600 MB", "run.engine=reference")
+
+
+def test_weights_gathered_behind_the_update_are_waited_for_by_all():
+    shared = "workload.zero=1"
+    ahead, behind = (run(shared, f"workload.gather_ahead={on}")[1] for on in ("true", "false"))
+    assert ahead["iteration_time"] < behind["iteration_time"]
+    assert ahead["exposed_communication"] < behind["exposed_communication"]
+    assert run(shared)[1] == ahead

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from foretrace.models.compute.jitter import jitter_spread
 from foretrace.models.compute.recorded import Recorded
+from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
@@ -88,3 +89,43 @@ def test_ops_on_shared_cores_vary_in_replicas_as_on_others():
     assert len(set(ends[0])) == 4
     assert ends[1] == pytest.approx(ends[0], rel=1e-6)
     assert ends[1] == ends[2]
+
+
+def channels_beside_kernels(seconds, *, share, engine="core", **kw):
+    """Ends of an all-reduce and of kernels that take so long, on GPUs that share multiprocessors.
+
+    A kernel of 1 GB at 1 TB/s takes 1 ms.
+    """
+    build = Builder("step")
+    for rank in range(2):
+        build.op(Kind.COMPUTE, rank=rank, flop=0.0, bytes=seconds * 1e12)
+    build.collective([Member(r, 1) for r in range(2)], bytes=SIZE,
+                     signature="collective:all-reduce")  # fmt: skip
+    for rank in range(2):
+        build.describe(rank, 1, "network")
+    node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    fabric = Fabric(algorithms="ring", step=STEP, core_share=share, **kw)
+    bound = {"node0.gpu?": Roofline(bandwidth=1e12), "fabric": fabric}
+    frame = Simulation(cluster(1, node), bound, engine=engine).run(build.graph()).frame()
+    return {k: frame[frame.kind == k].end_us.max() * 1e-6 for k in frame.kind.unique()}
+
+
+@pytest.mark.parametrize("engine", ["core", "reference"])
+@pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
+def test_kernels_and_channels_that_keep_multiprocessors_slow_each_other(fidelity, engine):
+    """Both take 1 + share times as long while they run beside each other, and no longer after."""
+    ends = channels_beside_kernels(1.0, share=0.25, fidelity=fidelity, engine=engine)
+    assert ends["collective"] == pytest.approx(1.25 * ALONE)
+    assert ends["compute"] == pytest.approx(1.0 + 0.25 * ALONE)
+
+
+@pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
+def test_channels_without_kernels_beside_them_take_what_they_took_alone(fidelity):
+    assert channels_beside_kernels(0.0, share=0.25, fidelity=fidelity)["collective"] == (
+        pytest.approx(ALONE)
+    )
+
+
+def test_channels_that_keep_nothing_slow_nothing():
+    ends = channels_beside_kernels(1.0, share=0.0, fidelity="alpha-beta")
+    assert (ends["collective"], ends["compute"]) == pytest.approx((ALONE, 1.0))

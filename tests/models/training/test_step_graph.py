@@ -12,6 +12,7 @@ from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.expert_choice import ExpertChoice
 from foretrace.models.training.feed_forward import mixture
 from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.stage_program import GROUPS, StageProgram
 from foretrace.models.training.stages import stage_weights
 from foretrace.models.training.step_graph import step_graph
@@ -305,3 +306,73 @@ def test_fp8_products_are_those_of_layers_only():
     assert eights
     assert all("_scaled_mm" in t for t in eights)
     assert any("mm bf16[32x64] bf16[64x128]" in t for t in ops.signatures)  # the output layer
+
+
+SHARED_UPDATES = [
+    replace(PLAN, data=4, batch=16, zero=1, bucket=60_000),
+    replace(PLAN, data=4, batch=16, zero=2, pipeline=2, chunks=2),
+    replace(PLAN, data=4, batch=16, zero=1, pipeline=2, precision=PRECISIONS["fp8"]),
+    replace(PLAN, data=4, batch=16, zero=1, expert=2),
+]
+
+
+@pytest.mark.parametrize("plan", SHARED_UPDATES)
+def test_weights_gathered_ahead_are_all_weights_and_once(plan):
+    """Those that were gathered behind the update, a tied embedding's copy with them."""
+    model = replace(MIXED if plan.expert > 1 else TINY, tied=True)
+
+    def gathered(plan, stage):
+        program = StageProgram(model, plan, stage).program()
+        found = {}
+        for row in range(len(program.ops)):
+            if "all-gather" in (text := program.ops.signature_text(row)):
+                family = GROUPS[program.family[row]]
+                found[family] = found.get(family, 0) + program.ops.bytes[row]
+            elif "_to_copy" in text:
+                found["cast"] = found.get("cast", 0) + program.ops.bytes[row]
+        return found
+
+    for stage in range(plan.pipeline):
+        behind = gathered(replace(plan, gather_ahead=False), stage)
+        assert gathered(plan, stage) == pytest.approx(behind)
+        assert behind
+
+
+@pytest.mark.parametrize(
+    ("gather", "hidden_part"),
+    [(0.5, 1.0), (3.0, 1 / 3)],  # of what one layer takes forward: shorter, and three times as long
+)
+def test_gathers_hide_behind_the_layers_before_them(gather, hidden_part):
+    """The first is exposed, each other runs while the layer before it is computed.
+
+    Megatron-LM, core/distributed/param_and_grad_buffer.py: ``finish_param_sync`` of a bucket starts
+    the next one's gather.
+    """
+
+    class LayersAndGathers(OnlyAttention):
+        def timing(self, ops, now=0.0):
+            table = ["all-gather" in text for text in ops.signatures]
+            taken = gather * np.array([*table, False])[ops.signature]
+            return Timing.of(super().timing(ops).fixed + taken)
+
+    layers = 8
+    plan = replace(PLAN, data=2, batch=4, zero=1, bucket=1)
+    took = {
+        ahead: run(step_graph(TINY, replace(plan, gather_ahead=ahead)), backend=LayersAndGathers())
+        for ahead in (True, False)
+    }
+    computed = 2 * 3 * layers  # two micro-batches, 1 s forward and 2 s backward a layer
+    buckets = layers + 2  # and one each for the embedding and the output layer
+    assert took[False].makespan == computed + gather
+    # Embedding and output compute for no time here, so that their gathers hide nothing:
+    exposed = 2 * gather + (layers - 1) * max(gather - 1, 0) + max(gather - 1, 0)
+    assert took[True].makespan == pytest.approx(computed + exposed)
+    assert buckets * gather - exposed == pytest.approx(layers * gather * hidden_part)
+
+
+def test_micro_batches_after_the_first_gather_nothing():
+    def gathers(batch):
+        ops = StageProgram(TINY, replace(PLAN, data=2, batch=batch, zero=1), 0).program().ops
+        return sum("all-gather" in ops.signature_text(row) for row in range(len(ops)))
+
+    assert gathers(2) == gathers(8) > 0
