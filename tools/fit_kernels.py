@@ -348,7 +348,7 @@ def only(g: Group, peaks: dict[str, float]) -> Group:
     return g._replace(shapes=shapes, work=g.work[at], peak=g.peak[at], seconds=g.seconds[at])
 
 
-FITTED_ON = {"a100": "sglang/0.5.10", "h100": "sglang/0.5.9", "h200": "vllm/0.19.0"}
+FITTED_ON = {"a100": "sglang/0.5.10", "h100": "sglang/0.5.9", "h200": "sglang/0.5.9"}
 
 
 def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found]) -> None:

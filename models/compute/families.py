@@ -181,7 +181,7 @@ class Families(Backend):
         >>> ops = Ops.of(signature=0, signatures=("copy:h2h uint8[1000]",))
         >>> slower, quicker = cpu.doubts()["memory"]
         >>> slower.timing(ops).fixed.round(9).tolist(), cpu.timing(ops).fixed.tolist()
-        ([1.27e-06], [1e-06])
+        ([1.28e-06], [1e-06])
         """
         ends = {
             n: range_from_median_error(line.wrong)

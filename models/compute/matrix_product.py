@@ -42,17 +42,18 @@ def matrix_product(parts: Signature) -> MatrixProduct | None:
 
 
 ALIGNED = 16  # B that one thread loads at a time
+COPIED = 4  # B that are copied at least where no register is between (PTX ISA, cp.async)
 
 
-def rows_are_aligned(p: MatrixProduct, width: int) -> bool:
-    """Whether rows of operands and result begin at multiples of what a thread loads at a time.
+def rows_are_aligned(p: MatrixProduct, width: int, at: int = ALIGNED) -> bool:
+    """Whether rows of operands and result begin at multiples of ``at`` bytes.
 
     Libraries take other, slower programs for those that do not (CUTLASS names them by ``align``).
 
     >>> [rows_are_aligned(MatrixProduct(1, 7, n, 64), width=2) for n in (32, 15)]
     [True, False]
     """
-    return all(size * width % ALIGNED == 0 for size in (p.k, p.n))
+    return all(size * width % at == 0 for size in (p.k, p.n))
 
 
 def tiles_flop(p: MatrixProduct, processors: int) -> float:

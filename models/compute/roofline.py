@@ -26,7 +26,7 @@ from ...sim.system import CORE, System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streaming_work
 from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
-from .matrix_product import matrix_product, rows_are_aligned, tiles_flop
+from .matrix_product import COPIED, MatrixProduct, matrix_product, rows_are_aligned, tiles_flop
 from .op_shape import op_shape
 
 SHORT = 32  # terms that a product sums without joining
@@ -87,6 +87,9 @@ class Roofline(Backend):
     unaligned : Ratio
         Times as long as the arithmetic and bytes of a product on tensor cores take where rows of an
         operand do not begin at multiples of 16 B, so that they are loaded in small pieces.
+    odd : Ratio or None
+        The same where they do not begin at multiples of 4 B either, the least that is copied past
+        registers: libraries take programs of older GPUs.  None for ``unaligned``.
     tile_processors : int
         Multiprocessors that products of fp8 keep in whole tiles (see ``tiles_flop``), none of
         which is shared out; 0 for arithmetic that is spread evenly.
@@ -139,6 +142,7 @@ class Roofline(Backend):
         cold: Seconds = 0.0,
         caches: str = "step",
         unaligned: Ratio = 1.0,
+        odd: Ratio | None = None,
         tile_processors: int = 0,
         processors: int = 0,
         clock: Hertz | None = None,
@@ -177,6 +181,7 @@ class Roofline(Backend):
             raise BackendError(f"roofline: caches is {caches!r}; take 'alone' or 'step'")
         self.beside = BESIDE[caches]
         self.cold, self.unaligned = cold if caches == "step" else 0.0, unaligned
+        self.odd = unaligned if odd is None else odd
         self.kernels = kernels
         self.families = load_families(kernels) if kernels else {}
         if kernels and not (processors and clock and shared_cache):
@@ -396,13 +401,18 @@ class Roofline(Backend):
         launch += self.cold
         if dtype != "fp8":
             launch += self.join * math.log2(max(shape.k / SHORT, 1.0))
-            apart = dtype in TENSOR_TYPES and not rows_are_aligned(shape, WIDTH[dtype])
-            return launch, 1.0, self.unaligned if apart else 1.0
+            return launch, 1.0, self._alignment_factor(shape, dtype)
         if self.scales:
             launch += SCALING * shape.batch * shape.m * shape.k / self.sustained
         if not self.tile_processors:
             return launch, 1.0, 1.0
         return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape)), 1.0
+
+    def _alignment_factor(self, shape: MatrixProduct, dtype: str) -> float:
+        """Times as long as with aligned rows."""
+        if dtype not in TENSOR_TYPES or rows_are_aligned(shape, WIDTH[dtype]):
+            return 1.0
+        return self.unaligned if rows_are_aligned(shape, WIDTH[dtype], COPIED) else self.odd
 
     def _peak_flop_rates(self, ops: Ops) -> NDArray[np.float64]:
         """(n,) flop/s; infinite where there is no arithmetic."""

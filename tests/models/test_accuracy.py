@@ -159,7 +159,7 @@ def test_all_reduce_of_a_machine_that_nobody_fitted(data, n):
     [
         ("a100-sxm4-80g", "a100_sxm/gemm/sglang/0.5.10", "bfloat16", 0.07, 0.096),
         ("h100-sxm5-80g", "h100_sxm/gemm/sglang/0.5.9", "bfloat16", 0.072, 0.095),
-        ("h200-sxm-141g", "h200_sxm/gemm/vllm/0.19.0", "bfloat16", 0.094, 0.108),
+        ("h200-sxm-141g", "h200_sxm/gemm/sglang/0.5.9", "bfloat16", 0.098, 0.115),
         ("h100-sxm5-80g", "h100_sxm/gemm/vllm/0.19.0", "fp8", 0.086, 0.114),
         ("h200-sxm-141g", "h200_sxm/gemm/vllm/0.19.0", "fp8", 0.104, 0.129),
     ],
@@ -171,6 +171,17 @@ def test_matrix_products_of_shapes_that_were_held_out(data, gpu, folder, dtype, 
     error = PredictionErrors.of(warm.timing(ops).fixed, s)
     assert error.median <= median
     assert error.mean <= mean
+
+
+@pytest.mark.parametrize("gpu", ["h100", "h200"])
+def test_long_products_of_random_numbers_run_under_the_power_limit(data, gpu):
+    """H200's were 15 % too quick: fitted to weights that nobody had filled."""
+    name = "h100-sxm5-80g" if gpu == "h100" else "h200-sxm-141g"
+    ops, s = products(data, f"{gpu}_sxm/gemm/sglang/0.5.9", "bfloat16")
+    long = np.flatnonzero(s > 2e-3)
+    found = part("gpu", name, Roofline).timing(ops.part(long)).fixed
+    assert len(long) > 300
+    assert PredictionErrors.of(found, s[long]).median <= 0.035
 
 
 def test_products_of_a_gpu_of_which_nothing_was_measured(data):

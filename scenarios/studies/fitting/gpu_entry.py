@@ -12,7 +12,7 @@ from ....reports.numbers import three_digits
 from ...config.reading.tree import NumberSource
 from .entry import SettingsBeforeFit, entry_line, parameter_text
 from .gpu_constants import GpuConstant
-from .gpu_fit import CONSTANTS, MAIN, POWER, SCALED, GpuFit
+from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
 STREAMS = {"7": 128, "8": 128, "9": 128, "10": 128, "12": 128}
@@ -83,7 +83,7 @@ def gpu_entry_text(
     lines = ["# Fitted by foretrace fit gpu.", "gpu:", f"  {name}:"]
     keys = [*before.texts, *(k for k in fitted if k not in before.texts)]
     for key in dict.fromkeys(keys):
-        if key == "kernels" or key in POWER:
+        if key == "kernels" or key in OTHERS:
             continue
         if key in fitted and fitted[key].told:
             c = fitted[key]

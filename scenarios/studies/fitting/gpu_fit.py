@@ -380,7 +380,9 @@ def _family_of(values: Mapping[str, Any]) -> KernelFamily:
     return KernelFamily(**values)
 
 
-POWER = ("sustained", "burst")  # another GPU's limit of power: no stage fits it, no entry keeps it
+OTHERS = ("sustained", "burst", "odd")
+"""Another GPU's limit of power, and its programs for odd rows, which are all that ``unaligned`` is
+fitted to here: no stage fits them, no entry keeps them."""
 ROOFLINE_SETTINGS = (
     "bandwidth", "efficiency", "efficiency_fp8", "memory_efficiency", "launch", "launch_fp8",
     "exposed", "join", "cold", "unaligned", "tile_processors", "processors", "clock",

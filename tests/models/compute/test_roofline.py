@@ -273,3 +273,24 @@ def test_in_a_loop_of_one_op_nothing_starts_cold():
 def test_products_on_tensor_cores_take_longer_where_rows_are_not_aligned(text, longer):
     work = small(text) - 1e-6
     assert small(text, unaligned=1.5) - 1e-6 == pytest.approx(longer * work)
+
+
+@pytest.mark.parametrize(
+    ("text", "longer"),
+    [
+        ("compute:aten::bmm bf16[2x32x64] bf16[2x64x61]", 3.0),
+        ("compute:aten::bmm bf16[2x32x61] bf16[2x61x64]", 3.0),
+        ("compute:aten::bmm bf16[2x31x64] bf16[2x64x62]", 1.5),  # rows of 124 B
+        ("compute:aten::bmm tf32[2x32x64] tf32[2x64x61]", 1.5),  # rows of 244 B
+        ("compute:aten::bmm fp32[2x32x64] fp32[2x64x61]", 1.0),
+    ],
+)
+def test_half_precision_in_odd_rows_is_not_copied_past_registers_and_takes_longer_still(
+    text, longer
+):
+    def work(**told):
+        gpu = Roofline(peak_bf16=1e12, peak_tf32=1e12, peak_fp32=1e12, bandwidth=1e9, **told)
+        return gpu.timing(Ops.of(flop=1e9, bytes=1e3, signature=0, signatures=(text,))).fixed[0]
+
+    assert work(unaligned=1.5, odd=3.0) == pytest.approx(longer * work())
+    assert work(unaligned=1.5) == pytest.approx(min(longer, 1.5) * work())
