@@ -147,7 +147,8 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     node = {m: system.node_of(m) for m in members}
     across = sum(node[a] != node[b] for a, b in ends.tolist())
     number = {name: i for i, name in enumerate(dict.fromkeys(node.values()))}
-    group = {m: number[name] for m, name in node.items()}
+    machines = [number[node[m]] for m in orders[0]]
+    pair_share, network_share = _largest_shares(algorithm, shape, machines)
     return AlgorithmLoad(
         algorithm,
         n,
@@ -157,19 +158,30 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         LoadedParts.of(used, system),
         limit,
         across,
-        len(set(node.values())),
-        float(share.max(initial=0.0)),
-        _network_share(algorithm.steps(*shape), np.array([group[m] for m in orders[0]])),
+        len(number),
+        pair_share,
+        network_share,
     )
 
 
-def _network_share(steps: Sequence[Step], node: NDArray[np.int64]) -> float:
-    """Share of S that the largest message between machines carries; half of it in two trees.
+def _largest_shares(
+    algorithm: Algorithm, shape: tuple[int, ...], node: Sequence[int]
+) -> tuple[float, float]:
+    """Share of S that a member sends another at most, and a message between machines.
+
+    Of the latter half goes over each of two trees.
 
     Parameters
     ----------
     node : (members,) machine of each
     """
+    if algorithm.is_exchange:
+        return 1 / len(node), (len(set(node)) > 1) / len(node)
+    _, _, share = algorithm.flows(*shape)
+    return float(share.max(initial=0.0)), _network_share(algorithm.steps(*shape), np.array(node))
+
+
+def _network_share(steps: Sequence[Step], node: NDArray[np.int64]) -> float:
     most = 0.0
     for step in steps:
         leaves = node[step.source] != node[step.target]  # the switch stands for the last member

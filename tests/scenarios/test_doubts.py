@@ -91,7 +91,8 @@ def test_a_nic_quicker_than_the_port_it_is_plugged_into_is_doubted(scenario, who
     text = whole.replace(change, change.replace("400 Gb/s", rate))
     port = "cluster.fabric.switch.bandwidth=400 Gb/s"
     said = [p.message for p in scenario(text, set=[port]).warnings]
-    assert said == [
+    known = (
         "'800 Gb/s' changes less than it says: a port of the switch has 400 Gb/s; give "
         "cluster.fabric.switch another model, or bandwidth"
-    ] * doubted
+    )
+    assert said == [known] * doubted
