@@ -7,11 +7,13 @@ activity that shares all those links with everything else; at ``alpha-beta`` a t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, backend
-from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
@@ -22,6 +24,7 @@ from . import nccl
 from .algorithms import ALGORITHMS
 from .choice import PinnedAlgorithms, first_of_least
 from .collective_plan import CollectivePlan
+from .group_shapes import GroupShapes
 from .load import (
     SEND,
     AlgorithmLoad,
@@ -142,6 +145,14 @@ class Fabric(Backend):
     """
 
     uniform = True
+    answers_by_shape: ClassVar[bool] = True
+    """Whether groups of one shape (``group_shapes.py``) are answered alike for; a subclass that
+    does not say so is asked about each."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Promise nothing for a subclass that does not itself."""
+        super().__init_subclass__(**more)
+        cls.answers_by_shape = cls.__dict__.get("answers_by_shape", False)
 
     def __init__(
         self,
@@ -238,12 +249,17 @@ class Fabric(Backend):
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
         if ops.at is None:
             raise BackendError("fabric: asked without a machine; place the graph first")
-        answer = TimingBuilder(len(ops))
-        for (name, members), rows in _rows_by_group(ops, ops.at.members).items():
-            self._answer_group(name, members, np.array(rows), ops, ops.at.system, answer)
+        system, members = ops.at.system, ops.at.members
+        on_cores = self.core_rate is not None or self.core_share > 0
+        compared = self.answers_by_shape and not on_cores
+        shapes = GroupShapes.of(members, system, compared)
+        answer = TimingBuilder(len(ops), shapes)
+        for name, rows in _rows_by_shape(ops, shapes.shape):
+            group = tuple(members[int(shapes.first[shapes.shape[rows[0]]])].tolist())
+            self._answer_group(name, group, rows, ops, system, answer)
             if np.isinf(answer.fixed[rows]).any():
-                raise _endless(name, members, ops.at.system)
-        picks = ", ".join(f"{n} {what}" for what, n in answer.picked.most_common(4))
+                raise _endless(name, group, system)
+        picks = ", ".join(f"{n} {what}" for what, n in answer.picked().most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
         return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
 
@@ -352,7 +368,7 @@ class Fabric(Backend):
         system: System,
         answer: TimingBuilder,
     ) -> None:
-        """Fill in the rows of one group, each with its quickest plan."""
+        """Fill in the rows of groups of one shape, each with the quickest plan of the first."""
         if name == "recv" or (name not in SENDS and len(members) < 2):
             return
         size = _sizes_of_rows(name, ops, rows)
@@ -367,7 +383,7 @@ class Fabric(Backend):
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
             if name not in SENDS:
-                answer.picked[f"{way.load.algorithm.collective} {way.name}"] += int(mine.sum())
+                answer.note_pick(f"{way.load.algorithm.collective} {way.name}", rows, mine, k)
             if not way.load.steps:  # every member keeps all it has
                 answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
             elif self.fidelity == "flow" and (self.keeps(name) or (cores and name not in SENDS)):
@@ -463,28 +479,28 @@ def _read_name(name: str, members: int) -> CollectiveName:
         raise BackendError(f"fabric: {what} of {members} members: {error}") from error
 
 
-def _collective_names(ops: Ops) -> list[str]:
-    """Name of each row's collective; ``send`` and ``recv`` for those."""
+def _collective_names(ops: Ops) -> tuple[list[str], NDArray[np.int64]]:
+    """Names of collectives, ``send`` and ``recv``; and which of them each row is."""
     parsed = [parse_signature(s).name for s in ops.signatures]
     sides = [next((f"send{e}" for e in (TO_SWITCH, FROM_SWITCH) if p.endswith(e)), "send")
              for p in parsed]  # fmt: skip
-    names = []
-    for kind, s in zip(ops.kind.tolist(), ops.signature.tolist(), strict=True):
-        if kind == Kind.SEND:
-            names.append(sides[s] if s >= 0 else "send")
-        elif kind == Kind.RECV:
-            names.append("recv")
-        else:
-            names.append(parsed[s] if s >= 0 else "unknown")
-    return names
+    names = [*parsed, "unknown", *sides, "send", "recv"]
+    each = len(parsed) + 1
+    said = np.where(ops.signature >= 0, ops.signature, each - 1)
+    which = np.where(ops.kind == Kind.SEND, each + said, said)
+    return names, np.where(ops.kind == Kind.RECV, 2 * each, which)
 
 
-def _rows_by_group(ops: Ops, members: Csr) -> dict[tuple[str, Members], list[int]]:
-    """Rows grouped by collective and members."""
-    rows_of: dict[tuple[str, bytes], list[int]] = {}
-    for row, name in enumerate(_collective_names(ops)):
-        rows_of.setdefault((name, members[row].tobytes()), []).append(row)
-    return {(n, tuple(members[rows[0]].tolist())): rows for (n, _), rows in rows_of.items()}
+def _rows_by_shape(ops: Ops, shape: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Rows of each collective among groups of one shape, with its name, by the first row."""
+    names, which = _collective_names(ops)
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    same = np.array([number[name] for name in names])[which]
+    key = shape * len(names) + same
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    for k in np.argsort(first).tolist():
+        yield names[which[first[k]]], rows[k]
 
 
 def _sizes_of_rows(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:

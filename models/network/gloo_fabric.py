@@ -53,6 +53,8 @@ class Gloo(Fabric):
     (0.001383, 'model:gloo message=2e-06 s')
     """
 
+    answers_by_shape = True
+
     def __init__(
         self,
         *,

@@ -71,6 +71,31 @@ class GraphTopology(Topology):
         self.made.check()
 
     @property
+    def pooled_uplinks(self) -> tuple[Ints, Ints] | None:
+        """(switches,) component from each leaf to the one switch above all, and back; -1 for none.
+
+        None for another graph than leaves below one switch, or one leaf.
+        """
+        made = self.made
+        source, target, component, *_ = made.columns
+        up, down = np.full((2, len(made.names)), -1, np.int64)
+        above = np.setdiff1d(np.unique(np.concatenate([source, target])), made.home)
+        if len(above) > 1 or self.routing.each or made.is_cut:
+            return None
+        rises, falls = np.isin(target, above), np.isin(source, above)
+        homes = np.unique(made.home)
+        whole = len(homes) if len(above) else 0
+        if not (rises.sum() == falls.sum() == whole and whole * 2 == len(source)):
+            return None
+        if whole and not (np.array_equal(np.unique(source[rises]), homes)
+                          and np.array_equal(np.unique(target[falls]), homes)):  # fmt: skip
+            return None
+        if not whole and len(homes) > 1:
+            return None
+        up[source[rises]], down[target[falls]] = component[rises], component[falls]
+        return up, down
+
+    @property
     def avoidable(self) -> frozenset[int]:
         """Components that ways can lead around, by number: links between switches."""
         return frozenset(self.made.columns[2].tolist()) - {-1}

@@ -149,6 +149,51 @@ class GraphRouter(MachineRouter):
         found.graph = found.topology = self.graph.around(c - self.first for c in components)
         return found
 
+    def ends(self, gpus: Ints) -> Ints:
+        """(…, parts) components before and after the fabric of each GPU's ways; -1 for none.
+
+        Uplinks of a leaf are among them where ``ends_are_whole``: a way is parts of both ends then,
+        chosen by what they share.
+        """
+        of, nic = self.links, self.links.nic[gpus]
+        behind = (of.nic_tx, of.nic_rx, of.nic_up, of.nic_down, *self._fabric_ends)
+        return np.stack(
+            [*(role[gpus] for role in of.roles.values())]
+            + [np.where(nic >= 0, part[nic], -1) if len(part) else nic for part in behind],
+            axis=-1,
+        )
+
+    def places(self, gpus: Ints) -> list[Ints]:
+        """(…,) machine, domain of GPU links, NIC and leaf of each GPU; two may share them."""
+        of = self.links
+        return [of.machine[gpus], of.domain[gpus], of.nic[gpus], self._leaf(gpus)]
+
+    def joined(self, gpus: Ints) -> Ints:
+        """(…,) which links join each GPU to others of its machine: 1 GPU links, 2 the host's."""
+        return self.links.over_gpu[gpus] + 2 * self.links.over_host[gpus]
+
+    def spans_leaves(self, groups: Ints) -> NDArray[np.bool_]:
+        """(groups,) whether members of each hang on several leaves."""
+        leaf = self._leaf(groups)
+        return np.asarray((leaf != leaf[:, :1]).any(axis=1))
+
+    @property
+    def ends_are_whole(self) -> bool:
+        """Whether a way across leaves is an uplink of one and a downlink of the other."""
+        return self.graph.pooled_uplinks is not None
+
+    def _leaf(self, gpus: Ints) -> Ints:
+        nic = self.links.nic[gpus]
+        home = self.graph.made.home
+        return np.where(nic >= 0, home[nic], -1) if len(home) else nic
+
+    @property
+    def _fabric_ends(self) -> list[Ints]:
+        """Of each NIC, the port to it; up- and downlink of its leaf where these are pools."""
+        made, own = self.graph.made, self.graph.pooled_uplinks
+        links = [] if own is None else [own[0][made.home], own[1][made.home]]
+        return [np.where(c >= 0, c + self.first, -1) for c in (made.port, *links)]
+
     def take_down(self, components: Sequence[int]) -> None:
         """Route around some components, those of the topology among them.
 

@@ -165,6 +165,11 @@ class SwitchGraph:
         self._down |= frozenset(components)
         self._next = None
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether links of it are down."""
+        return bool(self._down)
+
     def check(self) -> None:
         """Refuse NICs that hang nowhere, and NICs that nothing joins.
 

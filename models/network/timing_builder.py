@@ -1,4 +1,4 @@
-"""Builder of the ``Timing`` of a fabric, filled group by group."""
+"""Builder of the ``Timing`` of a fabric, filled shape by shape."""
 
 from __future__ import annotations
 
@@ -10,20 +10,43 @@ from numpy.typing import NDArray
 from ...sim.backend import Usage
 from ...sim.system import CORE
 from .collective_plan import CollectivePlan
+from .group_shapes import GroupShapes
 from .protocols import Floats
 
 Cores = tuple[int, ...]  # of the members of a group, where a library's threads run on them
 
 
 class TimingBuilder:
-    """Builder of a ``Timing``, filled group by group."""
+    """Builder of a ``Timing``, filled with rows of groups of one shape at a time.
 
-    def __init__(self, n: int):
+    Parameters
+    ----------
+    n : number of rows
+    shapes : of their groups
+    """
+
+    def __init__(self, n: int, shapes: GroupShapes):
+        self.shapes = shapes
         self.fixed, self.work = np.zeros(n), np.zeros(n)
         self._limit = np.full(n, np.inf)
-        self.picked: Counter[str] = Counter()
+        self._picks: list[tuple[int, int, str, int]] = []
         self._counts = np.zeros(n, np.int64)
         self._uses: list[tuple[NDArray[np.int64], NDArray[np.int32], Floats]] = []
+
+    def note_pick(
+        self, what: str, rows: NDArray[np.int64], mine: NDArray[np.bool_], way: int
+    ) -> None:
+        """Note that some of the rows are done in a way, by its number."""
+        group = self.shapes.group[rows]
+        _, first, which = np.unique(group, return_index=True, return_inverse=True)
+        self._picks.append((int(rows[first[which[mine]]].min()), way, what, int(mine.sum())))
+
+    def picked(self) -> Counter[str]:
+        """How many rows are done in each way, as if their groups were asked one by one."""
+        found: Counter[str] = Counter()
+        for _, _, what, count in sorted(self._picks):
+            found[what] += count
+        return found
 
     def add(
         self, rows: NDArray[np.int64], way: CollectivePlan, fixed: Floats, work: Floats
@@ -32,7 +55,8 @@ class TimingBuilder:
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
             self._limit[rows] = way.limit
-            self._add_use(rows, way.component, way.weight)
+            used = self.shapes.corresponding(way.component, rows)
+            self._add_use(rows, used, way.weight)
 
     def keep(
         self,
@@ -51,8 +75,8 @@ class TimingBuilder:
         self.work[rows], self._limit[rows] = alone * CORE, CORE
         links = np.broadcast_to(way.weight / way.beta / CORE, (len(alone), len(way.weight)))
         share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
-        component = np.concatenate([way.component, np.array(cores, np.int32)])
-        self._add_use(rows, component, np.hstack([links, share]))
+        used = self.shapes.corresponding(way.component, rows)
+        self._add_use(rows, np.hstack([used, _of_each(cores, rows)]), np.hstack([links, share]))
 
     def keep_cores(
         self, rows: NDArray[np.int64], alone: Floats, spent: Floats, cores: Cores
@@ -60,12 +84,12 @@ class TimingBuilder:
         """Set what takes its time whatever else is on the links, and the cores for a part of it."""
         self.work[rows], self._limit[rows] = alone * CORE, CORE
         share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
-        self._add_use(rows, np.array(cores, np.int32), share)
+        self._add_use(rows, _of_each(cores, rows), share)
 
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
     ) -> None:
-        self._counts[rows] = len(component)
+        self._counts[rows] = component.shape[1]
         self._uses.append((rows, component, weight))
 
     def limit(self) -> Floats | None:
@@ -78,6 +102,11 @@ class TimingBuilder:
         np.cumsum(self._counts, out=indptr[1:])
         component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
         for rows, used, each in self._uses:
-            at = indptr[rows, None] + np.arange(len(used))
+            at = indptr[rows, None] + np.arange(used.shape[1])
             component[at], weight[at] = used, each
         return Usage(indptr, component, weight)
+
+
+def _of_each(cores: Cores, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(rows, members) the cores of a group, for each of its rows."""
+    return np.broadcast_to(np.array(cores, np.int32), (len(rows), len(cores)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,6 +18,7 @@ COMPUTED = "computed_in_turns"  # fact: of each stage, see StageProgram.computed
 Numbers = NDArray[np.int32]
 
 
+@lru_cache(maxsize=4)  # asked for its size, by checks and by variants; some ten MB each
 def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
     """Training steps of a model by a plan.
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..backend import Backend, Timing, uncontended_seconds
 from ..binding import questions_by_backend
+from ..core.program_encoding import distinct_questions
 from ..csr import Csr
 from ..doubt import Doubt
 from ..graph import Graph
@@ -135,24 +136,28 @@ def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) ->
     """
     found: dict[str, float] = {}
     for graph in graphs:
-        for who, ops, times in _questions(graph, bound):
+        for who, ops, asked, times in _questions(graph, bound):
             said = None if who.online else who.timing(ops)
             if said is None or said.doubt is None:
                 continue
-            took = uncontended_seconds(said, ops) * times
-            whole = np.bincount(said.doubt.codes + 1, took, len(said.doubt.values) + 1)[1:]
+            took = (uncontended_seconds(said, ops) * times)[asked]
+            whole = np.bincount(said.doubt.codes[asked] + 1, took, len(said.doubt.values) + 1)[1:]
             for doubt, seconds in zip(said.doubt.values, whole.tolist(), strict=True):
                 found[doubt.family] = found.get(doubt.family, 0.0) + seconds
     return found
 
 
-def _questions(graph: Graph, bound: Sequence[Backend | None]) -> Iterator[tuple[Backend, Ops, int]]:
-    """Backends and what they are asked, with how many such there are.
+def _questions(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
+    """Backends and what they are asked, which of these each op asks, and how many such there are.
 
-    Of a template one rank of each program is asked about what it computes.
+    Of a template one rank of each program is asked about what it computes, once about ops that are
+    alike.
     """
     if graph.template is None:
-        yield from ((who, ops, 1) for who, _, ops in questions_by_backend(graph, bound))
+        for who, rows, ops in questions_by_backend(graph, bound):
+            yield who, ops, np.arange(len(rows)), 1
         return
     assert graph.system is not None and graph.gpus is not None  # noqa: S101, PT018  it was placed
     for number, program in enumerate(graph.template.programs):
@@ -163,6 +168,7 @@ def _questions(graph: Graph, bound: Sequence[Backend | None]) -> Iterator[tuple[
         gpu = graph.gpus[ranks[0]]
         who = bound[gpu]
         if who is not None:
-            where = np.full(len(rows), gpu, np.int32)
-            ops = program.ops.take(rows).asked(graph.system, where, Csr.empty(len(rows)))
-            yield who, ops, len(ranks)
+            asked, first = distinct_questions(program.ops.take(rows), program.family[rows])
+            where = np.full(len(first), gpu, np.int32)
+            ops = program.ops.take(rows[first]).asked(graph.system, where, Csr.empty(len(first)))
+            yield who, ops, asked, len(ranks)
