@@ -126,6 +126,7 @@ class Fabric(Backend):
 
     Examples
     --------
+    >>> from ...sim.csr import Csr
     >>> from .link import Link
     >>> from .switch import Switch, star
     >>> link = Link(bandwidth=1e9, latency=1e-6)

@@ -161,7 +161,7 @@ class Routing(NamedTuple):
         a, b : (pairs,) places among the switches of members that send each other nothing
         """
         found, n = np.zeros(len(links.target)), len(switches)
-        each = max(1, PAIRS // n)
+        each = max(1, PAIRS // max(n, 1))  # nobody sends where all are within one machine
         order = np.argsort(b, kind="stable")
         a, b = a[order], b[order]
         for at in range(0, n, each):
