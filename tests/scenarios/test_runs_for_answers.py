@@ -10,8 +10,6 @@ from foretrace.scenarios.studies import variant
 from foretrace.scenarios.studies.accuracy.break_even import HALVINGS, break_even_errors
 from foretrace.scenarios.studies.defence import TRIED
 from foretrace.scenarios.studies.executor import point_map_function
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.samples import deciding_samples, headline_value
 from foretrace.scenarios.studies.uncertainty import components_by_kind
 from foretrace.scenarios.studies.variants import build_variants
@@ -121,7 +119,14 @@ def plain_search(points, chosen):
     return min(flips, key=abs, default=None)
 
 
-@pytest.mark.parametrize(("most", "least"), [(1.04, 0.5), (1.4, 0.95), (9.0, 0.1)])
+@pytest.mark.parametrize(
+    ("most", "least"),
+    [
+        (1.4, 0.95),
+        pytest.param(1.04, 0.5, marks=pytest.mark.nightly),
+        pytest.param(9.0, 0.1, marks=pytest.mark.nightly),
+    ],
+)
 def test_break_even_errors_are_those_of_a_plain_search(points, most, least):
     time = headline_value(points[0], points[0].run())
     bars = [f"<= {most * time:.6g} s", f">= {least * time:.6g} s"]
@@ -135,19 +140,6 @@ def test_break_even_errors_are_those_of_a_plain_search(points, most, least):
     for one in found:
         assert one["error"] == plain_search(barred, rows[one["component"]])
     assert all(one["error"] is None for one in found) == (most == 9.0)
-
-
-def test_a_defended_run_counts_its_simulations_as_its_plan_did():
-    bar = "expect: [{that: iteration_time.p50 <= 1 h}]"
-    scenario, told = loads(MODEL + bar, set=["run.defend=true"]), []
-    done = study(scenario, counted=lambda *counts: told.append(counts))
-    assert all(e["error"] is None for e in done.summary.provenance["break_even"])
-    planned = plan(scenario)
-    assert planned.defending > 2 * len(TRIED)
-    assert told[0] == (1, planned.simulations)
-    assert told[-1] == (len(told), len(told))
-    assert len(told) <= planned.simulations
-    assert plan(loads(MODEL)).defending == 0
 
 
 def test_a_search_tries_no_error_beyond_one_that_flips_the_answer(points):
