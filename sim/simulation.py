@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -113,6 +113,28 @@ class Simulation:
     def parts(self) -> ComponentTable:
         """The components as an engine reads them."""
         return component_table(self.system, self.scale, self.media)
+
+    def with_answers(self, system: System, other: Callable[[Backend], Backend]) -> Simulation:
+        """The same simulation with other answers, on a machine of the same parts.
+
+        What does not change with them is not looked up again: who answers for whom, and, where the
+        machine is the same, its parts as an engine reads them.
+
+        Parameters
+        ----------
+        system : of components of the same names, in the same order
+        other : the backend in place of each, asked once for each
+        """
+        made = {id(b): other(b) for b in self.backends.values()}
+        backends = {name: made[id(b)] for name, b in self.backends.items()}
+        found = replace(self, system=system, backends=backends)
+        known: dict[str, object] = {
+            "bound": [None if b is None else made[id(b)] for b in self.bound]
+        }
+        if system is self.system:
+            known |= {"scale": self.scale, "parts": self.parts}
+        vars(found).update(known)
+        return found
 
     def run(
         self,

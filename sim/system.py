@@ -17,6 +17,7 @@ from .errors import GraphError
 from .units import Seconds
 
 FEW = 32  # flows that are quicker one by one, from the cache of routes
+WITHOUT_FACTS = ("index", "numbers", "_players_by_role", "_route_cache", "_share_cache")
 HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
 
 
@@ -275,6 +276,28 @@ class System:
             raise ValueError(f"two components are named {max(names, key=names.count)!r}")
         return found
 
+    def with_facts(self, components: Iterable[Component]) -> System:
+        """The same machine with other rates, latencies and capacities of its parts, in order.
+
+        It is itself where none differs; names, roles and routes that are known stay known.
+
+        Examples
+        --------
+        >>> wire = Component("wire", "link", rate=1e9)
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> system = System((wire, *gpus), ("gpu0", "gpu1"), router=lambda a, b: (0,))
+        >>> system.with_facts((replace(wire, rate=2e9), *gpus)).bandwidth(1, 2)
+        2000000000.0
+        >>> system.with_facts((replace(wire, rate=1e9), *gpus)) is system
+        True
+        """
+        own = tuple(components)
+        if own == self.components:
+            return self
+        made = replace(self, components=own)
+        vars(made).update({name: getattr(self, name) for name in WITHOUT_FACTS})
+        return made
+
     def __getitem__(self, name: str) -> Component:
         return self.components[self.number(name)]
 
@@ -363,6 +386,17 @@ class System:
                     found[self.number(name)] = self.number(parts[role])
             self._players_by_role[role] = found
         return self._players_by_role[role]
+
+    def players(self, role: str) -> dict[int, int]:
+        """The component that plays a role for each GPU that has one, by number.
+
+        >>> parts = Component("gpu0", "gpu", slots=1), Component("hbm", "memory", rate=1e12)
+        >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).players("hbm")
+        {0: 1}
+        """
+        gpus = np.array(self.numbers, np.int64)
+        found = zip(gpus.tolist(), self.played(role)[gpus].tolist(), strict=True)
+        return {gpu: part for gpu, part in found if part >= 0}
 
     @cached_property
     def _players_by_role(self) -> dict[str, NDArray[np.int32]]:

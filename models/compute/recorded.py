@@ -51,9 +51,7 @@ class Recorded(Backend):
 
     def open(self, system: System) -> None:
         """Look up each GPU's host memory (``dram``) and shared core (``core``)."""
-        for gpu in system.numbers:
-            self._memory[gpu] = system.part(gpu, "dram")
-            self._core[gpu] = system.part(gpu, "core")
+        self._memory, self._core = system.players("dram"), system.players("core")
 
     @classmethod
     def varying(cls, ops: Ops, *, scale: Ratio = 1.0) -> Recorded:

@@ -199,9 +199,7 @@ class Roofline(Backend):
 
     def open(self, system: System) -> None:
         """Look up each GPU's memory (``hbm``), and the processors it shares (``core``)."""
-        gpus = [system.number(g) for g in system.gpus]
-        self._hbm = {g: system.part(g, "hbm") for g in gpus if system.part(g, "hbm") >= 0}
-        self._core = {g: system.part(g, "core") for g in gpus if system.part(g, "core") >= 0}
+        self._hbm, self._core = system.players("hbm"), system.players("core")
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether flop, bytes and the peak of its element type are known."""

@@ -58,9 +58,8 @@ class Copy(Backend):
 
     def open(self, system: System) -> None:
         """Map each DMA engine to its GPU."""
-        gpus = [system.number(g) for g in system.gpus]
-        self._gpu = {g: g for g in gpus}
-        self._gpu |= {system.part(g, "dma"): g for g in gpus if system.part(g, "dma") >= 0}
+        self._gpu = {g: g for g in system.numbers}
+        self._gpu |= {engine: gpu for gpu, engine in system.players("dma").items()}
 
     def alike(self, system: System) -> NDArray[np.int64]:
         """Components of GPUs whose paths have the same latencies."""

@@ -36,8 +36,8 @@ class HostStream(Backend):
 
     def open(self, system: System) -> None:
         """Map each host to its memory."""
-        gpus = [system.number(g) for g in system.gpus]
-        self._memory = {system.part(g, "host"): system.part(g, "dram") for g in gpus}
+        memory = system.players("dram")
+        self._memory = {host: memory.get(gpu, -1) for gpu, host in system.players("host").items()}
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether its bytes are known."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, backend
+from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
@@ -49,6 +50,7 @@ from .timing_builder import Cores, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
 CHOICES = ("quickest", "nccl")
+MOST_TABLES = 4  # of groups whose shapes are kept
 SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
 
 
@@ -239,12 +241,13 @@ class Fabric(Backend):
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}
+        self._shapes: dict[tuple[bytes, bytes], GroupShapes] = {}
         self._opened: System | None = None
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
         if system is not self._opened:  # anew: a copy may be asked on another system
-            self._ways, self._opened = {}, system
+            self._ways, self._shapes, self._opened = {}, {}, system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
@@ -253,7 +256,7 @@ class Fabric(Backend):
         system, members = ops.at.system, ops.at.members
         on_cores = self.core_rate is not None or self.core_share > 0
         compared = self.answers_by_shape and not on_cores
-        shapes = GroupShapes.of(members, system, compared)
+        shapes = self._shapes_of(members, system, compared)
         answer = TimingBuilder(len(ops), shapes)
         for name, rows in _rows_by_shape(ops, shapes.shape):
             group = tuple(members[int(shapes.first[shapes.shape[rows[0]]])].tolist())
@@ -263,6 +266,17 @@ class Fabric(Backend):
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked().most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
         return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
+
+    def _shapes_of(self, members: Csr, system: System, compared: bool) -> GroupShapes:
+        """Shapes of groups; those of a few tables are kept, since runs ask about the same again."""
+        if system is not self._opened:
+            return GroupShapes.of(members, system, compared)  # of routes that change in a run
+        key = members.indptr.tobytes(), members.values.tobytes()
+        if key not in self._shapes:
+            if len(self._shapes) >= MOST_TABLES:
+                self._shapes = {}
+            self._shapes[key] = GroupShapes.of(members, system, compared)
+        return self._shapes[key]
 
     def ways(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
         """Plans of every algorithm and protocol for a collective among these members.

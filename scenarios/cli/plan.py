@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 def plan(
     file: File,
     set: Set = [],  # noqa: B006  typer's form of a repeatable option
+    defend: Annotated[
+        bool, typer.Option("--defend", help="Of a run that is to be defended, as run --defend.")
+    ] = False,
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
@@ -28,7 +31,8 @@ def plan(
     from .checks import require_valid
     from .limits_check import memory_limit_problems
 
-    scenario = load(file, set=set, catalogs=catalog)
+    settings = [*set, *(["run.defend=true"] if defend else [])]
+    scenario = load(file, set=settings, catalogs=catalog)
     warnings = require_valid(scenario, "dry run")
     too_much = list(memory_limit_problems(scenario))  # said after the numbers that say how much
     made = planned(scenario)
@@ -73,7 +77,9 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     count = len(made.ops)
     runs = f"about {made.simulations} simulations of {count} variant{'s' * (count != 1)}"
     also = f"{made.explaining} of them with parts faster or wrong (run --quick leaves these out)"
-    yield "runs", f"{runs}{f', {also}' * bool(made.explaining)}"
+    defends = f"about {made.defending} that defend the answer, fewer where it flips"
+    clauses = (runs, *[also] * bool(made.explaining), *[defends] * bool(made.defending))
+    yield "runs", ", ".join(clauses)
     if made.process_runs:
         times = sorted(set(made.process_runs.values()))
         often = " to ".join(str(n) for n in dict.fromkeys((times[0], times[-1])))

@@ -18,23 +18,37 @@ if TYPE_CHECKING:
     from ..studies.sweep.trial import SweepTrial
 
 
+SECONDS_PER_LINE = 30.0  # between lines that say how much is done, where there is no terminal
+
+
 class RunProgress:
     """Progress of a run: what is done as lines, and the simulations done as a bar.
+
+    Without a terminal a line says now and then how many simulations are done, and the time left.
 
     Parameters
     ----------
     quiet : neither
+    clock : s, that only grows
     """
 
-    def __init__(self, quiet: bool):
+    def __init__(self, quiet: bool, clock: Callable[[], float] = time.monotonic):
         self.tell = progress_printer(quiet)
         self._bar = None if quiet or not _is_terminal() else _progress_bar("runs", 0)
+        self._clock = clock
+        self._began = self._told = clock()
 
     def count(self, done: int, expected: int) -> None:
         """Show how many simulations are done, and of about how many."""
+        told = f"{done} of about {expected}"
         if self._bar is not None:
-            told = f"{done} of about {expected}"
             self._bar.update(0, completed=done, total=expected, told=told, refresh=True)
+            return
+        now = self._clock()
+        if now - self._told >= SECONDS_PER_LINE:
+            self._told = now
+            left = (now - self._began) / done * (expected - done)
+            self.tell(f"{told} runs done, about {left:.0f} s left")
 
     def __enter__(self) -> Self:
         if self._bar is not None:

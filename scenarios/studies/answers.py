@@ -20,6 +20,7 @@ from .statistics import statistic_of
 if TYPE_CHECKING:
     from ..config.scenario import Scenario
 
+OF_WINDOWS = ("utilization", "occupancy")  # last words of metrics over windows of the whole run
 TOKENS = "tokens_per_second"  # known where the workload says how many there are
 
 
@@ -60,6 +61,11 @@ class StudyAnswer:
     def statistic(self) -> str:
         """Its statistic; "" of a single number."""
         return statistic_of_metric(self.metric)
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether it is of windows over the run, which are told from one row per op."""
+        return self.sample.rpartition(".")[2] in OF_WINDOWS
 
     def of(self, samples: Mapping[str, Samples]) -> float:
         """Value in a run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import count
+from threading import Lock
 from typing import Protocol, TypeVar
 
 A = TypeVar("A")
@@ -41,7 +41,12 @@ class SimulationCounter:
 
     def __init__(self, expected: int, counted: Counted):
         self.expected, self.counted = expected, counted
-        self._numbers = count(1)  # of which threads take one each
+        self.done = 0
+        self._lock = Lock()  # threads count, each its own
+
+    def expect(self, more: int) -> None:
+        """Expect so many more than are done: a search knows what is left of it."""
+        self.expected = self.done + more
 
     def over(self, each: MapFunction) -> MapFunction:
         """A map function that counts each answer."""
@@ -49,8 +54,9 @@ class SimulationCounter:
         def counting(do: Callable[[A], B], items: Iterable[A], /) -> Iterable[B]:
             def done(item: A) -> B:
                 answer = do(item)
-                number = next(self._numbers)
-                self.counted(number, max(number, self.expected))
+                with self._lock:
+                    self.done += 1
+                    self.counted(self.done, max(self.done, self.expected))
                 return answer
 
             return each(done, items)

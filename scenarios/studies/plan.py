@@ -15,6 +15,7 @@ from ...models.compute.table import MeasuredTable
 from ...sim.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ...sim.workload import Size
+from ..config.hil_settings import devices_drive_run
 from ..config.scenario import BASE, Scenario
 from ..workloads.trace_files import process_starts_of
 from .building.answerers import may_use_chain
@@ -23,7 +24,9 @@ from .building.media import components_by_medium
 from .building.op_rules import changed_ops_by_rule
 from .chain_shares import Shares
 from .counted_periods import number_of_periods
+from .defence import runs_that_defend
 from .limits import estimated_memory, require_memory, usable_memory
+from .provenance import provenance
 from .step_calibration import measured_step
 from .summary import FEWEST
 from .sweep.plan_points import wanted_points
@@ -35,6 +38,9 @@ from .workers.workers import usable_cores
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 # Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
 SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured
+# Of gpt3-13b on 64 GPUs (634,571 ops, 0.04 s) and gpt3-175b on 1,024, measured.
+SECONDS_PER_TEMPLATE_OP = 2e-8  # of one simulation of a template, asked about by class of ranks
+SECONDS_PER_TEMPLATE = 0.03  # beside
 SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
 SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 ERRORS = 2  # for each source of error: as wrong as it may be, either way
@@ -55,6 +61,7 @@ class Plan:
     simulations : of all variants, about
     process_runs : of each variant with processes, how often they run, about: in each simulation
     explaining : those of them that explain the answer, with parts faster or wrong
+    defending : those of them that defend it, about: fewer where an error flips it
     points : of a sweep; 0 for none
     processes : that a sweep would use
     op_runs : ops times simulations, in all
@@ -88,6 +95,7 @@ class Plan:
     assumed: list[str] = field(default_factory=list)
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
     media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    defending: int = 0
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -108,12 +116,13 @@ def plan(scenario: Scenario) -> Plan:
     errors = error_sources(scenario.variants(), asking)
     period = next(iter(workloads_of(scenario).values())).period
     each = {v.variant: count_simulations(v, errors) for v in scenario.variants()}
+    defending = _runs_that_defend(scenario, built)
     made = Plan(
         ranks={name: s.ranks if s else None for name, s in sizes.items()},
         ops={name: s.ops if s else None for name, s in sizes.items()},
         periods=base.periods if period and (base := sizes[BASE]) else 0,
         period=period,
-        simulations=sum(each.values()),
+        simulations=sum(each.values()) + defending,
         process_runs={v.variant: each[v.variant] for v in scenario.variants() if runs_processes(v)},
         explaining=sum(each.values()) - len(each) * drawn_simulations(scenario),
         points=points,
@@ -129,10 +138,11 @@ def plan(scenario: Scenario) -> Plan:
         },
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
+        defending=defending,
     )
     if held is not None:
         ops = {name: size.ops for name, size in sizes.items() if size is not None}
-        made = _with_time(made, scenario, ops, each)
+        made = _with_time(made, scenario, ops, each, built)
     media = {p.name: told for p in built if (told := components_by_medium(p.simulation))}
     return replace(made, chains=_chain_shares_by_variant(asking), media=media)
 
@@ -174,13 +184,49 @@ def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Sh
     return {p.name: told for p in built if (told := chain_shares_of_point(p))}
 
 
-def _with_time(made: Plan, scenario: Scenario, ops: dict[str, int], each: dict[str, int]) -> Plan:
-    """Plan with the time that follows from the number of ops."""
+def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
+    """Simulations that defend the answer, about; 0 where it is not asked for, or devices drive."""
+    if not scenario.run.defend or devices_drive_run(scenario) or not built:
+        return 0
+    return sum(runs_that_defend(built, provenance(scenario)["values"]))
+
+
+def _with_time(
+    made: Plan,
+    scenario: Scenario,
+    ops: dict[str, int],
+    each: dict[str, int],
+    built: Iterable[Variant],
+) -> Plan:
+    """Plan with the time that follows from the number of ops.
+
+    Parameters
+    ----------
+    built : variants, of which some run, or are run again, as templates
+    """
     drawn = drawn_simulations(scenario)
-    work = made.points * drawn * ops[BASE] if made.points else sum(ops[n] * each[n] for n in ops)
+    first: dict[str, float] = dict.fromkeys(ops, drawn)
+    again = {name: each[name] - drawn + made.defending / len(ops) for name in ops}
+    if made.points:
+        first, again = {BASE: made.points * drawn}, {}
+    whole = {p.name for p in built if p.graph is not None and runs_as_template(p.graph, p.scenario)}
+    later = whole | {p.name for p in built if p.answered_as_template}
     recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
     each_op = SECONDS_PER_OP[scenario.run.engine] + SECONDS_ASKED_PER_OP * (not recorded)
-    took = each_op * work + SECONDS_PER_POINT * (made.points or len(ops))
+
+    def taken(runs: dict[str, float], as_templates: set[str]) -> Seconds:
+        took = 0.0
+        for name, n in runs.items():
+            each_run = each_op * ops[name]
+            if name in as_templates:
+                once = SECONDS_PER_TEMPLATE + SECONDS_PER_TEMPLATE_OP * ops[name]
+                each_run = min(each_run, once)
+            took += n * each_run
+        return took
+
+    work = sum(n * ops[name] for runs in (first, again) for name, n in runs.items())
+    took = taken(first, whole) + taken(again, later)
+    took += SECONDS_PER_POINT * (made.points or len(ops))
     return replace(made, op_runs=float(work), seconds=took / made.processes)
 
 

@@ -19,7 +19,8 @@ from ..config.scenario import BASE, Scenario
 from .ablations import judged_ablations
 from .answers import StudyAnswer, answer_of
 from .building.op_rules import changed_ops_by_rule
-from .executor import point_map_function
+from .defence import runs_that_defend
+from .executor import Executor, point_map_function
 from .fabric_facts import fabric_facts
 from .gpu_roofs import gpu_roofs
 from .headline_boxes import boxes_of_headline
@@ -31,7 +32,7 @@ from .preflight import chain_shares_of_point
 from .prints import prints_kept
 from .profiled_steps import as_profiled
 from .provenance import REPLAY, is_pure_replay, provenance
-from .samples import headline_value
+from .samples import answer_of_run, headline_value
 from .step_calibration import calibration_facts
 from .summary import (
     MetricValue,
@@ -152,22 +153,25 @@ def study(
                 points = build_variants(scenario)
                 errors = error_sources(scenario.variants(), points)
                 expected = sum(count_simulations(v, errors) for v in scenario.variants())
+                if scenario.run.defend and not devices_drive_run(scenario):
+                    expected += sum(runs_that_defend(points, where["values"]))
                 counter = SimulationCounter(expected, counted)
                 for one in map(drive, points):
                     if partial is not None and one.coupled is not None:
                         partial.note_driving(one.name, one.coupled)
                     each = counter.over(given(one))
                     under_way.run_and_explain(one, errors, each, progress)
-            if scenario.run.defend and not any(m.point.coupled for m in under_way.results):
-                from .robustness import unsure_values, values_with_effects
+            every = [m.point for m in under_way.results]
+            if _may_be_defended(scenario, every):
+                from .robustness import values_with_effects
 
-                unsure = len(unsure_values(where["values"]))
+                tried, wrong = runs_that_defend(every, where["values"])
                 progress(
-                    f"defending: {unsure} unmeasured values 10 % off, a run each, then each kind "
-                    "of part wrong, up to 14 runs of each variant and kind"
+                    f"defending: {tried - 1} unmeasured values 10 % off, a run each, then each "
+                    f"kind of part wrong, about {wrong} runs"
                 )
-                every = [m.point for m in under_way.results]
-                where |= values_with_effects(every, where["values"], given(every[0]))
+                each = counter.over(_map_function_of_all(given, every))
+                where |= values_with_effects(every, where["values"], each, counter.expect)
     except TimeLimitExceeded:
         if not under_way.points:
             raise
@@ -186,6 +190,16 @@ def study(
     )
     done = tuple(under_way.results[: len(under_way.points)])
     return Study(scenario, done, summary, prints.texts)
+
+
+def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:
+    """Whether ``run.defend`` is asked for, and no device drives a point."""
+    return scenario.run.defend and not any(point.coupled for point in points)
+
+
+def _map_function_of_all(given: Executor, points: Sequence[Variant]) -> MapFunction:
+    """Map function for runs of several points: the builtin, where one's are not independent."""
+    return next((own for own in map(given, points) if own is map), given(points[0]))
 
 
 @dataclass
@@ -217,7 +231,7 @@ class _StudyInProgress:
     def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of variants that were not finished in time, and ``--defend`` where that was not."""
         names = [v.variant for v in scenario.variants() if v.variant not in self.points]
-        asked = scenario.run.defend and not any(m.point.coupled for m in self.results)
+        asked = _may_be_defended(scenario, [m.point for m in self.results])
         return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
 
 
@@ -285,7 +299,7 @@ def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
     if point.uncalibrated is None:
         return {}
     blind = point.on(point.uncalibrated)
-    (value,) = each(lambda one: headline_value(one, one.run()), (blind,))
+    (value,) = each(answer_of_run, (blind,))
     return calibration_facts(point, value)
 
 
@@ -393,7 +407,7 @@ def effect_of_faster_components(
         return []
     return faster(
         point.simulation,
-        lambda s: point.on(s).run(),
+        lambda s: point.on(s).run_for_answer(),
         components_by_kind(point.simulation),
         factor,
         each,

@@ -32,6 +32,11 @@ def headline_value(point: Variant, result: Result) -> float:
     return point.answer.of(deciding_samples(point, result))
 
 
+def answer_of_run(point: Variant) -> float:
+    """Value of the deciding metric in one more run, of which nothing else is needed."""
+    return headline_value(point, point.run_for_answer())
+
+
 def deciding_samples(point: Variant, result: Result) -> Mapping[str, Samples]:
     """Samples of the deciding metric (and those computed together with it), for replicas."""
     answer, several = point.answer, len(point.workloads) > 1

@@ -184,7 +184,7 @@ def _headline(point: Variant) -> float:
     """Headline of a run's only job: what was measured."""
     (workload,) = point.workloads.values()
     name, _, statistic = workload.headline.rpartition(".")
-    return float(statistic_of(samples_of(point, point.run())[name], statistic))
+    return float(statistic_of(samples_of(point, point.run_for_answer())[name], statistic))
 
 
 def _with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:

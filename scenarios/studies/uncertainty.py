@@ -33,7 +33,7 @@ from ...sim.simulation import Simulation
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import Scenario
 from .preflight import known_graphs
-from .samples import headline_value
+from .samples import answer_of_run
 from .summary import FEWEST, MetricValue, replica_interval
 from .unmeasured import (
     RATES,
@@ -272,7 +272,7 @@ def run_with_model_errors(
         ways[_families_name(names)] = slower, quicker
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
-    times = [*each(lambda s: _deciding_number(of.point.on(s)), runs)]
+    times = [*each(lambda s: answer_of_run(of.point.on(s)), runs)]
     pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
     absent = {name for name in map(_families_name, errors.families) if len(set(pairs[name])) == 1}
     return VariantWithErrors(of, {name: pair for name, pair in pairs.items() if name not in absent})
@@ -294,10 +294,6 @@ def _simulations_at_ends(
         slow = altered(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
         quick = altered(quick, rows, float(np.exp(-ends[kind].quick)), rates_only)
     return slow, quick
-
-
-def _deciding_number(point: Variant) -> float:
-    return headline_value(point, point.run())
 
 
 def _perturbed_simulations(simulation: Simulation) -> Ways:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LARGE = 50_000  # ops of a template: to ask about each takes 0.1 s of every run for its answer
+
 
 @dataclass(frozen=True)
 class StepVariation:
@@ -216,7 +218,7 @@ class Variant:
     def on(self, simulation: Simulation) -> Variant:
         """Variant with another simulation of the same components (for sensitivity runs)."""
         graph = self.graph
-        if graph is not None:
+        if graph is not None and graph.system is not simulation.system:
             graph = replace(graph, system=simulation.system)
         return replace(self, graph=graph, simulation=simulation)
 
@@ -226,6 +228,29 @@ class Variant:
             return self.draw(replica)
         with self._simulating():
             return self._run_simulation(self.simulation, self.graph)
+
+    def run_for_answer(self) -> Result:
+        """Run once as recorded, for the number that decides and what ranks do; to the same ticks.
+
+        A large template stays one: its backends are asked about each class of ranks, not about each
+        op.  Any other run keeps its rows, which cost less than adding them up.
+        """
+        keep = "ranks" if self.answered_as_template else None
+        with self._simulating():
+            return self._run_simulation(self.simulation, self.graph, keep=keep)
+
+    @property
+    def answered_as_template(self) -> bool:
+        """Whether a run for its answer leaves a graph a template whose rows a run keeps.
+
+        Not of a workload of a plug-in, which may read rows.
+        """
+        graph = self.graph
+        if graph is None or graph.template is None or len(graph) < LARGE or self.processes:
+            return False
+        ours = all(type(w).__module__.startswith("foretrace.") for w in self.workloads.values())
+        kept = runs_as_spmd(graph, self.scenario.run.keep)
+        return ours and not kept and self.simulation.engine == "core" and not self.answer.needs_rows
 
     @contextmanager
     def _simulating(self) -> Iterator[None]:
@@ -237,9 +262,13 @@ class Variant:
             yield
 
     def _run_simulation(
-        self, simulation: Simulation, graph: Graph | None, replica: int | None = None
+        self,
+        simulation: Simulation,
+        graph: Graph | None,
+        replica: int | None = None,
+        keep: str | None = None,
     ) -> Result:
-        keep = self.scenario.run.keep
+        keep = keep or self.scenario.run.keep
         if graph is not None:
             return simulation.run(graph, *self.processes, replica=replica, keep=keep)
         rules = {name: SubmissionRules(self.scenario, name)

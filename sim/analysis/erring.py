@@ -98,9 +98,9 @@ def simulation_with_doubts(
     >>> round(slow.run(build.graph()).makespan, 2)
     2.01
     """
-    backends = simulation.backends
-    made = {id(b): ErringBackend(b, families, probability, unjudged) for b in backends.values()}
-    return replace(simulation, backends={name: made[id(b)] for name, b in backends.items()})
+    return simulation.with_answers(
+        simulation.system, lambda b: ErringBackend(b, families, probability, unjudged)
+    )
 
 
 def interval_factors(

@@ -174,24 +174,23 @@ def altered(
     """
     components = list(simulation.system.components)
     for i in chosen:
-        part = components[i]
-        quick = _scaled_component(part, factor)
-        kept = replace(quick, latency=part.latency, overhead=part.overhead)
-        components[i] = kept if rates_only else quick
+        components[i] = _scaled_component(components[i], factor, rates_only)
     own = () if rates_only else chosen
-    made = {id(b): AlteredBackend(b, own, factor) for b in simulation.backends.values()}
-    return replace(
-        simulation,
-        system=replace(simulation.system, components=tuple(components)),
-        backends={name: made[id(b)] for name, b in simulation.backends.items()},
+    return simulation.with_answers(
+        simulation.system.with_facts(components), lambda b: AlteredBackend(b, own, factor)
     )
 
 
-def _scaled_component(part: Component, factor: float) -> Component:
-    """Component with rate and capacity times ``factor``, latency and overhead divided by it."""
-    quick = replace(part, latency=part.latency / factor, overhead=part.overhead / factor)
+def _scaled_component(part: Component, factor: float, rates_only: bool) -> Component:
+    """Component with rate and capacity times ``factor``, latency and overhead divided by it.
+
+    One of none of these is itself.
+    """
     if part.capacity is not None:
-        return replace(quick, capacity=int(min(part.capacity * factor, MOST)))
-    if part.rate is None or np.isinf(factor):
-        return quick
-    return replace(quick, rate=part.rate * factor, max_rate=part.top * factor)
+        part = replace(part, capacity=int(min(part.capacity * factor, MOST)))
+    facts: dict[str, float] = {}
+    if not rates_only and (part.latency or part.overhead):
+        facts |= {"latency": part.latency / factor, "overhead": part.overhead / factor}
+    if part.rate is not None and np.isfinite(factor):
+        facts |= {"rate": part.rate * factor, "max_rate": part.top * factor}
+    return part.renamed(part.name, **facts) if facts else part

@@ -3,7 +3,7 @@
 import pytest
 from foretrace.reports.run.run_page import run_page
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.robustness import values_ten_percent_off
+from foretrace.scenarios.studies.defence import values_ten_percent_off
 from foretrace.scenarios.studies.run import study
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}

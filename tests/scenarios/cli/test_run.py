@@ -10,6 +10,7 @@ import duckdb
 import pytest
 from foretrace.scenarios.cli.progress import RunProgress
 from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.studies.defence import TRIED
 from foretrace.scenarios.studies.run import study
 
 
@@ -186,6 +187,19 @@ def test_plan_tells_the_simulations_that_a_run_takes(cli, words):
     assert len(told) <= planned["simulations"]
     assert planned["simulations"] - planned["explaining"] == 2
     assert bool(planned["explaining"]) == (not words)
+
+
+def test_a_defended_run_takes_the_simulations_that_its_plan_tells(cli):
+    planned = json.loads(cli("plan", "tiny.yaml", "--defend", "--json")[1])
+    told = []
+    done = study(
+        load("tiny.yaml", set=["run.defend=true"]), counted=lambda *counts: told.append(counts)
+    )
+    assert all(e["error"] is None for e in done.summary.provenance["break_even"])
+    assert planned["defending"] > 2 * len(TRIED)
+    assert told[0] == (1, planned["simulations"])
+    assert told[-1] == (len(told), len(told))  # as the search knows by then
+    assert len(told) <= planned["simulations"]
 
 
 def test_a_run_in_a_terminal_shows_how_much_is_done_and_left(monkeypatch):
