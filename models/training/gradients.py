@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from .operations import Work, exchanged
@@ -35,7 +36,31 @@ def replicas(plan: ParallelPlan, group: str) -> int:
     return twins * (plan.copies if group == DATA else plan.copies // plan.expert)
 
 
-def buckets(sizes: Iterable[int], most: int) -> list[list[int]]:
+def bucket_size(plan: ParallelPlan, part: int) -> float:
+    """Parameters that a bucket of a part of the model holds before it is closed.
+
+    Only the first part has more buckets than one, since nothing in the pipeline runs before its
+    forward pass or after its backward pass.  Megatron-LM, core/distributed/
+    distributed_data_parallel.py: ``bucket_size = None`` where the pipeline rank is more than 0;
+    training/training.py: ``disable_bucketing`` of chunks after the first.  ZeRO-3 exchanges a layer
+    at a time in all parts.
+
+    Parameters
+    ----------
+    part : as ``parts_of_stage`` counts; of a pipeline from both ends it is on two stages
+
+    Examples
+    --------
+    >>> plan = ParallelPlan(batch=8, sequence=8, data=2, pipeline=2, chunks=2, zero=1, bucket=100)
+    >>> [bucket_size(plan, part) for part in range(plan.parts)]
+    [100, inf, inf, inf]
+    """
+    if plan.zero == 3:
+        return 1
+    return math.inf if part else plan.bucket
+
+
+def buckets(sizes: Iterable[int], most: float) -> list[list[int]]:
     """Numbers of consecutive gradients in each bucket: closed once it holds ``most``.
 
     PyTorch DDP's rule (Li et al. 2020, arXiv:2006.15704, section 3.2.3).

@@ -38,10 +38,11 @@ class ParallelPlan:
         weights too
     recompute : what is computed again backward: nothing, attention's core, or whole layers
     recompute_layers : of ``full``, how many layers of each chunk, the first ones; 0 for all
-    bucket : parameters whose gradients are reduced together
+    bucket : parameters whose gradients are reduced together in the first part of the model; each
+        other part in a pipeline is one bucket (``gradients.bucket_size``)
     overlap : whether gradients are reduced while others are computed
-    gather_ahead : whether weights that were updated in shares (ZeRO 1 and 2) are gathered bucket by
-        bucket during the next step's first forward pass, not all of them behind the update
+    gather_ahead : whether weights that were updated in shares (ZeRO 1 and 2) are gathered, in the
+        same buckets, during the next step's first forward pass, not all of them behind the update
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
     routing : how often each expert is chosen, from which the same follows; None for equally often

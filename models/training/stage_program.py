@@ -13,7 +13,7 @@ import numpy as np
 from ...sim.ops import Kind
 from ...sim.spmd.spmd_graph import RankProgram
 from .description import Model, Transformer
-from .gradients import DATA, EXPERT_DATA, buckets, gathering, reduction, replicas
+from .gradients import DATA, EXPERT_DATA, bucket_size, buckets, gathering, reduction, replicas
 from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
 from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
@@ -165,7 +165,7 @@ class StageProgram:
         """Rows that gather the first weights of a chunk, before it is reached."""
         if not self.plan.gathers_ahead:
             return []
-        return self._hang(build, self._bucket_gathers(self.chunks[chunk]).get(0, []))
+        return self._hang(build, self._bucket_gathers(self.chunks[chunk], chunk).get(0, []))
 
     def _write_end(self, build: SegmentBuilder) -> None:
         build.join()
@@ -318,8 +318,8 @@ class StageProgram:
         forward = key.what is PassKind.FORWARD
         layers = self.chunks[key.chunk] if forward else self.chunks[key.chunk][::-1]
         phase = "forward" if forward else "backward"
-        closed = self._buckets(layers) if key.reduces else {}
-        gathers = self._bucket_gathers(layers) if key.gathers else {}
+        closed = self._buckets(layers, key.chunk) if key.reduces else {}
+        gathers = self._bucket_gathers(layers, key.chunk) if key.gathers else {}
         after = dict(pairwise(gathers))
         sharded = self.plan.zero == 3
         gathered = self._hang(build, gathers.get(0, [])) if sharded else []
@@ -354,14 +354,15 @@ class StageProgram:
         """Rows of exchanges of weights or gradients, which run beside the chain."""
         return [build.hang(self._number(w, module, GRADIENTS), GRADIENTS) for w in works]
 
-    def _bucket_gathers(self, layers: tuple[Layer, ...]) -> dict[int, list[Work]]:
+    def _bucket_gathers(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
         """Gathers of weights by the number of the layer that first needs them, in that order."""
         numbers = [self._held(layer) for layer in layers]
         spans = [[number] for number in range(len(layers))]
         if self.plan.zero != 3:  # filled from the end, as gradients are made
+            most = bucket_size(self.plan, self._parts[chunk])
             sizes = [sum(each.values()) for each in reversed(numbers)]
             spans = [sorted(len(layers) - 1 - i for i in b)
-                     for b in reversed(buckets(sizes, self.plan.bucket))]  # fmt: skip
+                     for b in reversed(buckets(sizes, most))]  # fmt: skip
         return {
             span[0]: [
                 gathering(self.plan, group, count, "weights")
@@ -385,10 +386,10 @@ class StageProgram:
         shared = shares_embedding(self.model, self.plan, self.stage)
         return shared_embedding(self.model, self.plan) if shared else 0
 
-    def _buckets(self, layers: tuple[Layer, ...]) -> dict[int, list[Work]]:
+    def _buckets(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
         """Reductions by the number of the layer after which they begin."""
         found: dict[int, list[Work]] = {}
-        most = 1 if self.plan.zero == 3 else self.plan.bucket
+        most = bucket_size(self.plan, self._parts[chunk])
         for group in (DATA, EXPERT_DATA):
             sizes = [_weights_by_group(self.plan, layer).get(group, 0) for layer in layers]
             for bucket in buckets(sizes, most):

@@ -185,12 +185,13 @@ class TrainingWorkload(Periodic):
     routing : ExpertRouting or None
         How often each expert is chosen, in place of ``imbalance``.
     bucket : int
-        Parameters whose gradients are reduced together.
+        Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
+        first stage has more buckets than one.
     overlap : bool
         Whether gradients are reduced while others are computed.
     gather_ahead : bool
-        Whether weights that ZeRO 1 or 2 updates in shares are gathered bucket by bucket during the
-        next iteration's first forward pass, or all of them behind the update.
+        Whether weights that ZeRO 1 or 2 updates in shares are gathered, in the same buckets, during
+        the next iteration's first forward pass, or all of them behind the update.
     reserve : Bytes
         Memory of each GPU that the runtime and the communication library take.
     must_fit : bool

@@ -338,6 +338,18 @@ def test_weights_gathered_ahead_are_all_weights_and_once(plan):
         assert behind
 
 
+class AndGathers(OnlyAttention):
+    """Each gather takes as long, beside attention."""
+
+    def __init__(self, each):
+        self.each = each
+
+    def timing(self, ops, now=0.0):
+        table = ["all-gather" in text for text in ops.signatures]
+        taken = self.each * np.array([*table, False])[ops.signature]
+        return Timing.of(super().timing(ops).fixed + taken)
+
+
 @pytest.mark.parametrize(
     ("gather", "hidden_part"),
     [(0.5, 1.0), (3.0, 1 / 3)],  # of what one layer takes forward: shorter, and three times as long
@@ -349,16 +361,10 @@ def test_gathers_hide_behind_the_layers_before_them(gather, hidden_part):
     the next one's gather.
     """
 
-    class LayersAndGathers(OnlyAttention):
-        def timing(self, ops, now=0.0):
-            table = ["all-gather" in text for text in ops.signatures]
-            taken = gather * np.array([*table, False])[ops.signature]
-            return Timing.of(super().timing(ops).fixed + taken)
-
     layers = 8
     plan = replace(PLAN, data=2, batch=4, zero=1, bucket=1)
     took = {
-        ahead: run(step_graph(TINY, replace(plan, gather_ahead=ahead)), backend=LayersAndGathers())
+        ahead: run(step_graph(TINY, replace(plan, gather_ahead=ahead)), backend=AndGathers(gather))
         for ahead in (True, False)
     }
     computed = 2 * 3 * layers  # two micro-batches, 1 s forward and 2 s backward a layer
@@ -368,6 +374,43 @@ def test_gathers_hide_behind_the_layers_before_them(gather, hidden_part):
     exposed = 2 * gather + (layers - 1) * max(gather - 1, 0) + max(gather - 1, 0)
     assert took[True].makespan == pytest.approx(computed + exposed)
     assert buckets * gather - exposed == pytest.approx(layers * gather * hidden_part)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "on_each_stage"),
+    [
+        ({"pipeline": 4}, [3, 1, 1, 1]),  # embedding and two layers; two layers; two and the output
+        ({"pipeline": 2, "chunks": 2}, [3 + 1, 1 + 1]),
+        ({"pipeline": 2, "schedule": "zb-v"}, [3 + 1, 1 + 1]),
+        ({"pipeline": 2, "schedule": "dualpipe"}, [5 + 1, 1 + 5]),  # both parts on both stages
+    ],
+)
+def test_only_the_first_part_of_the_model_has_more_than_one_bucket(schedule, on_each_stage):
+    """Megatron-LM, core/distributed/distributed_data_parallel.py: ``bucket_size = None``."""
+    plan = replace(PLAN, data=2, batch=8, zero=1, bucket=1, **schedule)
+    for what in ("reduce-scatter", "all-gather"):
+        found = []
+        for stage in range(plan.pipeline):
+            ops = StageProgram(TINY, plan, stage).program().ops
+            found.append(sum(what in ops.signature_text(row) for row in range(len(ops))))
+        assert found == on_each_stage
+    assert run(step_graph(TINY, plan)).makespan > 0  # copies on two stages run as many
+
+
+@pytest.mark.parametrize(
+    ("p", "v", "computed"), [(4, 1, (8 + 3) * 6), (2, 2, (8 + 1 / 2) * 12), (2, 1, (8 + 1) * 12)]
+)
+def test_no_stage_but_the_first_delays_the_first_forward_pass(p, v, computed):
+    """A chunk's one gather ends while the pipeline fills; layer by layer each stage added to it.
+
+    On the first stage the gathers of the embedding, which computes for no time, and of the first
+    layer are exposed, and those of the next layers but for the second that the layer before takes.
+    """
+    gather, layers = 2.0, 8 // (p * v)
+    plan = replace(PLAN, pipeline=p, chunks=v, data=2, batch=16, zero=1, bucket=1)
+    exposed = 2 * gather + (layers - 1) * (gather - 1)
+    took = run(step_graph(TINY, plan), backend=AndGathers(gather)).makespan
+    assert took == pytest.approx(computed + exposed)
 
 
 def test_micro_batches_after_the_first_gather_nothing():
