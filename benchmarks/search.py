@@ -127,7 +127,7 @@ def calculons_time(checkout: Path, model: str, settings: list[dict]) -> dict:
             system = System(machine)
             plan.compile(system, Llm.Execution.from_json(calculons_words(one, BATCH[model])))
             plan.run(system)
-        except Llm.Error:
+        except (Llm.Error, AssertionError):  # such as heads that ranks do not share evenly
             refused += 1
     spent = time.process_time() - began
     return {
@@ -144,7 +144,7 @@ def calculons_words(settings: dict, batch: int) -> dict:
     return {
         "num_procs": gpus, "tensor_par": tensor, "pipeline_par": pipeline, "data_par": data,
         "tensor_par_net": 0, "pipeline_par_net": 1, "data_par_net": 1, "batch_size": batch,
-        "microbatch_size": said["micro_batch"], "datatype": "bfloat16", "fused_activation": True,
+        "microbatch_size": said["micro_batch"], "datatype": "float16", "fused_activation": True,
         "attention_type": "multihead", "pipeline_interleaving": said["chunks"],
         "activation_recompute": CALCULON_RECOMPUTE[said["recompute"]],
         "optimizer_sharding": said["zero"] > 0, "tensor_par_overlap": "none",
