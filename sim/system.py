@@ -328,7 +328,15 @@ class System:
         """
         if pattern in self.index:
             return (self.index[pattern],)
-        return tuple(i for i, c in enumerate(self.components) if fits(pattern, c))
+        if pattern not in self._matches:
+            self._matches[pattern] = tuple(
+                i for i, c in enumerate(self.components) if fits(pattern, c)
+            )
+        return self._matches[pattern]
+
+    @cached_property
+    def _matches(self) -> dict[str, tuple[int, ...]]:
+        return {}
 
     def select(
         self, *, kind: str | None = None, node: str | None = None, pool: str | None = None
@@ -354,6 +362,16 @@ class System:
         ('node1.gpu0',)
         """
         wanted = {"kind": kind, "node": node, "pool": pool}
+        key = (kind, node, pool)
+        if key not in self._selections:
+            self._selections[key] = self._select(wanted)
+        return self._selections[key]
+
+    @cached_property
+    def _selections(self) -> dict[tuple[str | None, ...], tuple[str, ...]]:
+        return {}
+
+    def _select(self, wanted: Mapping[str, str | None]) -> tuple[str, ...]:
         found = self.components
         for fact, value in wanted.items():
             if value is None:
@@ -371,6 +389,24 @@ class System:
         """The component that plays a role for a GPU; -1 where there is none."""
         name = self.parts.get(self.components[gpu].name, {}).get(role)
         return -1 if name is None else self.number(name)
+
+    def likeness(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) equal for components of one kind, rate, limit and delays, in machines or between.
+
+        >>> wires = [Component(f"wire{i}", "link", rate=r) for i, r in enumerate((1e9, 2e9, 1e9))]
+        >>> System(tuple(wires)).likeness(np.array([0, 1, 2])).tolist()
+        [0, 1, 0]
+        """
+        known, seen = self._likenesses
+        for c in np.unique(components[known[components] < 0]).tolist():
+            p = self.components[c]
+            facts = p.kind, p.rate, p.latency, p.overhead, p.limit, bool(p.node)
+            known[c] = seen.setdefault(facts, len(seen))
+        return known[components]
+
+    @cached_property
+    def _likenesses(self) -> tuple[NDArray[np.int64], dict[object, int]]:
+        return np.full(len(self.components), -1, np.int64), {}
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
 from ..training.description import Model
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import PassKind, PipelineTurn, turns_of_stage
+from ..training.schedules import PipelineTurn, turn_columns, turns_of_stage
 from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
@@ -112,25 +114,18 @@ def _peak_of_schedule(
     plan: ParallelPlan, stage: int, chunks: tuple[tuple[Layer, ...], ...]
 ) -> tuple[PipelineTurn, Bytes, Bytes]:
     """PipelineTurn of the peak, with the bytes of activations and of work under way."""
-    kept = [sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks]
-    working = [_working_bytes(chunk, plan) for chunk in chunks]
-    later = [sum(layer.later for layer in chunk) for chunk in chunks]
-    held, best = 0.0, (PipelineTurn(PassKind.FORWARD, 0), 0.0, 0.0)
-    for turn in turns_of_stage(
-        plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
-    ):
-        if turn.forward:
-            held += kept[turn.chunk]
-        now = working[turn.chunk] if turn.makes_input_gradients else 0.0
-        if held + now > best[1] + best[2]:
-            best = turn, held, now
-        if turn.makes_input_gradients:
-            held -= kept[turn.chunk]
-        if turn.what is PassKind.INPUT:
-            held += later[turn.chunk]
-        if turn.what is PassKind.WEIGHT:
-            held -= later[turn.chunk]
-    return best
+    kept = np.array([sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks], float)
+    working = np.array([_working_bytes(chunk, plan) for chunk in chunks], float)
+    later = np.array([sum(layer.later for layer in chunk) for chunk in chunks], float)
+    named = plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
+    turns = turn_columns(*named)
+    before = np.where(turns.forward, kept[turns.chunk], 0.0)
+    after = np.where(turns.inputs, -kept[turns.chunk], 0.0)
+    changes = np.stack([before, after, turns.apart * later[turns.chunk]], axis=1)
+    held = np.cumsum(changes)[::3]  # in each turn, before anything is given back
+    now = np.where(turns.inputs, working[turns.chunk], 0.0)
+    most = int(np.argmax(held + now))
+    return turns_of_stage(*named)[most], float(held[most]), float(now[most])
 
 
 def _working_bytes(chunk: tuple[Layer, ...], plan: ParallelPlan) -> Bytes:

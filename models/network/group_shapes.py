@@ -9,7 +9,6 @@ shape of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,14 +122,10 @@ def _first_places(table: Ints) -> Ints:
 
 def _kinds(ends: Ints, system: System) -> Ints:
     """Table of numbers that are equal where components are alike; 0 for none."""
-    used, where = np.unique(ends, return_inverse=True)
-    seen: dict[object, int] = {}
-    facts: Iterable[object] = (
-        None if c < 0 else (p.kind, p.rate, p.latency, p.overhead, p.limit, bool(p.node))
-        for c, p in ((c, system.components[c]) for c in used.tolist())
-    )
-    kind = np.array([0 if f is None else 1 + seen.setdefault(f, len(seen)) for f in facts])
-    return np.asarray(kind[where].reshape(ends.shape), np.int64)
+    there = ends >= 0
+    kind = np.zeros(ends.shape, np.int64)
+    kind[there] = 1 + system.likeness(ends[there])
+    return kind
 
 
 def _equal_rows(table: Ints) -> tuple[Ints, Ints]:

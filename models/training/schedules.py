@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class PassKind(Enum):
@@ -267,10 +271,53 @@ class _TurnWriter:
         return any(turn.chunk == chunk for turn in self._waiting)
 
 
+@lru_cache(maxsize=256)  # asked for by memory, programs and facts of one plan
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
-) -> list[PipelineTurn]:
+) -> tuple[PipelineTurn, ...]:
     """Turns of one stage by the name of a schedule."""
+    return tuple(_turns_by_name(schedule, stage, stages, micro_batches, chunks))
+
+
+class TurnColumns(NamedTuple):
+    """Turns of one stage as columns, a row a turn.
+
+    Parameters
+    ----------
+    forward : whether it goes forward
+    inputs : whether it makes gradients of inputs
+    apart : 1 where these are made without those of weights, -1 where those of weights follow
+    chunk : layers that it goes through
+    """
+
+    forward: NDArray[np.bool_]
+    inputs: NDArray[np.bool_]
+    apart: NDArray[np.int8]
+    chunk: NDArray[np.int16]
+
+
+@lru_cache(maxsize=1024)  # some kB each; plans that differ in ZeRO or recomputation have the same
+def turn_columns(
+    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
+) -> TurnColumns:
+    """Turns of one stage as columns.
+
+    >>> turn_columns("zb-h1", 1, 2, 3, 1).apart.tolist()  # FIFIWFIWW
+    [0, 1, 0, 1, -1, 0, 1, -1, -1]
+    """
+    turns = turns_of_stage(schedule, stage, stages, micro_batches, chunks)
+    apart = {PassKind.INPUT: 1, PassKind.WEIGHT: -1}
+    return TurnColumns(
+        np.array([t.forward for t in turns], bool),
+        np.array([t.makes_input_gradients for t in turns], bool),
+        np.array([apart.get(t.what, 0) for t in turns], np.int8),
+        np.array([t.chunk for t in turns], np.int16),
+    )
+
+
+def _turns_by_name(
+    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
+) -> list[PipelineTurn]:
     named = {
         "gpipe": gpipe,
         "zb-h1": zero_bubble,

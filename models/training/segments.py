@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ class OpTable:
 
     def __init__(self) -> None:
         self._rows: dict[StepOp, int] = {}
+        self._columns: dict[str, NDArray[np.generic]] = {}
         self.texts = OpTexts()
 
     def number(self, row: StepOp) -> int:
@@ -65,8 +67,13 @@ class OpTable:
         every = np.array([row.kind == Kind.COMPUTE for row in self._rows], bool)
         return np.asarray(every[numbers])
 
-    def columns(self) -> dict[str, NDArray[np.generic]]:
-        """Columns of the rows, by name, with ``family``."""
+    def columns(self) -> Mapping[str, NDArray[np.generic]]:
+        """Columns of the rows, by name, with ``family``; most stages add none to those before."""
+        if not self._columns or len(self._columns["kind"]) < len(self._rows):
+            self._columns = self._written_columns()
+        return self._columns
+
+    def _written_columns(self) -> dict[str, NDArray[np.generic]]:
         rows = list(self._rows)
         label = [self.texts.label(Label(r.work.label, r.module)) for r in rows]
         return {
@@ -136,6 +143,40 @@ class SegmentBuilder:
         self.ends, self._begun = part.ends + base, True
         for queue, (first, last) in part.queues.items():
             self._queue(queue, first + base, last + base)
+
+    def append_each(self, parts: Sequence[Segment]) -> None:
+        """Add segments to the chain, one after another: few different ones, many times.
+
+        >>> part, build = works_segment([(7, 0), (8, 0)]), SegmentBuilder()
+        >>> build.append_each([part, part])
+        >>> sorted(build.segment().edges.tolist())
+        [[0, 1], [1, 2], [2, 3]]
+        """
+        parts = [part for part in parts if len(part.ops)]
+        if not parts:
+            return
+        self.append(parts[0])
+        more = parts[1:]
+        if not more:
+            return
+        begins = np.cumsum([self.count - len(parts[0].ops), *(len(part.ops) for part in parts)])
+        since, here = begins[:-2], begins[1:-1]
+        joints = _joints(parts)
+        moved = np.stack([since, here], axis=1).repeat([len(joint) for joint in joints], axis=0)
+        self._ops += [part.ops for part in more]
+        self._edges.append(_shifted([part.edges for part in more], here))
+        self._edges.append(np.concatenate(joints) + moved)
+        self._open.append(_shifted([part.open for part in more], here))
+        for queue in {queue: None for part in more for queue in part.queues}:
+            self._queue_each(queue, [part.queues.get(queue) for part in more], here)
+        self.ends, self.count = more[-1].ends + here[-1], int(begins[-1])
+
+    def _queue_each(self, queue: int, spans: Sequence[tuple[int, int] | None], bases: Rows) -> None:
+        """Let rows of a queue that parts have at their bases come one after another."""
+        there = np.array([span is not None for span in spans])
+        rows = np.array([span for span in spans if span is not None]) + bases[there][:, None]
+        self._queue(queue, int(rows[0, 0]), int(rows[-1, 1]))
+        self._edges.append(np.stack([rows[:-1, 1], rows[1:, 0]], axis=1))
 
     def _queue(self, queue: int, first: int, last: int) -> None:
         """Let rows of a queue come after those that are in it."""
@@ -212,6 +253,26 @@ class SegmentBuilder:
         return RankProgram(
             ops, Csr.from_pairs(built.edges[:, 0], built.edges[:, 1], len(ops)), family
         )
+
+
+def _joints(parts: Sequence[Segment]) -> list[Rows]:
+    """Edges from each part to the next, by rows of the two; made once for parts that recur."""
+    made: dict[tuple[int, int], Rows] = {}
+    for one, other in pairwise(parts):
+        key = id(one), id(other)
+        if key not in made:
+            made[key] = np.stack(
+                [np.repeat(one.ends, len(other.entries)), np.tile(other.entries, len(one.ends))],
+                axis=1,
+            )
+    return [made[id(one), id(other)] for one, other in pairwise(parts)]
+
+
+def _shifted(rows: Sequence[Rows], by: Rows) -> Rows:
+    """Rows of parts, each moved to where its part begins."""
+    moved = np.repeat(by, [len(each) for each in rows])
+    found = np.concatenate(rows)
+    return found + (moved[:, None] if found.ndim > 1 else moved)
 
 
 def _one(number: int) -> Segment:

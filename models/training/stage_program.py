@@ -66,6 +66,11 @@ class ChunkPass(NamedTuple):
     reduces: bool
     gathers: bool
 
+    @property
+    def forward(self) -> bool:
+        """Whether it goes forward."""
+        return self.what is PassKind.FORWARD
+
 
 @dataclass(frozen=True)
 class StageProgram:
@@ -91,7 +96,7 @@ class StageProgram:
         return chunks_of_stage(self.model, self.plan, self.stage, self.place)
 
     @cached_property
-    def turns(self) -> list[PipelineTurn]:
+    def turns(self) -> tuple[PipelineTurn, ...]:
         """Turns of one step."""
         plan = self.plan
         return turns_of_stage(
@@ -125,32 +130,69 @@ class StageProgram:
         order = list(first)
         launched = {order[0]: self._gather_first(build, order[0])}
         at = 0
+        alike: list[Segment] = []  # turns that are written together
         while at < len(self.turns):
             pair = self.turns[at : at + 1 + self._is_beside(at + 1)]
-            keys = [
+            keys = tuple(
                 ChunkPass(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]),
                      self._gathers(t, at + i == first[t.chunk]))
                 for i, t in enumerate(pair)
-            ]  # fmt: skip
+            )  # fmt: skip
             fresh = [t.chunk for i, t in enumerate(pair) if at + i == first[t.chunk]]
-            for turn in pair:
-                if self._hears(turn):
-                    build.op(self._message(Kind.RECV, self._way(turn)))
+            at += len(pair)
+            if not fresh:
+                segment, computed = self._turn(keys)
+                alike.append(segment)
+                yield computed
+                continue
+            build.append_each(alike)
+            alike = []
+            self._hear(build, keys)
             for chunk in fresh:
                 build.wait(
                     launched[chunk] if chunk in launched else self._gather_first(build, chunk)
                 )
-            segment = self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
+            segment = self._passes(keys)
             build.append(segment)
             for chunk in fresh[-1:]:
                 for next_chunk in order[order.index(chunk) + 1 :][:1]:
                     launched[next_chunk] = self._gather_first(build, next_chunk)
-            for turn in pair:
-                if self._sends(turn):
-                    way = self._way(turn)
-                    build.hang(self._message(Kind.SEND, way), MESSAGES + way)
-            at += len(pair)
+            self._send(build, keys)
             yield int(self.table.computes(segment.ops).sum())
+        build.append_each(alike)
+
+    @cached_property
+    def _known_turns(self) -> dict[tuple[ChunkPass, ...], tuple[Segment, int]]:
+        """Turns that were written."""
+        return {}
+
+    def _turn(self, keys: tuple[ChunkPass, ...]) -> tuple[Segment, int]:
+        """Segment of a turn, or of two side by side, with messages; how many ops it computes."""
+        if keys not in self._known_turns:
+            build = SegmentBuilder()
+            self._hear(build, keys)
+            build.append(self._passes(keys))
+            self._send(build, keys)
+            made = build.segment()
+            self._known_turns[keys] = made, int(self.table.computes(made.ops).sum())
+        return self._known_turns[keys]
+
+    def _passes(self, keys: tuple[ChunkPass, ...]) -> Segment:
+        """Segment of one pass, or of two side by side."""
+        return self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
+
+    def _hear(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
+        """Write the messages that passes begin with."""
+        for each in passes:
+            if self._hears(each):
+                build.op(self._message(Kind.RECV, self._way(each)))
+
+    def _send(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
+        """Write the messages that passes end with."""
+        for each in passes:
+            if self._sends(each):
+                way = self._way(each)
+                build.hang(self._message(Kind.SEND, way), MESSAGES + way)
 
     @cached_property
     def _first_forward(self) -> dict[int, int]:
@@ -234,31 +276,31 @@ class StageProgram:
         }[work.signature.split()[0]]
         return self.table.number(StepOp(kind, stream, -1, work, MODULE))
 
-    def _hears(self, turn: PipelineTurn) -> bool:
-        """Whether what a turn works on comes from another stage."""
-        if turn.what is PassKind.WEIGHT:
+    def _hears(self, each: ChunkPass) -> bool:
+        """Whether what a pass works on comes from another stage."""
+        if each.what is PassKind.WEIGHT:
             return False
-        part, parts = self._parts[turn.chunk], self.plan.parts
-        before = part - 1 if turn.forward else part + 1
+        part, parts = self._parts[each.chunk], self.plan.parts
+        before = part - 1 if each.forward else part + 1
         here = self.plan.schedule == "zb-v" and {part, before} == {parts // 2 - 1, parts // 2}
         return 0 <= before < parts and not here  # the last stage of a V hands on to itself
 
-    def _sends(self, turn: PipelineTurn) -> bool:
-        """Whether what a turn makes goes to another stage."""
-        if turn.what is PassKind.WEIGHT:
+    def _sends(self, each: ChunkPass) -> bool:
+        """Whether what a pass makes goes to another stage."""
+        if each.what is PassKind.WEIGHT:
             return False
-        back = PassKind.BACKWARD if turn.forward else PassKind.FORWARD
-        return self._hears(turn._replace(what=back))
+        back = PassKind.BACKWARD if each.forward else PassKind.FORWARD
+        return self._hears(each._replace(what=back))
 
     @cached_property
     def _parts(self) -> tuple[int, ...]:
         """Part of the model that each chunk is."""
         return parts_of_stage(self.plan, self.stage)
 
-    def _way(self, turn: PipelineTurn) -> int:
-        """Family of peers over which a turn's messages go."""
-        other = 2 if self.plan.is_folded and turn.chunk == 1 else 0
-        return other + (0 if turn.forward else 1)
+    def _way(self, each: ChunkPass) -> int:
+        """Family of peers over which a pass's messages go."""
+        other = 2 if self.plan.is_folded and each.chunk == 1 else 0
+        return other + (0 if each.forward else 1)
 
     def _message(self, kind: Kind, way: int) -> int:
         """Activations to the next stage, or gradients to the one before."""

@@ -58,7 +58,7 @@ def chunks_of_stage(
     split = plan.split_at(place)
     if not isinstance(model, Transformer):
         return (whole_network(model, split),)
-    every = tuple(_layers(model, plan.ends, split))
+    every = _layers(model, plan.ends, split)
     parts = plan.parts
     ends = tuple(accumulate(plan.stages or [len(every) // parts] * parts, initial=0))
     chunks = []
@@ -84,13 +84,18 @@ def _with_spared(chunk: list[Layer], again: int) -> list[Layer]:
     return [*chunk[:again], *(spared[id(layer)] for layer in chunk[again:])]
 
 
-def _layers(model: Transformer, ends: int, split: Split) -> Iterator[Layer | None]:
+@lru_cache(maxsize=64)  # every stage of a plan asks
+def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, ...]:
     """Layers that stages share out; None where an end stands for one."""
-    yield from [None] * ends
-    for number in range(model.layers):
-        yield (dense_layer if number < model.dense_layers else expert_layer)(model, split)
-    yield from [prediction_layer(model, split)] * model.predicted
-    yield from [None] * ends
+    dense = min(model.dense_layers, model.layers)
+    nobody: tuple[Layer | None, ...] = (None,) * ends
+    return (
+        *nobody,
+        *((dense_layer(model, split),) * dense if dense else ()),
+        *((expert_layer(model, split),) * (model.layers - dense) if model.layers > dense else ()),
+        *((prediction_layer(model, split),) * model.predicted if model.predicted else ()),
+        *nobody,
+    )
 
 
 def layers_in_words(chunks: tuple[Chunk, ...]) -> str:

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -82,10 +82,11 @@ def workload_file_settings() -> tuple[str, ...]:
     >>> workload_file_settings()[:2]
     ('trace', 'starts')
     """
-    known = known_workloads().values()
+    known: Iterable[type] = known_workloads().values()
     return tuple(dict.fromkeys(name for cls in known for name in _file_settings(cls)))
 
 
+@cache
 def _file_settings(cls: type) -> list[str]:
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
     return [name for name, hint in hints.items() if hint is Path or _is_marked_file(hint)]

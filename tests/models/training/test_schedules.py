@@ -36,7 +36,7 @@ def stage_spans(schedule, stages, micro_batches, chunks=1, took=SECONDS):
     while any(at[s] < len(turns[s]) for s in range(stages)):
         moved = False
         for s in range(stages):
-            group = turns[s][at[s] : at[s] + 1]
+            group = list(turns[s][at[s] : at[s] + 1])
             group += [t for t in turns[s][at[s] + 1 : at[s] + 2] if t.beside]
             waits = [ends(s, turn)[0] for turn in group]
             if not group or any(w and w not in ended for w in waits):
