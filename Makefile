@@ -52,7 +52,7 @@ lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CX
 	$(BIN)/python tools/lab_gloo.py
 
 BENCHMARKS := wdag handover spmd spmd_network incast flows growth memory topologies collectives_at_scale ring_messages \
-	import_kineto sweep startup first_run
+	import_kineto sweep search startup first_run
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer
 	@missed=; for name in $(BENCHMARKS); do \
 		echo "== $$name"; $(BIN)/python benchmarks/$$name.py || missed="$$missed $$name"; \
