@@ -7,7 +7,8 @@ Usage: python benchmarks/spmd_network.py [data] [stages] [tensor] [layers a stag
 
 ``--written`` runs it written out too (small sizes only) and says how many numbers differ.
 ``--folded`` runs it without jitter, one rank of each class, and beside that every rank; its uplinks
-are pools, since no two hashes are alike.  ``--alone`` leaves every rank out.
+are pools, since no two hashes are alike, unless ``--spray`` or ``--ecmp`` is said.  ``--slower``
+takes a tenth of the rate of one NIC; ``--alone`` leaves every rank out.
 """
 
 import sys
@@ -33,6 +34,7 @@ from foretrace.sim.place import place
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_ranks_that_share
 from foretrace.sim.spmd.spmd_run import SpmdRun
+from foretrace.sim.system import System
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""
@@ -53,9 +55,18 @@ class Jittered(Fabric):
 def simulation(ranks: int, fabric: type[Fabric] = Jittered, routing: str = "ecmp") -> Simulation:
     """Machines of 8 GPUs below a fat-tree; a link of its own for every uplink, hashed, or pools."""
     system = cluster(ranks // 8, NODE, FabricSpec(SWITCH, FatTree(routing=routing)))
+    if "--slower" in sys.argv:
+        system = with_slower(system, "node1.nic3.tx")
     assert system.fabric is not None
     rings = fabric(algorithms="ring")
     return Simulation(system, {"*": Durations(JITTER), system.fabric: rings})
+
+
+def with_slower(system: System, name: str) -> System:
+    """The machine with a component at 0.9 of its rate."""
+    parts, at = list(system.components), system.number(name)
+    parts[at] = replace(parts[at], rate=0.9 * (parts[at].rate or 0.0))
+    return replace(system, components=tuple(parts))
 
 
 def timed(found: dict[str, object], name: str, work: Callable[[], object]) -> float:
@@ -65,7 +76,8 @@ def timed(found: dict[str, object], name: str, work: Callable[[], object]) -> fl
 
 def folded(whole: Graph, alone: bool) -> None:
     """One rank of each class, from asking to kept numbers; beside it every rank."""
-    machine, found = simulation(whole.ranks, Fabric, "pool"), {}
+    routing = next((r for r in ("spray", "ecmp") if f"--{r}" in sys.argv), "pool")
+    machine, found = simulation(whole.ranks, Fabric, routing), {}
     seconds = {
         "first run, asking and folding included": timed(
             found, "first", lambda: machine.run(whole, keep="ranks")),
