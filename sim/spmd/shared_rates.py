@@ -99,7 +99,7 @@ class TemplateFlows:
         )
 
     def one_of_each(
-        self, quotient: SpmdGraph, colour: NDArray[np.int32], first: Numbers, flows: Flows
+        self, quotient: SpmdGraph, colour: NDArray[np.integer], first: Numbers, flows: Flows
     ) -> TemplateFlows:
         """Flows of a quotient of the ranks.
 

@@ -160,12 +160,11 @@ class SpmdRun:
 
     def _ticks_of_threads_by_source(self, ran: ThreadTimes, partners: Partners) -> dict[str, int]:
         """Ticks by source; a collective counts once."""
-        leads = self.classes.template.leads
-        colour = np.arange(len(self.classes.template.program))
-        if self.folded is not None:
-            colour = self.folded.colour
+        whole = self.classes.template
+        colour = self._spread_to_ranks(np.arange(self.template.ranks))
         group = [
-            of[colour[who[who >= 0]]] for of, who in zip(partners.groups[0], leads, strict=True)
+            of[colour[who[who >= 0]]]
+            for of, who in zip(partners.groups[0], whole.leads, strict=True)
         ]
         found: NDArray[Any] = np.zeros(len(self.classes.sources), np.int64)
         for ticks in (ran.sources[colour], *(ran.joint[g] for g in group)):

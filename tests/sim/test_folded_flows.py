@@ -21,7 +21,7 @@ from foretrace.sim.spmd.rank_quotient import fold_ranks_that_share
 from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.spmd.spmd_run import SpmdRun
 from foretrace.sim.system import Component, System
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .test_templates import SEEDS, TICK, random_program, same_numbers
@@ -133,9 +133,10 @@ def equal_in_every_kept_number(simulation: Simulation, graph: Graph) -> SpmdRun:
     return folded
 
 
-def check(seed: int, slow_link: bool, slow_rank: bool) -> SpmdRun:
+def check(seed: int, slow_link: bool, slow_rank: bool, nodes: int = 5, width: int = 3) -> SpmdRun:
+    """The folded run of a random step on at most so many machines of so many ranks."""
     rng = np.random.default_rng(seed)
-    nodes, width = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    nodes, width = int(rng.integers(1, nodes + 1)), int(rng.integers(1, width + 1))
     simulation = machine(rng, nodes, width, slow_link, slow_rank)
     return equal_in_every_kept_number(simulation, random_step(rng, nodes, width))
 
@@ -146,10 +147,9 @@ def test_one_rank_of_each_class_has_every_kept_number_of_all(seed, slow_link, sl
 
 
 @pytest.mark.nightly
-@settings(settings.get_profile("nightly"), max_examples=5000)
-@given(SEEDS, st.booleans(), st.booleans())
-def test_one_rank_of_each_class_has_every_kept_number_of_all_many_times(seed, slow_link, slow_rank):
-    check(seed, slow_link, slow_rank)
+def test_one_rank_of_each_class_has_every_kept_number_of_all_on_larger_machines():
+    for seed in range(5000):
+        check(seed, seed % 3 == 1, seed % 3 == 2, nodes=16, width=5)
 
 
 def test_most_random_steps_on_even_links_are_folded():
@@ -185,13 +185,16 @@ def plain(nodes: int, width: int, slow_link: int | None = None, **how) -> Simula
 
 
 def test_all_ranks_of_an_even_fabric_are_one():
-    """A NIC, its machine's uplink of 2 and four ranks' sends in and out of it: 48 ticks each."""
+    """Four sends into each machine's uplink of 2, and four out of it: 12 bytes take 48 ticks.
+
+    Each of the four ops takes 3 ticks before its bytes.
+    """
     run = equal_in_every_kept_number(plain(16, 4), exchange(64, 4))
     assert run.template.ranks == 1
+    assert run.kept("ranks").end.tolist() == [[4 * 3 + 48 + 4] * 64]
     flows = run.folded.flows.flows
     assert len(flows) == 2
-    # a send takes its own NIC and the next one's: twice a NIC of its class
-    assert sorted(w // ONE for w in flows.weight.tolist())[-1] == 4 * 16
+    assert flows.weight.max() == 64 * ONE  # of one send for all on the core
 
 
 def test_only_the_classes_that_a_slower_link_touches_split():
@@ -219,7 +222,7 @@ def test_draws_of_ops_that_share_rates_are_not_folded():
 
 
 def test_a_class_that_weighs_more_than_there_are_bits_for_is_not_folded():
-    """Sixteen sends of 2^19 on one core weigh 2^23: not one op's weight, though no two meet."""
+    """Sixteen sends that weigh 2^19 each on one core: one of them would weigh 2^23."""
     simulation, graph = plain(16, 1), exchange(16, 1)
     whole, folded = whole_and_folded(simulation, graph)
     assert folded.folded is not None
@@ -267,11 +270,12 @@ def rings(nodes: int) -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("routing", "slower", "most"),
-    [("pool", None, 4), ("spray", None, 4), ("pool", "leaf1.up", 32), ("ecmp", None, 32)],
+    ("routing", "slower", "classes"),
+    [("pool", None, 2), ("spray", None, 2), ("pool", "leaf1.up", 8), ("ecmp", None, 32)],
 )
-def test_a_step_on_a_fat_tree_is_folded_as_far_as_its_links_are_alike(routing, slower, most):
+def test_a_step_on_a_fat_tree_is_folded_as_far_as_its_links_are_alike(routing, slower, classes):
+    """A leaf's two machines; one slower uplink tells all eight apart, hashes every rank."""
     simulation = fat_tree(8, routing, slower)
     assert slower is None or slower in {c.name for c in simulation.system.components}
     run = equal_in_every_kept_number(simulation, rings(8))
-    assert run.template.ranks <= most
+    assert run.template.ranks == classes
