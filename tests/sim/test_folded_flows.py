@@ -11,6 +11,7 @@ from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
 from foretrace.sim.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.core.factorize import number_by_first_appearance
 from foretrace.sim.engine_api import ONE
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.graph import Graph
@@ -18,6 +19,7 @@ from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.place import place
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_ranks_that_share
+from foretrace.sim.spmd.shared_links import SharedLinks
 from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.spmd.spmd_run import SpmdRun
 from foretrace.sim.system import Component, System
@@ -229,6 +231,17 @@ def test_a_class_that_weighs_more_than_there_are_bits_for_is_not_folded():
     flows = whole.classes.shared.flows
     heavy = replace(whole.classes.shared, flows=replace(flows, weight=flows.weight << 19))
     assert fold_ranks_that_share(whole.classes.template, heavy, simulation.parts) is None
+
+
+@pytest.mark.parametrize(("slow_link", "folds"), [(None, True), (3, False)])
+def test_colours_are_compared_before_they_are_believed(slow_link, folds):
+    """All ranks of one colour, as hashes could have it that are the same by chance."""
+    simulation, graph = plain(4, 2, slow_link), exchange(8, 2)
+    run = SpmdRun.of(simulation, place(graph, simulation.system), graph.template, None)
+    even = SpmdRun.of(plain(4, 2), run.graph, graph.template, None).template
+    links = SharedLinks.of(run.classes.template, run.classes.shared, simulation.parts)
+    shade = number_by_first_appearance(links.rate)[0]
+    assert (links.fold(even, np.zeros(8, np.int64), shade) is not None) == folds
 
 
 def test_a_folded_run_is_that_of_every_op_in_both_engines():
