@@ -55,7 +55,8 @@ class ThreadTimes:
     start, end : (iterations, ranks) first start and last end of each step; -1 where it has none
     tally : (ranks, 32) time of its ops by column
     waiting : (ranks,) time held at collectives whose other members were late
-    sources : (ranks, sources) time of its ops by source, of a collective at its lead
+    sources : (ranks, sources) time of its ops by source, collectives left out
+    joint : (groups, sources) time of its collectives by source
     latest : (collectives,) start of each
     notes : ends of collectives and messages, and of what other threads wait for
     own : (own flows,) ends of the ops of each thread that are flows of its own, where kept
@@ -67,6 +68,7 @@ class ThreadTimes:
     tally: Numbers
     waiting: Numbers
     sources: Numbers
+    joint: Numbers
     latest: Numbers
     notes: Numbers
     own: Numbers
@@ -102,6 +104,7 @@ def run_threads(
     start = np.full((ranks, periods), -1, np.int64)
     end, tally = start.copy(), np.zeros((ranks, TALLY + 1), np.int64)
     by_source = np.zeros((ranks, sources), np.int64)
+    joint = np.zeros((len(partners.groups[3]), sources), np.int64)
     medium = MaxMinMemory(parts)
     medium.add(flows)
     notes = np.full(int(plan.cell_at[-1]), UNKNOWN, np.int64)
@@ -109,6 +112,7 @@ def run_threads(
     counts = np.zeros(COUNTS, np.int64)
     counts[TOP], counts[SOONEST] = threads, NONE
     own = np.full(int(own_at[-1]), -1, np.int64)
+    out = start, end, tally, by_source, joint, own
     state = (
         plan.first.copy(),
         np.zeros((threads, 2), np.int64),  # end of its last op; start of the one under way
@@ -129,8 +133,7 @@ def run_threads(
         while not counts[OVER]:
             _run_for_a_while(
                 plan.programs, plan.owners, (template.bases, notes, *meeting), partners.groups,
-                partners.messages, chances.tables, (start, end, tally, by_source, own), state,
-                flight, medium.state, counts,
+                partners.messages, chances.tables, out, state, flight, medium.state, counts,
             )  # fmt: skip
     if counts[OVER] == TOO_HEAVY:
         raise SimulationError("weight", "the weights of a template's ops in flight sum to too much")
@@ -140,7 +143,16 @@ def run_threads(
     if stuck:
         raise SimulationError("deadlock", f"{stuck} threads of a template wait for each other")
     return ThreadTimes(
-        start.T, end.T, tally[:, :-1], tally[:, -1], by_source, meeting[0], notes, own, own_at
+        start.T,
+        end.T,
+        tally[:, :-1],
+        tally[:, -1],
+        by_source,
+        joint,
+        meeting[0],
+        notes,
+        own,
+        own_at,
     )
 
 
@@ -326,7 +338,7 @@ def _end_flow(
     if x < 0:
         _end_collective(programs, owners, joint, groups, out, state, counts, -1 - x, now)
         return
-    own, _, _, stack, own_next = out[4], state[1], state[2], state[3], state[4]
+    own, _, _, stack, own_next = out[5], state[1], state[2], state[3], state[4]
     if len(own):
         own[own_next[x]] = now
         own_next[x] += 1
@@ -380,7 +392,7 @@ def _end_collective(
     op, _, answer, _ = programs
     rank, _, _, answer_at, _, _ = owners
     _, notes, latest, there = joint
-    tally, by_source = out[2], out[3]
+    tally, by_source = out[2], out[4]
     cursor, times, behind, _, _ = state
     begins, led = latest[j], np.int64(there[j, 1])
     took = tick - begins
@@ -391,10 +403,11 @@ def _end_collective(
         question = answer_at[r] + op[i, QUESTION]
         tally[r, answer[question, 1] >> 8] += took
         tally[r, TALLY] += begins - times[x, 1]
-        if i == led and groups[3][groups[0][op[i, KIN], r]] == r:
+        g = groups[0][op[i, KIN], r]
+        if i == led and groups[3][g] == r:
             tally[r, LED] += took
             if answer[question, 2] >= 0:
-                by_source[r, answer[question, 2]] += took
+                by_source[g, answer[question, 2]] += took
         _go_on(programs, owners, joint, out, state, counts, x, begins, tick, op[led, STEP])
         x = np.int64(behind[x])
     _write_note(notes, state, counts, j, tick)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..graph import Graph
 from ..ops import Kind
 from ..roles import NETWORK, ROLE
 from .query import PLAYED, NotUniform, QuestionTable, RankAnswers, reason_to_ask_every_op
+from .shared_rates import TemplateFlows
 from .spmd_graph import RankProgram, SpmdGraph
 
 if TYPE_CHECKING:
@@ -59,6 +61,11 @@ class RankClasses:
     spreads: tuple[Spread, ...]
     flows: Flows
     flow: tuple[NDArray[np.int32], ...]
+
+    @cached_property
+    def shared(self) -> TemplateFlows:
+        """Threads of all ranks with the flows of their ops."""
+        return TemplateFlows.of_ranks(self.template, self.flow, self.flows)
 
 
 def classify(

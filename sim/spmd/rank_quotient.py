@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.factorize import equal_multisets, number_by_first_appearance, number_pairs
+from ..engine_api import ComponentTable
 from ..sampling import random_bits
+from .shared_links import SharedLinks
+from .shared_rates import TemplateFlows
 from .spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,13 @@ class RankQuotient:
     template : its ranks are the colours
     colour : (ranks,) of every rank
     first : (colours,) the rank that stands for each
+    flows : of its ranks, each with the weight of all that it stands for; None where none share
     """
 
     template: SpmdGraph
     colour: NDArray[np.int32]
     first: NDArray[np.int32]
+    flows: TemplateFlows | None = None
 
 
 def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
@@ -54,7 +60,30 @@ def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
     >>> fold_identical_ranks(SpmdGraph(programs, straggler, pairs)).colour.tolist()
     [0, 0, 1, 2, 0, 0, 0, 0]
     """
-    colour, first = _refine_colours(template)
+    colour, first, _ = _refine_colours(template, None)
+    return _quotient(template, colour, first)
+
+
+def fold_ranks_that_share(
+    template: SpmdGraph, made: TemplateFlows, parts: ComponentTable
+) -> RankQuotient | None:
+    """Quotient of a template whose ops share rates; None where no two ranks do the same.
+
+    Parameters
+    ----------
+    made : flows of all ranks
+    """
+    links = SharedLinks.of(template, made, parts)
+    colour, first, shade = _refine_colours(template, links)
+    if len(first) == template.ranks:
+        return None
+    found = _quotient(template, colour, first)
+    flows = links.fold(found.template, colour, shade)
+    return None if flows is None else replace(found, flows=flows)
+
+
+def _quotient(template: SpmdGraph, colour: Numbers, first: Numbers) -> RankQuotient:
+    """Quotient of ranks by their colours."""
     groups, leads = _quotient_groups(template, colour, first)
     peers = np.array(
         [np.where(to >= 0, colour[to], -1)[first] for to in template.peers], np.int32
@@ -69,20 +98,32 @@ def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
     return RankQuotient(quotient, colour.astype(np.int32), first.astype(np.int32))
 
 
-def _refine_colours(template: SpmdGraph) -> tuple[Numbers, Numbers]:
-    """Coarsest colouring whose ranks of one colour meet equal colours, and one rank of each."""
+def _refine_colours(
+    template: SpmdGraph, links: SharedLinks | None
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Coarsest colouring whose ranks of one colour meet equal colours, and one rank of each.
+
+    With links, whose flows are coloured alike too; and the colours of the links.
+    """
     colour, first = number_by_first_appearance(template.program)
+    shade, link = number_by_first_appearance(_NONE if links is None else links.rate)
     families = [
         _Family.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
     ]
+    joint: list[Numbers | None] = [None] * len(families)
     while True:
-        finer, one = colour, first
-        for family in families:
-            finer, one = number_pairs(finer, family.group_classes(colour))
+        finer, one, seen = colour, first, len(link)
+        if links is not None:
+            flows = links.flow_hashes(colour, shade)
+            joint = [links.of_groups(f, flows) for f in range(len(families))]
+            finer, one = number_pairs(finer, links.of_ranks(flows))
+            shade, link = links.finer_shades(shade, flows)
+        for family, theirs in zip(families, joint, strict=True):
+            finer, one = number_pairs(finer, family.group_classes(colour, theirs))
         for ends in (*template.peers, *template.senders):
             finer, one = number_pairs(finer, np.where(ends >= 0, colour[ends], -1))
-        if len(one) == len(first):
-            return colour, first
+        if len(one) == len(first) and len(link) == seen:
+            return colour, first, shade
         colour, first = finer, one
 
 
@@ -105,10 +146,14 @@ class _Family:
             group.astype(np.int64), lead.astype(np.int64), order, begins, np.flatnonzero(size)
         )
 
-    def group_classes(self, colour: Numbers) -> Numbers:
+    def group_classes(self, colour: Numbers, flows: Numbers | None = None) -> Numbers:
         """(ranks,) class of the group of each rank.
 
         Groups are of one class if their members and their lead have the same colours.
+
+        Parameters
+        ----------
+        flows : (groups,) hash of the flows of each, where its collectives share rates
         """
         hashes = np.add.reduceat(random_bits(colour)[self.order], self.begins[self.filled])
         kind, first = number_pairs(
@@ -117,6 +162,8 @@ class _Family:
         like = self.filled[first[kind]]
         if not equal_multisets(self.order, self.begins, colour, self.filled, like):
             kind = np.arange(len(self.filled))  # two hashes are one: fold no groups
+        if flows is not None:
+            kind, _ = number_pairs(kind, flows[self.filled])
         found = np.zeros(len(self.lead), np.int64)
         found[self.filled] = kind
         return found[self.group]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from ..core.program_threads import ProgramThreads
 from ..engine_api import ONE, ComponentTable, Flows
 from ..ops import Kind
-from .rank_classes import RankClasses
+from .spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
 
@@ -29,6 +30,8 @@ class TemplateFlows:
     flows : Flows
     count : (flows,) how often each is in flight
     kind : (flows,) of its ops
+    rank : (flows,) whose program asks; of a collective the lead
+    pair : (flows,) of thread and question, which of those of its rank
     thread : (flows,) number of its thread among those of all ranks
     total : number of threads
     """
@@ -38,37 +41,79 @@ class TemplateFlows:
     flows: Flows
     count: Numbers
     kind: NDArray[np.uint8]
+    rank: Numbers
+    pair: Numbers
     thread: Numbers
     total: int
 
     @classmethod
-    def of_classes(cls, classes: RankClasses) -> TemplateFlows:
-        """Flows of classes of ranks."""
-        template = classes.template
+    def of_ranks(
+        cls, template: SpmdGraph, flow: Sequence[NDArray[np.int32]], flows: Flows
+    ) -> TemplateFlows:
+        """Flows of all ranks.
+
+        Parameters
+        ----------
+        flow : of each rank, (q,) number in ``flows`` of what its program asks; -1 for none
+        """
         once = {id(p): p for p in template.programs}
         made = {key: ProgramThreads.of(p, p.encoded.question) for key, p in once.items()}
         threads = tuple(made[id(p)] for p in template.programs)
         mine = [threads[p] for p in template.program.tolist()]
-        asked = [row[t.pairs.question] for row, t in zip(classes.flow, mine, strict=True)]
-        every = np.concatenate([np.empty(0, np.int32), *asked])
-        there = every >= 0
-        counts = [len(t.begin) - 1 for t in mine]
+        asked = [row[t.pairs.question] for row, t in zip(flow, mine, strict=True)]
+        return cls.of_pairs(template, threads, np.concatenate([_ROWS, *asked]), flows)
+
+    @classmethod
+    def of_pairs(
+        cls,
+        template: SpmdGraph,
+        threads: tuple[ProgramThreads, ...],
+        flow: NDArray[np.integer],
+        flows: Flows,
+    ) -> TemplateFlows:
+        """Flows of pairs of a thread and a question.
+
+        Parameters
+        ----------
+        flow : (pairs,) number in ``flows`` of each, one rank after the other; -1 for none
+        """
+        mine = [threads[p] for p in template.program.tolist()]
+        there = flow >= 0
+        asking, counts = [len(t.pairs.thread) for t in mine], [len(t.begin) - 1 for t in mine]
+        rank = np.repeat(np.arange(template.ranks), asking)
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        none: list[Numbers] = [np.empty(0, np.int64)]
-        thread = np.concatenate(
-            none + [t.pairs.thread + at for t, at in zip(mine, starts.tolist(), strict=False)]
-        )
-        count = np.concatenate(none + [t.pairs.asks for t in mine])
-        kind = np.concatenate([np.empty(0, np.uint8), *(t.pairs.kind for t in mine)])
+        first = np.concatenate([[0], np.cumsum(asking)]).astype(np.int64)
+        thread = np.concatenate([_NUMBERS, *(t.pairs.thread for t in mine)])
+        count = np.concatenate([_NUMBERS, *(t.pairs.asks for t in mine)])
+        kind = np.concatenate([_NUMBERS.astype(np.uint8), *(t.pairs.kind for t in mine)])
         return cls(
             threads,
             np.where(there, np.cumsum(there) - 1, -1).astype(np.int32),
-            classes.flows.take(every[there]),
+            flows.take(flow[there]),
             count[there],
             kind[there],
-            thread[there],
+            rank[there],
+            (np.arange(len(rank)) - first[rank])[there],
+            (thread + starts[rank])[there],
             int(starts[-1]),
         )
+
+    def one_of_each(
+        self, quotient: SpmdGraph, colour: NDArray[np.integer], first: Numbers, flows: Flows
+    ) -> TemplateFlows:
+        """Flows of a quotient of the ranks.
+
+        Parameters
+        ----------
+        colour : (ranks,) rank of the quotient that stands for each
+        first : (classes,) a flow of each class of flows
+        flows : of the classes
+        """
+        asking = [len(self.threads[p].pairs.thread) for p in quotient.program.tolist()]
+        begins = np.concatenate([[0], np.cumsum(asking)])
+        flow = np.full(int(begins[-1]), -1, np.int64)
+        flow[begins[colour[self.rank[first]]] + self.pair[first]] = np.arange(len(first))
+        return TemplateFlows.of_pairs(quotient, self.threads, flow, flows)
 
     def own_ends(self) -> Numbers:
         """(threads + 1,) where the ends of each thread's flows lie, collectives left out."""
@@ -86,3 +131,6 @@ class TemplateFlows:
         took = (work * self.count / per_second)[row] * (flows.weight / ONE) / full
         np.add.at(found, (flows.component, self.kind[row]), took)
         return found
+
+
+_ROWS, _NUMBERS = np.empty(0, np.int32), np.empty(0, np.int64)

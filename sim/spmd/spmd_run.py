@@ -34,8 +34,7 @@ from .bottlenecks import flows_over_bottlenecks
 from .expansion import Expansion
 from .query import NotUniform
 from .rank_classes import LED, SEVERAL, WHAT, RankClasses, classify
-from .rank_quotient import RankQuotient, fold_identical_ranks
-from .shared_rates import TemplateFlows
+from .rank_quotient import RankQuotient, fold_identical_ranks, fold_ranks_that_share
 from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class SpmdRun:
     ----------
     graph : placed
     classes : of all its ranks
-    folded : one of each, where nothing is drawn; else None
+    folded : one of each, where nothing is drawn and some are alike; else None
     """
 
     simulation: Simulation
@@ -78,14 +77,13 @@ class SpmdRun:
             What cannot be scheduled or timed.
         """
         classes = classify(simulation, graph, template)
-        drawn = (replica is not None and bool(classes.spreads)) or len(classes.flows) > 0
-        return cls(
-            simulation,
-            graph,
-            classes,
-            None if drawn else fold_identical_ranks(classes.template),
-            replica,
-        )
+        if replica is not None and classes.spreads:
+            folded = None
+        elif len(classes.flows):
+            folded = fold_ranks_that_share(classes.template, classes.shared, simulation.parts)
+        else:
+            folded = fold_identical_ranks(classes.template)
+        return cls(simulation, graph, classes, folded, replica)
 
     @property
     def template(self) -> SpmdGraph:
@@ -131,7 +129,8 @@ class SpmdRun:
         """Aggregates of a run whose ops share rates."""
         template, classes, parts = self.template, self.classes, self.simulation.parts
         self._refuse_wide()
-        made = TemplateFlows.of_classes(classes)
+        folded = None if self.folded is None else self.folded.flows
+        made = folded or classes.shared
         partners, chances = Partners.of(template), self._draws()
         answers = [
             np.column_stack([a, s]) for a, s in zip(classes.answers, classes.source_of, strict=True)
@@ -148,19 +147,30 @@ class SpmdRun:
         most = max((len(t.begin) for t in made.threads), default=1)
         if float(ran.end.max(initial=0)) * most >= 2.0**62:
             raise NotUniform("times of its ops may add up to more than the range of ticks")
-        sources: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
-        at = np.broadcast_to(np.arange(len(sources)), ran.sources.shape).ravel()
-        sources = add_ticks(sources, (at,), ran.sources.ravel())
         kept = replace(
             self._sum_aggregates(ran),
-            moved=made.moved(parts, ticks_per_second(self.simulation.tick)),
-            sources=dict(zip(classes.sources, sources.tolist(), strict=True)),
+            moved=classes.shared.moved(parts, ticks_per_second(self.simulation.tick)),
+            sources=self._ticks_of_threads_by_source(ran, partners),
         )
         if simple:
             boxes = _boxes_of_chains(ran, kept.edges)
         else:
             boxes = breakdown_of_threads(template, plan, partners, chances, ran, kept.marks)
-        return kept.with_box_times(boxes, keep)
+        return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+
+    def _ticks_of_threads_by_source(self, ran: ThreadTimes, partners: Partners) -> dict[str, int]:
+        """Ticks by source; a collective counts once."""
+        whole = self.classes.template
+        colour = self._spread_to_ranks(np.arange(self.template.ranks))
+        group = [
+            of[colour[who[who >= 0]]]
+            for of, who in zip(partners.groups[0], whole.leads, strict=True)
+        ]
+        found: NDArray[Any] = np.zeros(len(self.classes.sources), np.int64)
+        for ticks in (ran.sources[colour], *(ran.joint[g] for g in group)):
+            at = np.broadcast_to(np.arange(len(found)), ticks.shape).ravel()
+            found = add_ticks(found, (at,), ticks.ravel())
+        return dict(zip(self.classes.sources, found.tolist(), strict=True))
 
     def _refuse_wide(self) -> None:
         """Refuse times whose sums, or draws, could exceed the range of ticks; work likewise."""

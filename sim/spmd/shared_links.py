@@ -1,0 +1,194 @@
+"""Flows of all ranks on the links that they share, for the refinement of colours.
+
+Flows and links are coloured beside ranks: a flow by whose it is, its work and the colours of its
+links, a link by its rate and the colours of its flows, a rank and a group by those of their flows.
+Where nothing splits any more, every link of a colour is taken by as many flows of each colour, so
+that max-min fairness gives all flows of one colour one rate.  One of each is then enough: what the
+others take of a link is added to its weight there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.factorize import (
+    equal_multisets,
+    number_by_first_appearance,
+    number_pairs,
+    number_rows,
+)
+from ..engine_api import MOST_WEIGHT, ComponentTable, Flows
+from ..ops import Kind
+from ..sampling import random_bits
+from .bottlenecks import flows_over_bottlenecks
+from .shared_rates import TemplateFlows
+from .spmd_graph import SpmdGraph
+
+Numbers = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class SharedLinks:
+    """Flows of the ranks of an SPMD graph, and the links that they use.
+
+    Parameters
+    ----------
+    template : whose they are
+    made : flows over the components that can hold them back
+    family : (flows,) of groups, of a collective; -1 of a rank's own op
+    facts : (flows,) number, the same for equal work and limit
+    flow, link, weight : (uses,) number of the flow and of the link, and its weight there
+    component, rate : (links,) number and rate of each
+    """
+
+    template: SpmdGraph
+    made: TemplateFlows
+    family: Numbers
+    facts: Numbers
+    flow: Numbers
+    link: Numbers
+    weight: Numbers
+    component: NDArray[np.int32]
+    rate: Numbers
+
+    @classmethod
+    def of(cls, template: SpmdGraph, made: TemplateFlows, parts: ComponentTable) -> SharedLinks:
+        """Links that can hold a template's flows back.
+
+        A collective counts as a thread of its own, whoever leads it, so that what is left out is
+        the same for ranks that are alike.
+        """
+        family = _families(template, made)
+        thread = number_pairs(made.thread, family)[0]
+        flows = flows_over_bottlenecks(made.flows, thread, parts)
+        link, first = number_by_first_appearance(flows.component)
+        facts = np.column_stack([flows.work_hi, flows.work_lo.view(np.int64), flows.limit])
+        component = flows.component[first]
+        return cls(
+            template,
+            replace(made, flows=flows),
+            family,
+            number_rows(facts)[0],
+            np.repeat(np.arange(len(flows)), np.diff(flows.indptr)),
+            link,
+            flows.weight,
+            component,
+            parts.rate[component],
+        )
+
+    def flow_hashes(self, colour: Numbers, shade: Numbers) -> Hashes:
+        """(flows,) hash of each, by colours of ranks and of links."""
+        over = _sums(random_bits(shade[self.link], self.weight), self.flow, len(self.facts))
+        return random_bits(colour[self.made.rank], self.made.pair, self.facts, over)
+
+    def of_ranks(self, hashes: Hashes) -> Numbers:
+        """(ranks,) sum of the hashes of each rank's own flows."""
+        own = self.family < 0
+        return _sums(hashes[own], self.made.rank[own], self.template.ranks)
+
+    def of_groups(self, family: int, hashes: Hashes) -> Numbers:
+        """(groups,) sum of the hashes of the collectives of each group of a family."""
+        theirs, group = self.family == family, self.template.groups[family]
+        return _sums(hashes[theirs], group[self.made.rank[theirs]], int(group.max()) + 1)
+
+    def finer_shades(self, shade: Numbers, hashes: Hashes) -> tuple[Numbers, Numbers]:
+        """(links,) colours by their own and those of their flows; and a link of each."""
+        on = _sums(random_bits(hashes[self.flow], self.weight), self.link, len(self.rate))
+        return number_pairs(shade, on)
+
+    def fold(self, quotient: SpmdGraph, colour: Numbers, shade: Numbers) -> TemplateFlows | None:
+        """Flows of a quotient of the ranks, by the colours that refinement left.
+
+        None where hashes made colours equal that are not, or a class weighs more on a link than
+        there are bits for.
+        """
+        which, first = number_pairs(colour[self.made.rank], self.made.pair)
+        one = number_by_first_appearance(shade)[1]
+        if not self._is_equitable(colour, shade, which, first, one):
+            return None
+        flows = self._one_of_each(shade, which, first, one)
+        if flows is None:
+            return None
+        return self.made.one_of_each(quotient, colour, first, flows)
+
+    def _is_equitable(
+        self, colour: Numbers, shade: Numbers, which: Numbers, first: Numbers, one: Numbers
+    ) -> bool:
+        """Whether flows and links of one colour agree in all that decides rates.
+
+        Parameters
+        ----------
+        which, first : (flows,) class of each flow; a flow of each class
+        one : a link of each shade
+        """
+        ranks = np.bincount(colour)
+        led = [
+            np.bincount(colour[leads[leads >= 0]], minlength=len(ranks))
+            for leads in self.template.leads
+        ]
+        asking = np.stack([*led, ranks])[self.family, colour[self.made.rank]]  # -1 is the last
+        of_flow = number_pairs(shade[self.link], self.weight)[0]
+        of_link = number_pairs(which[self.flow], self.weight)[0]
+        begins = np.concatenate([[0], np.cumsum(np.bincount(self.link, minlength=len(shade)))])
+        each = np.arange(len(which))
+        return bool(
+            np.array_equal(np.bincount(which)[which], asking)
+            and np.array_equal(self.facts, self.facts[first][which])
+            and np.array_equal(self.rate, self.rate[one][shade])
+            and equal_multisets(
+                np.arange(len(self.flow)), self.made.flows.indptr, of_flow, each, first[which]
+            )
+            and equal_multisets(
+                np.argsort(self.link, kind="stable"), begins, of_link, np.arange(len(shade)),
+                one[shade],
+            )
+        )  # fmt: skip
+
+    def _one_of_each(
+        self, shade: Numbers, which: Numbers, first: Numbers, one: Numbers
+    ) -> Flows | None:
+        """A flow of each class on a link of each shade, with the weight of its whole class."""
+        seen = np.zeros(len(shade), bool)
+        seen[one] = True
+        at = np.flatnonzero(seen[self.link])
+        key, use = np.unique(
+            which[self.flow[at]] * len(one) + shade[self.link[at]], return_inverse=True
+        )
+        if np.any(np.bincount(use, self.weight[at]) >= 0.99 * MOST_WEIGHT):
+            return None
+        weight = np.zeros(len(key), np.int64)
+        np.add.at(weight, use, self.weight[at])
+        counts = np.bincount(key // len(one), minlength=len(first))
+        flows = self.made.flows
+        return Flows(
+            np.arange(len(first), dtype=np.int32),
+            flows.work_hi[first],
+            flows.work_lo[first],
+            flows.limit[first],
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            self.component[one][key % len(one)],
+            weight,
+        )
+
+
+def _families(template: SpmdGraph, made: TemplateFlows) -> Numbers:
+    """(flows,) family of groups of each flow that is a collective's; -1 of the others."""
+    of = [
+        p.family[p.encoded.first][t.pairs.question].astype(np.int64)
+        for p, t in zip(template.programs, made.threads, strict=True)
+    ]
+    begins = np.cumsum([0, *map(len, of)])
+    found = np.concatenate(of)[begins[template.program[made.rank]] + made.pair]
+    return np.where(made.kind == Kind.COLLECTIVE, found, -1)
+
+
+def _sums(hashes: Hashes, at: NDArray[Any], n: int) -> Numbers:
+    """(n,) sums of hashes, the same in any order."""
+    found = np.zeros(n, np.uint64)
+    np.add.at(found, at, hashes)
+    return found.view(np.int64)
