@@ -26,7 +26,7 @@ from .chain_shares import Shares
 from .counted_periods import number_of_periods
 from .defence import runs_that_defend
 from .limits import estimated_memory, require_memory, usable_memory
-from .provenance import provenance
+from .provenance import is_pure_replay, provenance
 from .step_calibration import measured_step
 from .summary import FEWEST
 from .sweep.plan_points import wanted_points
@@ -75,6 +75,7 @@ class Plan:
     chains : of each variant, the share of time that each link of its chains will answer: see
         ``chain_shares``; empty without chains
     media : of each variant that names any, the components of each: see ``components_by_medium``
+    too_quick : whether nobody will wait for a rank that happens to be slow, as replicas do
     """
 
     ranks: dict[str, int | None]
@@ -96,6 +97,7 @@ class Plan:
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
     media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     defending: int = 0
+    too_quick: bool = False
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -139,6 +141,7 @@ def plan(scenario: Scenario) -> Plan:
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
         defending=defending,
+        too_quick=_is_too_quick(scenario, built, sizes[BASE]),
     )
     if held is not None:
         ops = {name: size.ops for name, size in sizes.items() if size is not None}
@@ -166,6 +169,14 @@ def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]
         if times := process_starts_of(job.workload):
             files, starts = list(times.files), len(times.steps)
             yield name, {"files": files, "process_starts": starts, "typical": times.typical}
+
+
+def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -> bool:
+    """Whether recorded times vary, several ranks would wait for the slowest, and none is drawn."""
+    if not built or scenario.run.replicas >= FEWEST or size is None or size.ranks < 2:
+        return False
+    varies = any(one.known for one in built[0].built.variations.values()) and built[0].may_vary
+    return varies and not is_pure_replay(scenario, {"recorded": 1.0})
 
 
 def _asks_models(scenario: Scenario) -> bool:

@@ -12,7 +12,7 @@ from ..part_specs import node_parts
 from ..problems import Problem, distinct_in_file_order
 from .machines import machine_descriptions
 from .overrides import existing_path
-from .slow_port import slow_port_doubts
+from .quick_nic import quick_nic_doubts
 from .spine import missing_spine_doubt
 from .tree import TreeNode, find_node, leaf_nodes
 
@@ -32,7 +32,7 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
         return
     yield from _doubts_about_written_values(variant.tree)
     yield from missing_spine_doubt(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
-    yield from slow_port_doubts(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
+    yield from quick_nic_doubts(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
 
 
 def _doubts_about_written_values(tree: TreeNode) -> Iterator[Problem]:
