@@ -270,9 +270,9 @@ def _list_parts(parts: Sequence[Component]) -> Iterator[tuple[str, str]]:
     for several in alike.values():
         first, last = several[0], several[-1]
         offers = {offer for part in several if (offer := _offer(part))}
-        offer = f" ({' '.join(offers.pop())})" if len(offers) == 1 else ""
+        amount = f" ({' '.join(offers.pop())})" if len(offers) == 1 else ""
         names = first.name if first is last else f"{first.name} … {last.name}"
-        yield names, f"{meaning_of_name(first.name) or first.kind}{offer}"
+        yield names, f"{meaning_of_name(first.name) or first.kind}{amount}"
 
 
 def form_of_name(name: str) -> str:

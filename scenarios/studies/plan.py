@@ -65,7 +65,7 @@ class Plan:
     points : of a sweep; 0 for none
     processes : that a sweep would use
     op_runs : ops times simulations, in all
-    seconds : about, of wall time; of the sweep where there is one
+    seconds : about, of wall time; of the sweep where there is one and no answer is to be defended
     memory : about, bytes of each process
     untraced : of each job whose recording has steps without a profiler, what is known of them:
         see ``untraced_steps_told``
@@ -218,8 +218,9 @@ def _with_time(
     drawn = drawn_simulations(scenario)
     first: dict[str, float] = dict.fromkeys(ops, drawn)
     again = {name: each[name] - drawn + made.defending / len(ops) for name in ops}
-    if made.points:
-        first, again = {BASE: made.points * drawn}, {}
+    points = 0 if made.defending else made.points
+    if points:
+        first, again = {BASE: points * drawn}, {}
     whole = {p.name for p in built if p.graph is not None and runs_as_template(p.graph, p.scenario)}
     later = whole | {p.name for p in built if p.answered_as_template}
     recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
@@ -237,8 +238,8 @@ def _with_time(
 
     work = sum(n * ops[name] for runs in (first, again) for name, n in runs.items())
     took = taken(first, whole) + taken(again, later)
-    took += SECONDS_PER_POINT * (made.points or len(ops))
-    return replace(made, op_runs=float(work), seconds=took / made.processes)
+    took += SECONDS_PER_POINT * (points or len(ops))
+    return replace(made, op_runs=float(work), seconds=took / (made.processes if points else 1))
 
 
 def known_size(scenario: Scenario) -> Size | None:

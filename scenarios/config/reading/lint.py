@@ -31,6 +31,13 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
     if variant.model is None:
         return
     yield from _doubts_about_written_values(variant.tree)
+    yield from doubts_of_effect(variant)
+
+
+def doubts_of_effect(variant: VariantDraft) -> Iterator[Problem]:
+    """Warnings of values that change nothing, or less than they say, where they stand."""
+    if variant.model is None:
+        return
     yield from missing_spine_doubt(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
     yield from quick_nic_doubts(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
 

@@ -16,7 +16,7 @@ from ..problems import Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
 from .catalog_values import with_short_forms_written_out
-from .lint import variant_warnings
+from .lint import doubts_of_effect
 from .machines import machine_descriptions
 from .tree import TreeNode, find_node
 
@@ -34,7 +34,7 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
     def attempt(changed: TreeNode) -> list[Problem]:
         one = VariantDraft.of(BASE, with_short_forms_written_out(changed), draft.catalog)
         broken = _broken_references(changed, draft.catalog)
-        return [*one.problems, *broken, *variant_warnings(one)]
+        return [*one.problems, *broken, *doubts_of_effect(one)]
 
     for key in draft.tree.mapping:
         if key in SECTIONS:
