@@ -291,6 +291,8 @@ def near_part_text(name: str, system: System, *, alike: bool = False) -> str:
     ----------
     alike : only those that differ in numbers
 
+    Examples
+    --------
     >>> names = ("leaf0.up", "leaf1.up", "node0.gpu0")
     >>> system = System(tuple(Component(name, "any") for name in names))
     >>> near_part_text("leaf9.up", system), near_part_text("node0.gqu0", system)

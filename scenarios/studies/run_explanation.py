@@ -65,7 +65,8 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
         system = build_system(variant)
         if (part := explain_part(name, variant, system)) is not None:
             only = {"only in": variant.variant, **part.facts}
-            return _with_use(replace(part, facts=only), points, system)
+            own = {k: v for k, v in points.items() if k == variant.variant}
+            return _with_use(replace(part, facts=only), own, system)
     if (told := _explain_variant_or_job(name, scenario, points)) is not None:
         return told
     if (told := _explain_error(name, points)) is not None:

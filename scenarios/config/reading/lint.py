@@ -10,10 +10,9 @@ from ....sim.units import quantity
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
 from ..problems import Problem, distinct_in_file_order
+from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
 from .overrides import existing_path
-from .quick_nic import quick_nic_doubts
-from .spine import missing_spine_doubt
 from .tree import TreeNode, find_node, leaf_nodes
 
 SLOW_NIC = 10e9 / 8  # B/s
@@ -32,14 +31,6 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
         return
     yield from _doubts_about_written_values(variant.tree)
     yield from doubts_of_effect(variant)
-
-
-def doubts_of_effect(variant: VariantDraft) -> Iterator[Problem]:
-    """Warnings of values that change nothing, or less than they say, where they stand."""
-    if variant.model is None:
-        return
-    yield from missing_spine_doubt(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
-    yield from quick_nic_doubts(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
 
 
 def _doubts_about_written_values(tree: TreeNode) -> Iterator[Problem]:

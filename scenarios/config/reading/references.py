@@ -16,7 +16,7 @@ from ..problems import Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
 from .catalog_values import with_short_forms_written_out
-from .lint import doubts_of_effect
+from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
 from .tree import TreeNode, find_node
 
