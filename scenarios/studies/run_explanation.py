@@ -56,7 +56,7 @@ def explain_on(name: str, scenario: Scenario, points: Points = NO_POINTS) -> Exp
     Examples
     --------
     >>> explain_on("half", load("thin-spine")).below
-    {'cluster.fabric.oversubscription': '1 -> 2'}
+    {'cluster.fabric.oversubscription': '1.0 -> 2'}
     """
     base = build_system(scenario)
     if (part := explain_part(name, scenario, base)) is not None:
