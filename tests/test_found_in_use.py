@@ -124,6 +124,7 @@ HELD = {
     ),
     "B7: without replicas the answer is too quick": (
         "scenarios/test_no_distribution.py::test_a_run_without_replicas_says_that_it_is_too_quick",
+        "scenarios/test_no_distribution.py::test_a_plan_says_where_a_run_will_be_too_quick",
     ),
     "B8: eight files need a cluster": (
         "scenarios/cli/test_trace.py::"
@@ -180,6 +181,16 @@ HELD = {
     "B21: refused runs leave folders, variants know the base only": (
         "scenarios/test_surface.py::test_what_validate_refuses_leaves_no_folder_of_runs",
         "scenarios/cli/test_compare.py::test_variants_are_compared_with_another_than_the_base",
+        "scenarios/test_processes.py::test_a_spare_that_is_not_there_is_named",
+        "hil/test_address.py::test_another_machine_is_reached_through_ssh_with_the_bundled_file",
+    ),
+    "B, names of parts that explain does not know": (
+        "scenarios/test_explain_parts.py::test_every_name_that_a_run_prints_is_explained",
+        "scenarios/test_explain_parts.py::test_every_form_of_name_that_a_fabric_makes_is_known",
+    ),
+    "B, a NIC behind a slower port changes nothing": (
+        "scenarios/test_doubts.py::test_a_nic_quicker_than_what_it_is_plugged_into_is_doubted",
+        "scenarios/test_doubts.py::test_a_value_of_a_sweep_is_doubted_at_its_place",
     ),
     "B, sentences read twice": (
         "scenarios/cli/test_compare.py::test_a_folder_of_runs_is_no_run_but_names_them",
@@ -237,6 +248,9 @@ HELD = {
         "scenarios/test_fabrics.py::"
         "test_the_page_counts_prices_and_draws_the_fabric_and_says_where_there_is_no_spine",
         "scenarios/test_fabrics.py::test_switches_and_cables_are_priced",
+    ),
+    "C8: no comparison by kind of part": (
+        "reports/test_scaling.py::test_blame_is_by_kind_and_adds_up_to_the_headline",
     ),
     "C8: no scaling curve": (
         "reports/test_scaling.py::test_a_curve_is_of_points_that_differ_in_one_number_alone",

@@ -17,7 +17,9 @@ def robustness_sentences(summary: Mapping[str, Any]) -> list[str]:
     what = metric_subject(summary["answer"])
     tried = [v for v in provenance["values"] if v.get("effect") is not None]
     worst = max(tried, key=lambda v: abs(v["effect"]), default=None)
-    if worst is None or format_change(worst["effect"]) == NONE:
+    if worst is None:
+        sentence = "There is no unmeasured value to try 10 % off"
+    elif format_change(worst["effect"]) == NONE:
         sentence = f"None of {len(tried)} unmeasured values tried changes {what} if it is 10 % off"
     else:
         sentence = (

@@ -27,13 +27,14 @@ def explain(
     name: Annotated[
         str,
         typer.Argument(
-            help="A setting (run.seed), a metric, a backend, a process, a word of reports; "
-            "a list: metrics, backends, processes, words; or collective:all-reduce with --on."
+            help="A setting (run.seed), a metric, a backend, a process, a part (leaf1.up), a word "
+            "of reports; a list: metrics, backends, processes, words; or collective:all-reduce "
+            "with --on."
         ),
     ] = "scenario",
     on: Annotated[
-        Path | None, typer.Option(help="Of a collective: the scenario on whose machine it runs.")
-    ] = None,
+        str, typer.Option(help="The scenario, or the folder of a run, in which it has the name.")
+    ] = "",
     size: Annotated[str, typer.Option(help="Of a collective.")] = "64 MiB",
     ranks: Annotated[
         int, typer.Option(help="Of a collective: its first GPUs; unless said all.")
@@ -41,33 +42,36 @@ def explain(
     plugin: Plugin = [],  # noqa: B006  typer's form of a repeatable option
     json: Json = False,
 ) -> None:
-    """Say what a setting, a metric, a backend, a process or a word means."""
+    """Say what a setting, a metric, a backend, a process, a part or a word means."""
     from ..config.explanation import explain as explained
 
     _load_plugin_files(plugin)
     if name.startswith("collective:"):
         _explain_collective(name.partition(":")[2], on, size, ranks, json)
         return
-    found = explained(name)
+    if on:
+        from ..studies.run_explanation import explain_on, scenario_and_points
+
+        found = explain_on(name, *scenario_and_points(on))
+    else:
+        found = explained(name)
     if json:
         print_json(asdict(found))
     else:
         typer.echo(str(found))
 
 
-def _explain_collective(
-    collective: str, on: Path | None, size: str, ranks: int, json: bool
-) -> None:
+def _explain_collective(collective: str, on: str, size: str, ranks: int, json: bool) -> None:
     """Say which ways there are to do a collective on a machine, and which is taken."""
     from ...sim.errors import ScenarioError
-    from ..config.loader import load
     from ..studies.collective_choice import collective_choice
+    from ..studies.run_explanation import scenario_and_points
 
-    if on is None:
+    if not on:
         raise ScenarioError(
             f"explain collective:{collective}: on which machine? give a scenario with --on"
         )
-    found = collective_choice(load(on), collective, size, ranks)
+    found = collective_choice(scenario_and_points(on)[0], collective, size, ranks)
     if json:
         print_json(asdict(found))
     else:

@@ -14,6 +14,11 @@ from .common import Catalogs, File, Json, Set, print_json
 if TYPE_CHECKING:
     from ..studies.plan import Plan
 
+TOO_QUICK = (
+    "recorded times vary, and without replicas nobody waits for a rank that happens to be slow; "
+    "run --replicas 10 draws them"
+)
+
 
 @app.command()
 def plan(
@@ -80,6 +85,8 @@ def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
     defends = f"about {made.defending} that defend the answer, fewer where it flips"
     clauses = (runs, *[also] * bool(made.explaining), *[defends] * bool(made.defending))
     yield "runs", ", ".join(clauses)
+    if made.too_quick:
+        yield "too quick", TOO_QUICK
     if made.process_runs:
         times = sorted(set(made.process_runs.values()))
         often = " to ".join(str(n) for n in dict.fromkeys((times[0], times[-1])))

@@ -24,7 +24,8 @@ SECONDS_PER_LINE = 30.0  # between lines that say how much is done, where there 
 class RunProgress:
     """Progress of a run: what is done as lines, and the simulations done as a bar.
 
-    Without a terminal a line says now and then how many simulations are done, and the time left.
+    Without a terminal a line says now and then how many simulations are done, and the time left: by
+    those since the line before, and without the first, which compiles what all of them need.
 
     Parameters
     ----------
@@ -36,7 +37,8 @@ class RunProgress:
         self.tell = progress_printer(quiet)
         self._bar = None if quiet or not _is_terminal() else _progress_bar("runs", 0)
         self._clock = clock
-        self._began = self._told = clock()
+        self._told = clock()
+        self._since: tuple[float, int] | None = None  # when so many were done
 
     def count(self, done: int, expected: int) -> None:
         """Show how many simulations are done, and of about how many."""
@@ -45,10 +47,14 @@ class RunProgress:
             self._bar.update(0, completed=done, total=expected, told=told, refresh=True)
             return
         now = self._clock()
+        since, before = self._since or (now, done)
         if now - self._told >= SECONDS_PER_LINE:
+            each = (now - since) / (done - before) if done > before else None
+            left = "" if each is None else f", about {each * (expected - done):.0f} s left"
+            self.tell(f"{told} runs done{left}")
             self._told = now
-            left = (now - self._began) / done * (expected - done)
-            self.tell(f"{told} runs done, about {left:.0f} s left")
+            since, before = now, done
+        self._since = since, before
 
     def __enter__(self) -> Self:
         if self._bar is not None:

@@ -1,19 +1,23 @@
-"""What a key, a metric or a backend means: its unit, its default, the values it takes.
+"""What a key, a metric, a backend or a part's name means: its unit, default, the values it takes.
 
-All of it is read from what checks it, so that the explanation cannot drift from the check.
+All of it is read from what checks it, so that the explanation cannot drift from the check; names of
+parts are told by their form.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ...reports.run.glossary import PERIODS, WORDS, definition_of
 from ...sim.errors import ScenarioError
+from .component_names import KINDS, meaning_of_name
 from .later import planned_release
-from .metrics import Metric, known_metrics
+from .metrics import Metric, known_metrics, parse_metric
 from .schema import json_schema
 from .settings import known_backends, known_processes, known_workloads
 
@@ -22,14 +26,14 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explanation of a setting, metric, backend, process or word; ``str()`` is the printed text.
+    """Explanation of a setting, metric, backend, part or word; ``str()`` is the printed text.
 
     Parameters
     ----------
     name : dotted, as asked for
     what : one or two sentences
     facts : unit, default, values, by name
-    below : what each key below it means
+    below : what each key or part below it means
     """
 
     name: str
@@ -39,14 +43,15 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [self.name, *([f"  {self.what}"] if self.what else [])]
-        lines += [f"  {k:<8} {v}" for k, v in self.facts.items()]
+        width = max(8, *map(len, self.facts)) if self.facts else 0
+        lines += [f"  {k:<{width}} {v}" for k, v in self.facts.items()]
         width = max(map(len, self.below), default=0)
         lines += [f"    {k:<{width}}  {v}".rstrip() for k, v in self.below.items()]
         return "\n".join(lines)
 
 
 def explain(name: str) -> Explanation:
-    """Look up a setting by dotted path, a metric, a backend, a process or a word of reports.
+    """Look up a setting by dotted path, a metric, a backend, a process, a part or a word.
 
     Raises
     ------
@@ -81,14 +86,14 @@ def explain(name: str) -> Explanation:
     found = _schema_at(schema, schema, name.split("."))
     if found is not None:
         return _explain_setting(name, found, schema)
-    known = known_metrics()
-    metric = known.get(name) or next((m for m in known.values() if m.fits(name)), None)
-    if metric:
+    if metric := _metric_named(name):
         facts = {"unit": metric.unit or "ratio", "has": ", ".join(metric.statistics) or "one value"}
         facts |= {"better": metric.better} if metric.better else {}
         return Explanation(name, metric.definition, facts)
+    meaning = meaning_of_name(name)
     if name in known_backends():
-        return _explain_setting(name, schema["$defs"][f"{name}_backend"], schema)
+        found = schema["$defs"][f"{name}_backend"]
+        return _explain_setting(name, found, schema, {"of a run": meaning} if meaning else {})
     if name in known_processes():
         return _explain_setting(name, schema["$defs"][f"{name}_process"], schema)
     if name in known_workloads():
@@ -102,8 +107,12 @@ def explain(name: str) -> Explanation:
             found = _schema_at(schema["$defs"][f"{owner}_{kind}"], schema, rest.split("."))
             if found is not None:
                 return _explain_setting(name, found, schema)
-    if meaning := definition_of(name):
-        return Explanation(name, meaning)
+    if told := definition_of(name) or definition_of(name.replace("_", " ")):
+        return Explanation(name, told)
+    if meaning:
+        where = f"foretrace explain {name} --on SCENARIO, or the folder of a run"
+        here = {"here": f"{where}: how quick it is, who uses it, how busy it was"}
+        return Explanation(name, meaning, here if name in KINDS or not name.isalpha() else {})
     if release := planned_release("metric", name):
         raise ScenarioError(f"explain: '{name}' comes with release {release}")
     near = difflib.get_close_matches(name, list(_names_to_explain(schema)), 1)
@@ -111,6 +120,16 @@ def explain(name: str) -> Explanation:
         f"did you mean '{near[0]}'?" if near else "see: foretrace explain, foretrace explain words"
     )
     raise ScenarioError(f"explain: nothing is named '{name}'; {hint}")
+
+
+def _metric_named(name: str) -> Metric | None:
+    """A metric by its name, or by that of a statistic, of a job's too; None for no metric."""
+    known = known_metrics()
+    if found := known.get(name) or next((m for m in known.values() if m.fits(name)), None):
+        return found
+    with suppress(ValueError):
+        return parse_metric(name)[0]
+    return None
 
 
 def _full_metric_name(metric: Metric) -> str:
@@ -137,11 +156,20 @@ def _schema_at(found: Schema | None, schema: Schema, words: list[str]) -> Schema
     if words == ["scenario"]:
         return schema
     for word in words:
+        if word.isdigit() and _is_list(found or {}, schema):
+            continue  # an entry of a list is explained as any of them
         known = _schema_properties(found or {}, schema)
         found = known.get(word) or _schema_under_any_key(found or {}, schema)
         if found is None:
             return None
     return found
+
+
+def _is_list(found: Schema, schema: Schema) -> bool:
+    """Whether a list is among what a schema allows."""
+    if "$ref" in found:
+        return _is_list(schema["$defs"][found["$ref"].rpartition("/")[2]], schema)
+    return found.get("type") == "array" or any(_is_list(f, schema) for f in found.get("anyOf", ()))
 
 
 def _schema_choices(found: Schema, schema: Schema) -> list[Schema]:
@@ -174,10 +202,12 @@ def _schema_under_any_key(found: Schema, schema: Schema) -> Schema | None:
     return None
 
 
-def _explain_setting(name: str, found: Schema, schema: Schema) -> Explanation:
+def _explain_setting(
+    name: str, found: Schema, schema: Schema, beside: Mapping[str, str] = MappingProxyType({})
+) -> Explanation:
     choices = _schema_choices(found, schema)
     what = found.get("description") or choices[0].get("description", "")
-    facts = {}
+    facts = dict(beside)
     types = dict.fromkeys(c["type"] if isinstance(c.get("type"), str) else "" for c in choices)
     plain = [t for t in types if t and t not in ("null", "object")]
     examples = next((c["examples"] for c in choices if "examples" in c), None)

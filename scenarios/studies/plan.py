@@ -26,7 +26,7 @@ from .chain_shares import Shares
 from .counted_periods import number_of_periods
 from .defence import runs_that_defend
 from .limits import estimated_memory, require_memory, usable_memory
-from .provenance import provenance
+from .provenance import is_pure_replay, provenance
 from .step_calibration import measured_step
 from .summary import FEWEST
 from .sweep.plan_points import wanted_points
@@ -65,7 +65,7 @@ class Plan:
     points : of a sweep; 0 for none
     processes : that a sweep would use
     op_runs : ops times simulations, in all
-    seconds : about, of wall time; of the sweep where there is one
+    seconds : about, of wall time; of the sweep where there is one and no answer is to be defended
     memory : about, bytes of each process
     untraced : of each job whose recording has steps without a profiler, what is known of them:
         see ``untraced_steps_told``
@@ -75,6 +75,7 @@ class Plan:
     chains : of each variant, the share of time that each link of its chains will answer: see
         ``chain_shares``; empty without chains
     media : of each variant that names any, the components of each: see ``components_by_medium``
+    too_quick : whether nobody will wait for a rank that happens to be slow, as replicas do
     """
 
     ranks: dict[str, int | None]
@@ -96,6 +97,7 @@ class Plan:
     chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
     media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     defending: int = 0
+    too_quick: bool = False
 
 
 def plan(scenario: Scenario) -> Plan:
@@ -139,6 +141,7 @@ def plan(scenario: Scenario) -> Plan:
         devices=list(_device_components(scenario)),
         assumed=sorted(_assumed_paths(scenario)),
         defending=defending,
+        too_quick=_is_too_quick(scenario, built, sizes[BASE]),
     )
     if held is not None:
         ops = {name: size.ops for name, size in sizes.items() if size is not None}
@@ -166,6 +169,14 @@ def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]
         if times := process_starts_of(job.workload):
             files, starts = list(times.files), len(times.steps)
             yield name, {"files": files, "process_starts": starts, "typical": times.typical}
+
+
+def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -> bool:
+    """Whether recorded times vary, several ranks would wait for the slowest, and none is drawn."""
+    if not built or scenario.run.replicas >= FEWEST or size is None or size.ranks < 2:
+        return False
+    varies = any(one.known for one in built[0].built.variations.values()) and built[0].may_vary
+    return varies and not is_pure_replay(scenario, {"recorded": 1.0})
 
 
 def _asks_models(scenario: Scenario) -> bool:
@@ -207,8 +218,9 @@ def _with_time(
     drawn = drawn_simulations(scenario)
     first: dict[str, float] = dict.fromkeys(ops, drawn)
     again = {name: each[name] - drawn + made.defending / len(ops) for name in ops}
-    if made.points:
-        first, again = {BASE: made.points * drawn}, {}
+    points = 0 if made.defending else made.points
+    if points:
+        first, again = {BASE: points * drawn}, {}
     whole = {p.name for p in built if p.graph is not None and runs_as_template(p.graph, p.scenario)}
     later = whole | {p.name for p in built if p.answered_as_template}
     recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
@@ -226,8 +238,8 @@ def _with_time(
 
     work = sum(n * ops[name] for runs in (first, again) for name, n in runs.items())
     took = taken(first, whole) + taken(again, later)
-    took += SECONDS_PER_POINT * (made.points or len(ops))
-    return replace(made, op_runs=float(work), seconds=took / made.processes)
+    took += SECONDS_PER_POINT * (points or len(ops))
+    return replace(made, op_runs=float(work), seconds=took / (made.processes if points else 1))
 
 
 def known_size(scenario: Scenario) -> Size | None:

@@ -165,11 +165,7 @@ def study(
             if _may_be_defended(scenario, every):
                 from .robustness import values_with_effects
 
-                tried, wrong = runs_that_defend(every, where["values"])
-                progress(
-                    f"defending: {tried - 1} unmeasured values 10 % off, a run each, then each "
-                    f"kind of part wrong, about {wrong} runs"
-                )
+                progress(_defence_text(*runs_that_defend(every, where["values"])))
                 each = counter.over(_map_function_of_all(given, every))
                 where |= values_with_effects(every, where["values"], each, counter.expect)
     except TimeLimitExceeded:
@@ -190,6 +186,19 @@ def study(
     )
     done = tuple(under_way.results[: len(under_way.points)])
     return Study(scenario, done, summary, prints.texts)
+
+
+def _defence_text(values: int, errors: int) -> str:
+    """What is run to defend an answer, by the runs of values and those of parts that are wrong.
+
+    >>> _defence_text(1, 355)
+    'defending: each kind of part wrong, about 355 runs'
+    >>> _defence_text(68, 0)
+    'defending: 67 unmeasured values 10 % off, a run each'
+    """
+    tried = [f"{values - 1} unmeasured values 10 % off, a run each"] * (values > 1)
+    wrong = [f"each kind of part wrong, about {errors} runs"] * bool(errors)
+    return f"defending: {', then '.join([*tried, *wrong]) or 'nothing could flip it'}"
 
 
 def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:

@@ -39,15 +39,32 @@ def time_bounds_of_unmeasured(
     found: dict[str, dict[str, FactorRange]] = {}
     for scenario in scenarios:
         parts = _settings_by_part_path(scenario)
-        library = parts.get("cluster.fabric.library", {})
-        for path, settings in parts.items():
+        for path in parts:
             kind = _component_kind_of_part(path)
-            if kind in (*known, "gpu"):
-                continue
-            if (ends := _unmeasured_rate_bounds(kind, settings, library)) is not None:
-                _widen_bounds(found.setdefault(RATES, {}), kind, ends)
-            if any(_is_unmeasured_time(name, origin) for name, origin in settings.items()):
-                found.setdefault(TIMES, {})[kind] = UNMEASURED_TIME
+            if kind not in known:
+                for values, ends in _time_bounds(parts, path).items():
+                    _widen_bounds(found.setdefault(values, {}), kind, ends)
+    return found
+
+
+def time_bounds_of_part(scenario: Scenario, path: str) -> dict[str, FactorRange]:
+    """Ends of the times that a part's unmeasured rates make, and its latencies; of a GPU none.
+
+    Parameters
+    ----------
+    path : of the part: ``cluster.node.nic``
+    """
+    return _time_bounds(_settings_by_part_path(scenario), path)
+
+
+def _time_bounds(parts: Mapping[str, Settings], path: str) -> dict[str, FactorRange]:
+    kind = _component_kind_of_part(path)
+    if kind == "gpu" or path not in parts:
+        return {}
+    rate = _unmeasured_rate_bounds(kind, parts[path], parts.get("cluster.fabric.library", {}))
+    found = {} if rate is None else {RATES: rate}
+    if any(_is_unmeasured_time(name, origin) for name, origin in parts[path].items()):
+        found[TIMES] = UNMEASURED_TIME
     return found
 
 

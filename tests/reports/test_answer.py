@@ -139,6 +139,7 @@ def test_what_the_work_costs_is_told_with_its_interval():
     ("effects", "told"),
     [((0.0, -0.02, None), "Of 2 unmeasured values tried, b matters most: 10 % off, an iteration "
                           "changes by -2.0 %."),
+     ((None, None, None), "There is no unmeasured value to try 10 % off."),
      ((0.0, 1e-5, None), "None of 2 unmeasured values tried changes an iteration if it is "
                          "10 % off.")],
 )  # fmt: skip

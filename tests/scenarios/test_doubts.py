@@ -84,15 +84,77 @@ def test_more_machines_than_can_be_listed_have_a_spine(scenario, whole):
     assert scenario(whole, set=["cluster.nodes=1000000000000"]).warnings == ()
 
 
-@pytest.mark.parametrize(("rate", "doubted"), [("800 Gb/s", True), ("400 Gb/s", False)])
-def test_a_nic_quicker_than_the_port_it_is_plugged_into_is_doubted(scenario, whole, rate, doubted):
+PORT = (
+    "'800 Gb/s' changes less than it says: a port of the switch has 400 Gb/s; give "
+    "cluster.fabric.switch another model, or bandwidth"
+)
+PCIE = (
+    "'800 Gb/s' changes less than it says: what joins its GPUs to it carries 504 Gb/s "
+    "(cluster.node.links.1); give that link another kind (via), or bandwidth"
+)
+SLOW_PORT = "cluster.fabric.switch.bandwidth=400 Gb/s"
+QUICK_LINK = "cluster.node.links.1.bandwidth=126 GB/s"
+
+
+@pytest.mark.parametrize(
+    ("rate", "settings", "doubts"),
+    [
+        ("800 Gb/s", [SLOW_PORT], [PORT, PCIE]),
+        ("800 Gb/s", [SLOW_PORT, QUICK_LINK], [PORT]),
+        ("800 Gb/s", [], [PCIE]),
+        ("400 Gb/s", [SLOW_PORT], []),
+        ("800 Gb/s", ["cluster.node.nic.count=4"], []),  # by the links of two GPUs
+    ],
+)
+def test_a_nic_quicker_than_what_it_is_plugged_into_is_doubted(
+    scenario, whole, rate, settings, doubts
+):
     """That a quicker NIC changes nothing would be an answer to another question."""
     change = "set: {cluster.node.nic.bandwidth: 400 Gb/s}"
     text = whole.replace(change, change.replace("400 Gb/s", rate))
-    port = "cluster.fabric.switch.bandwidth=400 Gb/s"
-    said = [p.message for p in scenario(text, set=[port]).warnings]
-    known = (
-        "'800 Gb/s' changes less than it says: a port of the switch has 400 Gb/s; give "
-        "cluster.fabric.switch another model, or bandwidth"
-    )
-    assert said == [known] * doubted
+    assert [p.message for p in scenario(text, set=settings).warnings] == doubts
+
+
+def test_a_nic_by_its_model_is_doubted_where_it_is_named(scenario, whole):
+    text = whole.replace(", bandwidth: 200 Gb/s, latency: 1.3 us", "")
+    (doubt,) = scenario(text, set=["cluster.node.links.1.bandwidth=8 GB/s"]).warnings[:1]
+    assert doubt.message.startswith("'test-nic-7' changes less than it says: what joins its GPUs")
+    assert str(doubt).splitlines()[1] == "  s.yaml:16:18  cluster.node.nic.model"
+
+
+SWEPT = "sweep:\n  vary:\n    cluster.node.nic.bandwidth: [200 Gb/s, 400 Gb/s, 800 Gb/s]\n"
+
+
+def test_a_value_of_a_sweep_is_doubted_at_its_place(scenario, whole):
+    (port, pcie) = scenario(whole + SWEPT, set=[SLOW_PORT]).warnings
+    assert (port.message, pcie.message) == (PORT, PCIE)
+    line = len(whole.splitlines()) + 3
+    for doubt in (port, pcie):
+        where = f"  s.yaml:{line}:54  sweep.vary.cluster.node.nic.bandwidth"
+        assert str(doubt).splitlines()[1] == where
+
+
+def test_ends_of_a_range_are_doubted_and_nothing_that_nobody_wrote(scenario, whole):
+    said = "{from: 100 Gb/s, to: 800 Gb/s, step: 100 Gb/s}"
+    text = whole + SWEPT.replace("[200 Gb/s, 400 Gb/s, 800 Gb/s]", said)
+    assert [p.message for p in scenario(text).warnings] == [PCIE]
+
+
+@pytest.mark.parametrize(
+    ("beside", "doubts"),
+    [
+        ("cluster.node.links.1.bandwidth: [63 GB/s, 126 GB/s]", []),
+        ("cluster.nodes: [8, 16]", [PCIE]),
+    ],
+)
+def test_a_value_that_another_of_the_sweep_makes_room_for_is_not_doubted(
+    scenario, whole, beside, doubts
+):
+    found = scenario(f"{whole}{SWEPT}    {beside}\n").warnings
+    assert [p.message for p in found] == doubts
+
+
+def test_what_is_raised_together_in_a_sweep_is_not_doubted(scenario, whole):
+    paths = "cluster.node.nic.bandwidth, cluster.node.links.1.bandwidth"
+    text = f"{whole}sweep:\n  vary:\n    {paths}: [400 Gb/s, 800 Gb/s]\n"
+    assert scenario(text).warnings == ()

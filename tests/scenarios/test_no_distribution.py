@@ -9,6 +9,7 @@ from foretrace.reports.run.answer import answer_sentences, inputs_sentence, jitt
 from foretrace.reports.run.run_page import run_page
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies import start_variation
+from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.traces.step_times import StepTimes
@@ -25,6 +26,7 @@ cluster:
   node: {gpu: {model: h100-sxm5-80g, count: 1}, nic: {model: connectx-7, count: 1}}
 run: {replicas: 10}
 """
+RECORDED = "foretrace: 1\nname: s\nextends: foretrace:first\n"
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +89,19 @@ def test_a_run_without_replicas_says_that_it_is_too_quick():
     (said,) = [sentence for sentence in once if "without replicas" in sentence]
     assert said.endswith("ranks is too quick (--replicas 10).")
     assert not any("without replicas" in sentence for sentence in ten)
+
+
+@pytest.mark.parametrize(
+    ("text", "too_quick"),
+    [
+        (RECORDED + "run: {replicas: 1}\n", True),
+        (RECORDED + "run: {replicas: 10}\n", False),
+        (PLAIN.replace("run: {replicas: 10}\n", ""), False),  # nothing varies
+    ],
+)
+def test_a_plan_says_where_a_run_will_be_too_quick(text, too_quick):
+    """Told after the run alone, whoever plans learns it last."""
+    assert plan(loads(text)).too_quick == too_quick
 
 
 def test_replicas_may_tell_where_iterations_were_recorded_and_answer():

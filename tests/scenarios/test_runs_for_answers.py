@@ -10,6 +10,7 @@ from foretrace.scenarios.studies import variant
 from foretrace.scenarios.studies.accuracy.break_even import HALVINGS, break_even_errors
 from foretrace.scenarios.studies.defence import TRIED
 from foretrace.scenarios.studies.executor import point_map_function
+from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.samples import deciding_samples, headline_value
 from foretrace.scenarios.studies.uncertainty import components_by_kind
 from foretrace.scenarios.studies.variants import build_variants
@@ -169,10 +170,33 @@ def test_plan_tells_what_it_takes_to_defend(cli, tmp_path, monkeypatch):
     assert whole["seconds"] > plain["seconds"]
 
 
+def test_a_plan_of_a_defended_run_tells_its_time_where_there_is_a_sweep_too():
+    """The work of the search was told beside the hundreds of runs of the defence."""
+    swept = MODEL + "sweep: {vary: {cluster.fabric.oversubscription: [1, 2]}}\n"
+    defended = ["run.defend=true"]
+    asked = ((MODEL, defended), (swept, defended), (swept, []))
+    alone, beside, search = (plan(loads(text, set=sets)) for text, sets in asked)
+    assert (beside.op_runs, beside.seconds) == (alone.op_runs, alone.seconds)
+    assert search.op_runs < beside.op_runs
+
+
 def test_without_a_terminal_a_line_says_now_and_then_how_much_is_left(capsys):
     now = [0.0]
     progress = RunProgress(quiet=False, clock=lambda: now[0])
-    for done, at in ((1, 1.0), (10, SECONDS_PER_LINE), (11, SECONDS_PER_LINE + 1)):
+    line = SECONDS_PER_LINE
+    for done, at in ((1, line - 9), (10, line), (11, line + 1), (20, 2 * line)):
         now[0] = at
         progress.count(done, 40)
-    assert capsys.readouterr().err == "10 of about 40 runs done, about 90 s left\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "10 of about 40 runs done, about 30 s left",  # one a second since the first
+        "20 of about 40 runs done, about 60 s left",  # ten since the line before
+    ]
+
+
+def test_the_first_run_which_compiles_says_nothing_of_the_others(capsys):
+    """Of 105 runs of 0.2 s it said "about 6949 s left"."""
+    now = [0.0]
+    progress = RunProgress(quiet=False, clock=lambda: now[0])
+    now[0] = 2 * SECONDS_PER_LINE
+    progress.count(1, 105)
+    assert capsys.readouterr().err == "1 of about 105 runs done\n"

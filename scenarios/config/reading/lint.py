@@ -10,10 +10,9 @@ from ....sim.units import quantity
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
 from ..problems import Problem, distinct_in_file_order
+from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
 from .overrides import existing_path
-from .slow_port import slow_port_doubts
-from .spine import missing_spine_doubt
 from .tree import TreeNode, find_node, leaf_nodes
 
 SLOW_NIC = 10e9 / 8  # B/s
@@ -31,8 +30,7 @@ def variant_warnings(variant: VariantDraft) -> Iterator[Problem]:
     if variant.model is None:
         return
     yield from _doubts_about_written_values(variant.tree)
-    yield from missing_spine_doubt(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
-    yield from slow_port_doubts(variant.model.cluster, variant.tree)  # type: ignore[attr-defined]
+    yield from doubts_of_effect(variant)
 
 
 def _doubts_about_written_values(tree: TreeNode) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from ..problems import Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
 from .catalog_values import with_short_forms_written_out
+from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
 from .tree import TreeNode, find_node
 
@@ -32,7 +33,8 @@ def _section_problems(draft: Draft) -> Iterator[Problem]:
 
     def attempt(changed: TreeNode) -> list[Problem]:
         one = VariantDraft.of(BASE, with_short_forms_written_out(changed), draft.catalog)
-        return [*one.problems, *_broken_references(changed, draft.catalog)]
+        broken = _broken_references(changed, draft.catalog)
+        return [*one.problems, *broken, *doubts_of_effect(one)]
 
     for key in draft.tree.mapping:
         if key in SECTIONS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -10,10 +11,10 @@ from pydantic import Field, PlainValidator, ValidationInfo, model_validator
 
 from ..metrics import parse_metric
 from ..parameters import Range, RangeSection, Values, Vary, read_vary
-from ..problems import InvalidScenarioError, Problem
+from ..problems import FilePosition, InvalidScenarioError, Problem
 from ..reading.overrides import apply_override
 from ..reading.tree import TreeNode, find_node, to_dict, tree_from_value
-from ..schema import Many, Section, register
+from ..schema import Attempt, Many, Section, register
 
 MOST = 100_000  # points of a sweep
 RANKED = 10  # plans, unless said
@@ -167,25 +168,50 @@ def settings_of_value(paths: str, value: Any) -> dict[str, Any]:
     return dict(zip(names, value, strict=True))
 
 
-def _sweep_value_problems(
-    tree: TreeNode, attempt: Callable[[TreeNode], list[Problem]]
-) -> Iterator[Problem]:
-    """Every value that a setting cannot take, and settings that do not exist."""
-    entries = find_node(tree, ("sweep", "vary"))
-    for paths, entry in entries.mapping.items() if entries else ():
-        try:
-            vary = read_vary(to_dict(entry))
-        except ValueError:
-            continue  # the first pass says what is wrong with it
-        found = [
-            problem
-            for value, written in _values_as_written(vary, entry)
-            for problem in _try_value(tree, attempt, paths, value, written)
-        ]
+def _sweep_value_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
+    """Every value that a setting cannot take or that is doubted, and settings that do not exist."""
+    entries = _vary_by_paths(tree)
+    for paths, (vary, entry) in entries.items():
+        found: list[Problem] = []
+        for value, written in _values_as_written(vary, entry):
+            told = list(_try_value(tree, attempt, paths, value, written))
+            doubted = [p for p in told if p.severity == "warning"]
+            if doubted and (
+                written is entry or _may_be_cured(tree, attempt, paths, value, written)
+            ):
+                told = [p for p in told if p not in doubted]
+            found += told
         unknown = [
             p for p in found if p.kind == "unknown-key" and p.spot.path == _paths_text(paths)
         ]
         yield from ([replace(unknown[0], spot=entry.label)] if unknown else found)
+
+
+def _vary_by_paths(tree: TreeNode) -> dict[str, tuple[Vary, TreeNode]]:
+    """What varies, and where it is written, by paths; without what the first pass refuses."""
+    entries = find_node(tree, ("sweep", "vary"))
+    found = {}
+    for paths, entry in entries.mapping.items() if entries else ():
+        with suppress(ValueError):
+            found[paths] = read_vary(to_dict(entry)), entry
+    return found
+
+
+def _may_be_cured(
+    tree: TreeNode, attempt: Attempt, paths: str, value: Any, written: TreeNode
+) -> bool:
+    """Whether a doubted value is not doubted beside another value of what varies with it."""
+    for others, (vary, entry) in _vary_by_paths(tree).items():
+        for beside in map(vary.at, (0.0, BETWEEN, 1.0) if others != paths else ()):
+            try:
+                changed = _with_value(tree, others, beside, entry.spot)
+            except (ValueError, InvalidScenarioError):
+                continue  # of which another problem tells
+            if not any(
+                p.severity == "warning" for p in _try_value(changed, attempt, paths, value, written)
+            ):
+                return True
+    return False
 
 
 def _values_as_written(vary: Vary, entry: TreeNode) -> Iterator[tuple[Any, TreeNode]]:
@@ -202,23 +228,31 @@ def _paths_text(paths: str) -> str:
     return f"sweep.vary.{paths}"
 
 
+def _with_value(tree: TreeNode, paths: str, value: Any, spot: FilePosition) -> TreeNode:
+    """The tree with one value of one key of ``vary``.
+
+    Raises
+    ------
+    ValueError
+        A list of more or fewer values than there are settings; or ``InvalidScenarioError``.
+    """
+    for path, one in settings_of_value(paths, value).items():
+        tree = apply_override(tree, path, tree_from_value(one, spot, "sweep"))
+    return tree
+
+
 def _try_value(
-    tree: TreeNode,
-    attempt: Callable[[TreeNode], list[Problem]],
-    paths: str,
-    value: Any,
-    written: TreeNode,
+    tree: TreeNode, attempt: Attempt, paths: str, value: Any, written: TreeNode
 ) -> Iterator[Problem]:
-    """What is wrong with one value: that which is wrong only with it."""
+    """What is wrong with one value, and what is doubted of it: that which is so only with it."""
     spot = replace(written.spot, path=_paths_text(paths))
     try:
-        for path, one in settings_of_value(paths, value).items():
-            tree = apply_override(tree, path, tree_from_value(one, spot, "sweep"))
-    except ValueError as error:
-        yield Problem("vary", str(error), spot)
-        return
+        tree = _with_value(tree, paths, value, spot)
     except InvalidScenarioError as error:
         yield from error.problems
+        return
+    except ValueError as error:
+        yield Problem("vary", str(error), spot)
         return
     here = spot.file, spot.line, spot.column
     yield from (p for p in attempt(tree) if (p.spot.file, p.spot.line, p.spot.column) == here)
