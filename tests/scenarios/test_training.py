@@ -201,6 +201,17 @@ def test_element_types_that_cannot_be_are_refused(set, told):
     assert told in refused(f"workload.types={set}")
 
 
+def test_rules_of_ops_change_what_they_name():
+    """A rule that scaled ops of a described step changed nothing, and nobody said so."""
+    two = "workload.parallel={tensor: 2}"
+    _, plain = run(two)
+    _, free = run(two, "ops=[{where: {kind: collective}, scale: 0.0}]")
+    assert free["exposed_communication"] == 0
+    assert free["iteration_time"] == pytest.approx(
+        plain["iteration_time"] - plain["exposed_communication"], rel=1e-3
+    )
+
+
 def test_recomputation_costs_time_and_saves_memory():
     _, plain = run()
     _, again = run("workload.recompute=full")
