@@ -220,6 +220,8 @@ class Session:
                 raise NotUniform("that is how the reference runs")
             if not self.jobs[0].job.workload.periodic:
                 raise NotUniform("its job has no periods")
+            if graph.times is not None:
+                raise NotUniform("rules give some of its ops other times")
             graph = self.place(graph, self.jobs[0])
             spmd = SpmdRun.of(self.simulation, graph, template, self.replica)
             kept = spmd.kept(keep)

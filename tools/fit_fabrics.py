@@ -9,6 +9,7 @@ machines), the host's part excepted.
 
 from __future__ import annotations
 
+import csv
 import sys
 from typing import Any
 
@@ -191,19 +192,21 @@ def on_another_machine(guess: np.ndarray) -> None:
         told(f"another 8 A100, {what}, above", guess + own, rows.seconds, ~small)
 
 
+NODES_START = {
+    "network_step": 100 * US, "network_efficiency": 0.06,
+    "network_step_ll128": 60 * US, "network_efficiency_ll128": 0.03,
+    "network_step_ll": 20 * US, "network_efficiency_ll": 0.01,
+}  # fmt: skip
+
+
 def two_nodes(score: bool) -> None:
     """Sixteen A100 in two machines."""
     print("all-reduce of 2 x 8 A100 (vidur a100_dgx)")
     own, rest = a100_dgx()
-    start = {
-        "network_step": 100 * US, "network_efficiency": 0.06,
-        "network_step_ll128": 60 * US, "network_efficiency_ll128": 0.03,
-        "network_step_ll": 20 * US, "network_efficiency_ll": 0.01,
-    }  # fmt: skip
     for choice in ("quickest", "nccl"):
         settings = catalog("nccl-nvlink3", choice=choice)
         times = LibraryTimes(machine("nccl-nvlink3", 2, 8, nics=8), settings)
-        found = fitted(times, start, "all-reduce", own)
+        found = fitted(times, NODES_START, "all-reduce", own)
         print(f"  {choice}")
         constants(found)
         told("own rows", predicted(times, found, "all-reduce", own), own.seconds)
@@ -272,6 +275,25 @@ TOKEN = 128 * 8 * 7168.0
 """B that a GPU sends: 128 tokens to 8 experts each, hidden size 7168, a byte each (DeepEP)."""
 
 
+EXPERT_WIDTH = {"dispatch": 1, "combine": 2}
+EXPERTS_START = {"network_step": 30 * US, "network_efficiency": 0.9}
+
+
+def expert_rows(op: str) -> Rows:
+    """DeepEP's times on more than one machine of eight H800."""
+    with open(DATA / "ep-alltoall" / "deepep_v1_h800.csv") as lines:
+        found = [r for r in csv.DictReader(lines) if r["kind"] == "lowlat" and int(r["ep"]) > 8]
+    ep, us = np.array([(int(r["ep"]), float(r["latency_us"])) for r in found if r["op"] == op]).T
+    members, size = ep.astype(int), np.full(len(ep), EXPERT_WIDTH[op] * TOKEN)
+    return Rows(members, members // 8, size, us * US)
+
+
+def expert_times() -> LibraryTimes:
+    """Sends on 32 machines of eight GPUs behind NICs of 400 Gb/s."""
+    settings = catalog("nccl-nvlink4", algorithms="grouped", send_launch_ll=None)
+    return LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
+
+
 def experts(score: bool) -> None:
     """DeepEP's low-latency kernels: fitted on 16 and 64 GPUs, judged on 32 to 256 (D9).
 
@@ -279,20 +301,11 @@ def experts(score: bool) -> None:
     short; all of it had been read before.  It does not tell how tokens fell on experts: parts are
     taken for equal, and as they fall where 8 of 256 experts are drawn for each of 128 tokens.
     """
-    import csv
-
     print("experts, low-latency (deepep_v1_h800)")
-    with open(DATA / "ep-alltoall" / "deepep_v1_h800.csv") as lines:
-        found = [r for r in csv.DictReader(lines) if r["kind"] == "lowlat" and int(r["ep"]) > 8]
-    for op, width in (("dispatch", 1), ("combine", 2)):
-        ep, us = np.array(
-            [(int(r["ep"]), float(r["latency_us"])) for r in found if r["op"] == op]
-        ).T
-        rows = Rows(ep.astype(int), ep.astype(int) // 8, np.full(len(ep), width * TOKEN), us * US)
-        known = np.isin(ep, (16, 64))
-        settings = catalog("nccl-nvlink4", algorithms="grouped", send_launch_ll=None)
-        times = LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
-        start = {"network_step": 30 * US, "network_efficiency": 0.9}
+    for op in EXPERT_WIDTH:
+        rows = expert_rows(op)
+        known = np.isin(rows.members, (16, 64))
+        times, start = expert_times(), EXPERTS_START
         ways = {"equal": "all-to-all", "drawn": {n: drawn_name(n) for n in rows.members.tolist()}}
         for parts, name in ways.items():
             best = fitted(times, start, name, rows.take(known))

@@ -109,9 +109,11 @@ def score(name: str, said: list[float], took: list[float]) -> None:
     size = np.abs(error)
     pairs = [(i, j) for i in range(len(took)) for j in range(i)]
     agree = [np.sign(said[i] - said[j]) * np.sign(took[i] - took[j]) for i, j in pairs]
+    regret = took[int(np.argmin(said))] / min(took) - 1
     print(
         f"{name}: {len(took)} plans: mean {size.mean():.1%}, median {np.median(size):.1%}, "
-        f"{error.min():+.1%} to {error.max():+.1%}, tau {np.mean(agree):.2f}"
+        f"{error.min():+.1%} to {error.max():+.1%}, "
+        f"top-1 regret {regret:.1%}, tau {np.mean(agree):.2f}"
     )
 
 

@@ -4,7 +4,8 @@
 ``--once`` scores what ``_megatron_rows.py`` set aside; ``--composed`` is D4b, of which
 ``--every N`` takes each N-th row.  ``--calibrated`` fits two constants on six rows (of D4b one on
 rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs); ``--ends`` says how
-many rows lie inside the intervals of ``foretrace run``.  What is assumed stands below ``SCENARIO``.
+many rows lie inside the intervals of ``foretrace run``; ``--without`` runs the ten worst rows once
+more for each thing that takes no time then.  What is assumed stands below ``SCENARIO``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +66,13 @@ class Constants(NamedTuple):
 
 
 BLIND = Constants()
+WORST = 10  # rows whose errors are ablated
+FREE = {
+    "exchanges": ["{kind: collective}"],
+    "messages": ["{kind: send}"],
+    "products": ["{signature: 'compute:aten::*mm *'}"],
+}
+"""What takes no time in an ablation, by the ops that are meant."""
 MACHINE = 8  # GPUs
 
 
@@ -100,9 +108,10 @@ def scenario(row: Row, recompute: str, folder: Path) -> str:
     )  # fmt: skip
 
 
-def predicted(text: str, by: Constants = BLIND) -> float:
-    """Seconds of an iteration."""
-    set_ = [f'cluster.override={{"node*.gpu*": {{slowdown: {by.factor}}}}}']
+def predicted(text: str, by: Constants = BLIND, free: Collection[str] = ()) -> float:
+    """Seconds of an iteration, where the ops that ``free`` means take no time."""
+    set_ = [f"ops=[{', '.join(f'{{where: {where}, scale: 0.0}}' for where in free)}]"]
+    set_ += [f'cluster.override={{"node*.gpu*": {{slowdown: {by.factor}}}}}']
     if by.network is not None:
         set_.append(f"cluster.fabric.library.network_efficiency={by.network}")
     if by.launch is not None:
@@ -168,6 +177,23 @@ def ends(chosen: list[Row], text_of: Callable[[Row], str]) -> None:
     print(f"{sum(inside)} of {len(inside)} inside")
 
 
+def ablate(
+    chosen: list[Row], said: list[float], text_of: Callable[[Row], str], by: Constants
+) -> None:
+    """Print, of the worst rows, how the error changes with each thing that takes no time."""
+    found = zip(chosen, said, strict=True)
+    worst = sorted(found, key=lambda p: -abs(p[1] / p[0].seconds - 1))
+    for row, took in worst[:WORST]:
+        alone = {"launches": predicted(text_of(row), by._replace(launch=0.0))}
+        for name, free in FREE.items():
+            try:
+                alone[name] = predicted(text_of(row), by, free)
+            except ScenarioError:  # the row has none of these ops
+                continue
+        told = ", ".join(f"{k} {(s - took) / row.seconds:+.1%}" for k, s in alone.items())
+        print(f"{row.number:5} {took / row.seconds - 1:+7.1%}  {told}", flush=True)
+
+
 def score(said: np.ndarray, took: np.ndarray) -> str:
     """Errors and ranking, in words."""
     error = said / took - 1
@@ -194,6 +220,7 @@ def main() -> None:
     parser.add_argument("--recompute", default="")
     parser.add_argument("--calibrated", action="store_true")
     parser.add_argument("--ends", action="store_true")
+    parser.add_argument("--without", action="store_true")
     args = parser.parse_args()
     table = "measured_single_node" if args.composed else "measured_multi_node_3.6B"
     recompute = args.recompute or ("none" if args.composed else "full")
@@ -220,6 +247,8 @@ def main() -> None:
             mark = " *" if row.number in TREND and not args.composed else ""
             error, what = said[-1] / row.seconds - 1, tuple(row.settings.values())
             print(f"{row.number:5} {row.seconds:9.4f} {said[-1]:9.4f} {error:+7.1%} {what}{mark}")
+        if args.without:
+            ablate(chosen, said, text_of, constants)
     told, took = np.array(said), np.array([r.seconds for r in chosen])
     print(score(told, took))
     if not args.composed:

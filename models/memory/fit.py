@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from ...sim.errors import PlanError
 from ...sim.units import Bytes
 from ..training.description import Model
-from ..training.parallel_plan import ParallelPlan, Recompute
+from ..training.parallel_plan import SETTINGS, ParallelPlan, Recompute
 from .rank_memory import RESERVE, RankMemory, memory_of_stages
 
 GIB = 2**30
 SHOWN = 3  # settings that a message names
+MOST = 256  # times as many GPUs as there are, that are tried
+KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parallel")
+"""Fields that are left as they are where it fits so, the one that costs most time first."""
 
 
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
@@ -61,8 +65,8 @@ def require_fit(
         f"{name} {size / GIB:.3g}" for name, size in sorted(most.parts.items(), key=lambda p: -p[1])
     )
     cures = list(_fitting_changes(model, plan, capacity, reserve, host))[:SHOWN]
-    none = "no single change of the plan makes it fit; take more GPUs, or a smaller model"
-    cure = f"it fits with {', or '.join(cures)}" if cures else none
+    several = "" if cures else _several_changes(model, plan, capacity, reserve)
+    cure = f"it fits with {', or '.join(cures)}" if cures else several
     raise PlanError(
         f"workload: does not fit: a rank of stage {most.stage} needs {most.peak / GIB:.3g} GiB "
         f"({told}) at {most.when()}, and has {capacity / GIB:.3g} GiB; {cure}"
@@ -173,3 +177,74 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
             degree *= 2
     if plan.zero < 3 and plan.pipeline == 1:
         yield "zero: 3 and recompute: full", replace(plan, zero=3, recompute="full")
+
+
+def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> str:
+    """Changes that together make it fit, on as many GPUs or the fewest more, in words."""
+    none = f"no plan of it fits on up to {MOST * plan.ranks} GPUs; take a smaller model, shorter "
+    none += "sequences, or GPUs with more memory"
+    if reserve >= capacity:
+        return none
+    ranks = plan.ranks
+    while ranks <= MOST * plan.ranks:
+        for small in _smallest_plans(plan, ranks):
+            if _fits(model, small, capacity, reserve):
+                changes = _needed_changes(model, plan, small, capacity, reserve)
+                told = " and ".join(_in_words(changes))
+                where = "" if ranks == plan.ranks else f" on {ranks} GPUs"
+                return f"it fits{where} with {told}" if told else f"it fits{where}"
+        ranks *= 2
+    return none
+
+
+def _smallest_plans(plan: ParallelPlan, ranks: int) -> Iterator[ParallelPlan]:
+    """Plans that need least memory on so many GPUs, those that share the model least first."""
+    doubled = [2**k for k in range(ranks.bit_length())]
+    degrees = [(plan.tensor * a, plan.pipeline * b) for a in doubled for b in doubled]
+    for tensor, pipeline in sorted(degrees, key=lambda d: (d[0] * d[1], d[1])):
+        copy = tensor * pipeline * plan.context
+        if ranks % copy == 0:
+            yield replace(
+                plan,
+                tensor=tensor,
+                pipeline=pipeline,
+                data=ranks // copy,
+                sequence_parallel=tensor > 1,
+                zero=3 if pipeline == 1 else max(plan.zero, 1),
+                recompute="full",
+                recompute_layers=0,
+                micro_batch=1,
+            )
+
+
+def _needed_changes(
+    model: Model, plan: ParallelPlan, small: ParallelPlan, capacity: Bytes, reserve: Bytes
+) -> dict[str, Any]:
+    """Fields of a plan that fits which it would not fit without, by name."""
+    for name in KEPT:
+        back = small.with_value(name, getattr(plan, name))
+        if _fits(model, back, capacity, reserve):
+            small = back
+    names = ("tensor", "pipeline", *KEPT)
+    return {n: getattr(small, n) for n in names if getattr(small, n) != getattr(plan, n)}
+
+
+def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> bool:
+    if not plan.is_allowed(model):
+        return False
+    try:
+        plan.check(model)  # layers timed whole have rules of their own
+    except PlanError:
+        return False
+    return peak_memory(model, plan, reserve).peak <= capacity
+
+
+def _in_words(changes: dict[str, Any]) -> Iterator[str]:
+    """Settings as a scenario has them.
+
+    >>> list(_in_words({"sequence_parallel": True, "zero": 3}))
+    ['parallel.sequence: true', 'zero: 3']
+    """
+    for name, value in changes.items():
+        word = str(value).lower() if isinstance(value, bool) else value
+        yield f"{SETTINGS[name]}: {'null' if name == 'recompute_layers' else word}"

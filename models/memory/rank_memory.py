@@ -96,7 +96,9 @@ def rank_memory(
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
-    width = WIDTH[types.weights] + (WIDTH["fp8"] if types.products == "fp8" else 0)
+    width = WIDTH[types.weights]
+    if types.products != types.weights:
+        width += WIDTH[types.products]
     return RankMemory(
         stage,
         width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,

@@ -86,12 +86,12 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
         linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
         _selection(own, experts, split),
         moved,
-        *([_dispatch(pairs, model.hidden, split)] if split.expert > 1 else []),
+        *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True),
         activation(model.gated, here * rows, experts.inner // split.tensor, split),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
                      expert=True),
-        *([_combine(pairs, model.hidden, split)] if split.expert > 1 else []),
+        *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         moved,
     ]  # fmt: skip
     if experts.shared:
@@ -126,23 +126,41 @@ def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
     return Operation((one,), (one._replace(label="permutation backward"),))
 
 
-def _dispatch(pairs: int, hidden: int, split: Split) -> Operation:
+def _dispatch(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
     """Tokens to the ranks of their experts; gradients come back from there."""
-    there = _all_to_all(pairs, hidden, split, split_name(receive=split.shares))
-    back = _all_to_all(pairs, hidden, split, split_name(send=split.shares))
-    return Operation((there,), (back._replace(label=f"{back.label} backward"),))
+    there = _to_experts(pairs, rows, hidden, split, "tokens")
+    return Operation(there, (_from_experts(pairs, hidden, split, " backward"),))
 
 
-def _combine(pairs: int, hidden: int, split: Split) -> Operation:
+def _combine(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
     """What experts made back to the ranks of their tokens; gradients go there again."""
-    of = _dispatch(pairs, hidden, split)
-    (there,), (back,) = of.backward, of.forward
-    return Operation((there._replace(label=back.label),), (back._replace(label=there.label),))
+    there = _to_experts(pairs, rows, hidden, split, "gradients", " backward")
+    return Operation((_from_experts(pairs, hidden, split),), there)
 
 
-def _all_to_all(pairs: int, hidden: int, split: Split, name: str) -> Work:
+def _to_experts(
+    pairs: int, rows: int, hidden: int, split: Split, what: str, then: str = ""
+) -> tuple[Work, ...]:
+    """Exchange towards the experts, in an element type of its own: cast before, once a row."""
+    plain, dtype = split.precision.activations, split.precision.to_experts
+    name = split_name(receive=split.shares)
+    there = _all_to_all(pairs, hidden, split, name, dtype, then)
+    if dtype == plain:
+        return (there,)
+    cast = streamed(f"{what} to {dtype}", "aten::_to_copy", plain, [(rows, hidden)],
+                    float(WIDTH[dtype] * rows * hidden))  # fmt: skip
+    return cast, there
+
+
+def _from_experts(pairs: int, hidden: int, split: Split, then: str = "") -> Work:
+    name = split_name(send=split.shares)
+    return _all_to_all(pairs, hidden, split, name, split.precision.activations, then)
+
+
+def _all_to_all(
+    pairs: int, hidden: int, split: Split, name: str, dtype: str, then: str = ""
+) -> Work:
     """Exchange of tokens among the ranks that share the experts: it ends with the busiest's."""
-    dtype = split.precision.activations
     crowded = 1.0 if split.shares else split.imbalance
     numbers = round(pairs * hidden * crowded)
-    return exchanged("tokens all-to-all", name, EXPERT, dtype, numbers)
+    return exchanged(f"tokens all-to-all{then}", name, EXPERT, dtype, numbers)

@@ -96,7 +96,7 @@ def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
 
 
 def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
-    """Weights cast for products, once straight and once transposed; nothing where they fit.
+    """Weights cast for products, to fp8 once straight and once transposed; nothing where they fit.
 
     >>> from .precision import PRECISIONS
     >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["fp8"])
@@ -105,6 +105,6 @@ def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
     """
     types = plan.precision
     if numbers and types.products != types.weights:
-        cast = 2.0 * WIDTH[types.products] * numbers
+        cast = (2.0 if types.products == "fp8" else 1.0) * WIDTH[types.products] * numbers
         yield streamed(f"weights to {types.products}", "aten::_to_copy", types.weights,
                        [(numbers,)], cast)  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -171,13 +171,19 @@ class ParallelPlan:
         >>> ParallelPlan(batch=8, sequence=16, pipeline=4).is_allowed(tiny)
         False
         """
+        if self.stages and len(self.stages) != self.pipeline:
+            return False
         return not any(True for _ in self._broken_rules(model))
 
     def _broken_rules(self, model: Model) -> Iterator[Rule]:
         return (rule for rule in _rules(model, self) if not rule[2](self))
 
-    def check(self, model: Model) -> None:
+    def check(self, model: Model, gpus: int = 0) -> None:
         """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
+
+        Parameters
+        ----------
+        gpus : that copies of the model fill, whatever their number; 0 where copies are as said
 
         Raises
         ------
@@ -195,11 +201,50 @@ layers evenly; take 3
         self._check_stages(model)
         for setting, rule, holds, values in self._broken_rules(model):
             keeping = [v for v in values if holds(self.with_value(setting, v))]
-            near = [v for v in keeping if self.with_value(setting, v).is_allowed(model)] or keeping
+            near = self._allowed_values(model, setting, keeping, gpus) or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
                 "no value of it does; change what it is divided by")  # fmt: skip
             raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
+
+    def has_possible_degrees(self, model: Model) -> bool:
+        """Whether the model can be shared so on some number of GPUs.
+
+        >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
+        >>> ParallelPlan(batch=8, sequence=16, tensor=3).has_possible_degrees(tiny)
+        False
+        """
+        return not any(setting in DEGREES for setting, *_ in self._broken_rules(model))
+
+    def degree_that_fills(self, model: Model, gpus: int) -> str:
+        """Setting of one degree, the nearest, with which copies of the model fill the GPUs.
+
+        >>> tiny = Transformer(hidden=8, layers=6, heads=2, vocabulary=10, inner=32)
+        >>> ParallelPlan(batch=8, sequence=16, pipeline=3).degree_that_fills(tiny, 8)
+        'parallel.pipeline: 2'
+        """
+        for name in DEGREES:
+            now = getattr(self, name)
+            values = range(1, gpus + 1) if now > 1 else ()
+            if near := self._allowed_values(model, name, values, gpus):
+                return f"{SETTINGS[name]}: {_nearest(now, near)}"
+        return ""
+
+    def _allowed_values(
+        self, model: Model, setting: str, values: Iterable[Any], gpus: int
+    ) -> list[Any]:
+        """Values of a setting with which every rule is kept, and copies fill the GPUs."""
+        found = []
+        for value in values:
+            plan = self.with_value(setting, value)
+            if gpus and setting in DEGREES:
+                copies, rest = divmod(gpus, plan.ranks_of_a_copy)
+                if rest or not copies:
+                    continue
+                plan = replace(plan, data=copies)
+            if plan.is_allowed(model):
+                found.append(value)
+        return found
 
     def _check_stages(self, model: Model) -> None:
         """Refuse layers of stages that do not add up, and layers timed whole that cannot be."""
@@ -265,6 +310,7 @@ SETTINGS = {
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""
+DEGREES = ("tensor", "pipeline", "context")  # of which one copy of the model is made
 WHOLE_PASSES = ("gpipe", "1f1b")  # schedules whose backward passes are in one piece
 ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-h2": "ZB-H2", "dualpipe": "DualPipe"}
 Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
@@ -324,11 +370,16 @@ def _recompute_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
 
 def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     t, heads, part = plan.tensor, model.key_value_heads, plan.sequence // plan.context
+    widths = [model.inner] * (model.dense_layers > 0)
+    widths += [model.experts.inner] if model.experts else []
     return [
         ("tensor", f"{t} ranks do not share {model.heads} heads of attention evenly",
          lambda a: model.heads % a.tensor == 0, range(1, model.heads + 1)),
         ("tensor", f"{t} ranks do not share {heads} heads of keys evenly, nor have one each evenly",
          lambda a: heads % a.tensor == 0 or a.tensor % heads == 0, range(1, model.heads + 1)),
+        *(("tensor", f"{t} ranks do not share {width} numbers of a feed-forward network evenly",
+           lambda a, width=width: width % a.tensor == 0, range(1, model.heads + 1))
+          for width in widths),
         ("tensor", f"{t} ranks do not share a sequence of {part} tokens evenly",
          lambda a: not a.sequence_parallel or a.sequence // a.context % a.tensor == 0,
          range(1, t + 1)),
@@ -382,9 +433,11 @@ def _pipeline_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
 
 def _expert_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     e, experts = plan.expert, model.experts.count if model.experts else 1
+    shared = f"{e} ranks do not share {experts} experts evenly"
+    if not model.experts:
+        shared = f"the model has no experts that {e} ranks could share"
     return [
-        ("expert", f"{e} ranks do not share {experts} experts evenly",
-         lambda a: experts % a.expert == 0, range(1, experts + 1)),
+        ("expert", shared, lambda a: experts % a.expert == 0, range(1, experts + 1)),
         ("expert", f"{e} ranks that share experts are not a part of {plan.copies} data-parallel "
          "ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
          range(1, plan.copies + 1)),

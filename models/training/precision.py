@@ -18,6 +18,8 @@ class Precision:
         take those of ``activations``
     gradients : as they are added up over micro-batches
     communication : of gradients on the network
+    dispatch : of tokens on their way to experts, and of gradients on theirs; that of
+        ``activations`` unless said.  What comes back from experts is in that of ``activations``
     master, moments : of the optimizer's own copy of the weights, and of its two moments; weights in
         the element type of ``master`` have no such copy
 
@@ -34,6 +36,16 @@ class Precision:
     communication: str = "fp32"
     master: str = "fp32"
     moments: str = "fp32"
+    dispatch: str = ""
+
+    @property
+    def to_experts(self) -> str:
+        """Element type of what is sent to experts.
+
+        >>> PRECISIONS["bf16"].to_experts
+        'bf16'
+        """
+        return self.dispatch or self.activations
 
     @property
     def optimizer_bytes(self) -> int:

@@ -27,7 +27,7 @@ from ...models.training.parallel_plan import (
     Schedule,
 )
 from ...models.training.plan_choices import allowed_plans
-from ...models.training.precision import PRECISIONS
+from ...models.training.precision import PRECISIONS, Precision
 from ...models.training.schedules import turns_of_stage
 from ...models.training.stages import chunks_of_stage, layers_in_words
 from ...models.training.step_graph import COMPUTED, step_graph
@@ -120,6 +120,37 @@ class PipelineSchedule(Section):
     that the first and the last stage have fewer."""
 
 
+class ElementTypes(Section):
+    """Element types of classes of tensors, where they are others than those of ``precision``."""
+
+    weights: Literal["bf16", "fp16", "fp32"] | None = None
+    """As they are stored, and gathered."""
+    activations: Literal["bf16", "fp16", "fp32"] | None = None
+    """As they are stored, and exchanged by ranks that share layers; attention and the output layer
+    take them too."""
+    products: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    """Operands of the products of layers."""
+    gradients: Literal["bf16", "fp16", "fp32"] | None = None
+    """As they are added up over micro-batches."""
+    communication: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    """Gradients on the network."""
+    master: Literal["bf16", "fp16", "fp32"] | None = None
+    """The optimizer's own copy of the weights; it has none where weights are of this type."""
+    moments: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    """The optimizer's two moments."""
+    dispatch: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    """Tokens on their way to experts, and gradients on theirs; what comes back is of the type of
+    activations."""
+
+    def said(self) -> dict[str, str]:
+        """Those that are said.
+
+        >>> ElementTypes(dispatch="fp8").said()
+        {'dispatch': 'fp8'}
+        """
+        return self.model_dump(exclude_none=True)
+
+
 class ExpertRouting(Section):
     """How often each expert is chosen; one of the two."""
 
@@ -138,6 +169,7 @@ SEARCHED = (
 NO_HOST = HostRoom()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
+AS_PRECISION_SAYS = ElementTypes()
 
 
 @workload("training")
@@ -175,6 +207,8 @@ class TrainingWorkload(Periodic):
         weights being copied over the link between host and GPU; or ``none``.
     precision : str
         ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
+    types : ElementTypes
+        Classes of tensors whose element types are others.
     attention : str
         ``fused`` (flash attention), or ``written`` where scores go through memory.
     detail : str
@@ -227,6 +261,7 @@ class TrainingWorkload(Periodic):
         recompute_layers: Positive | None = None,
         offload: Literal["none", "optimizer"] = "none",
         precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
+        types: ElementTypes = AS_PRECISION_SAYS,
         attention: Literal["fused", "written"] = "fused",
         detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
@@ -272,7 +307,7 @@ class TrainingWorkload(Periodic):
             fused_attention=attention == "fused",
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
-            precision=PRECISIONS[precision],
+            precision=_precision(self.model, precision, types),
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
@@ -294,10 +329,13 @@ class TrainingWorkload(Periodic):
             return self.plan
         one = self.plan.ranks_of_a_copy
         if gpus < one or gpus % one:
-            near = max(round(gpus / one), 1) * one
+            fits = self.plan.degree_that_fills(self.model, gpus)
+            cures = [fits] if fits else []
+            if self.plan.has_possible_degrees(self.model) or not fits:
+                cures.insert(0, f"{max(round(gpus / one), 1) * one} GPUs")
             raise PlanError(
-                f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take {near} "
-                "GPUs, or say parallel.data"
+                f"workload.parallel: {gpus} GPUs are no multiple of {self._degrees}; take "
+                f"{', or '.join(cures)}"
             )
         return replace(self.plan, data=gpus // one)
 
@@ -318,9 +356,10 @@ class TrainingWorkload(Periodic):
         ScenarioError
             A precision that the GPU lacks.
         """
-        model, plan = self.model, self.plan_on(len(job.on["gpu"]))
+        gpus = len(job.on["gpu"])
+        model, plan = self.model, self.plan_on(gpus)
         self._require_precision(plan)
-        plan.check(model)
+        plan.check(model, gpus if self.parallel.data is None else 0)
         if self.must_fit:
             self._require_fit(plan)
         graph = step_graph(model, plan, self.times, f"training {self.name}")
@@ -344,13 +383,15 @@ class TrainingWorkload(Periodic):
             yield {SETTINGS[f]: getattr(plan, f) for f in searched}
 
     def _require_precision(self, plan: ParallelPlan) -> None:
-        dtype = plan.precision.products
-        if self.gpu and self.gpu.get(f"peak_{dtype}") is None:
-            known = [k.removeprefix("peak_") for k in self.gpu if k.startswith("peak_")]
-            raise ScenarioError(
-                f"workload.precision: nobody says how quick this GPU is in {dtype}; take one of "
-                f"{', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
-            )
+        if not self.gpu:
+            return
+        for dtype in (plan.precision.products, plan.precision.activations):
+            if self.gpu.get(f"peak_{dtype}") is None:
+                known = [k.removeprefix("peak_") for k in self.gpu if k.startswith("peak_")]
+                raise ScenarioError(
+                    f"workload.precision: nobody says how quick this GPU is in {dtype}; take one "
+                    f"of {', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
+                )
 
     def _require_fit(self, plan: ParallelPlan) -> None:
         known = None if self.host.memory is None else (self.host.memory, self.host.gpus)
@@ -438,6 +479,19 @@ def _sequence(model: Model, said: int | None) -> int:
             "workload.sequence: the model itself says how long its sequences are; leave it out"
         )
     return said or own or 1
+
+
+def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
+    """Element types of all classes of tensors.
+
+    Raises
+    ------
+    ScenarioError
+        Tokens on their way to experts that the model has not.
+    """
+    if types.dispatch and not (isinstance(model, Transformer) and model.experts):
+        raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
+    return replace(PRECISIONS[name], **types.said())
 
 
 def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> ExpertChoice | None:

@@ -14,6 +14,7 @@ from foretrace.sim.coded import Coded
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.graph import Graph
+from foretrace.sim.op_rules import OpFilter, OpRule, apply_op_rules
 from foretrace.sim.ops import Kind, Ops
 from foretrace.sim.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
@@ -249,6 +250,19 @@ def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
     assert "3 ops may want the 2 slots of gpu0 at once" in caplog.text
     assert result.makespan_ticks == 5
     assert ran_as_template(caplog, machine(2, 3), graph_of(template))[1]
+
+
+@pytest.mark.parametrize("rule", [{"time": 50 * TICK}, {"scale": 3.0}])
+def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule):
+    """They were left out where a template ran as one."""
+    plain = machine(4, None).run(graph_of(step(4)), keep="ranks")
+    graph, _ = apply_op_rules(graph_of(step(4)), [OpRule(OpFilter(kind="compute"), **rule)])
+    result, as_template = ran_as_template(caplog, machine(4, None), graph)
+    assert not as_template
+    assert "written out, since rules give some of its ops other times" in caplog.text
+    assert result.makespan_ticks > plain.makespan_ticks
+    written = replace(graph, blocks=(graph.explicit,))
+    same_numbers(machine(4, None).run(written, keep="ops"), result)
 
 
 def test_an_altered_machine_still_runs_the_template(caplog):

@@ -8,7 +8,7 @@ from foretrace.models.memory.rank_memory import memory_of_stages, rank_memory
 from foretrace.models.training.description import Transformer
 from foretrace.models.training.hardware_flop import hardware_flop
 from foretrace.models.training.layers import dense_layer, output_layer
-from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.schedules import PassKind
 from foretrace.models.training.stages import (
@@ -183,6 +183,44 @@ def test_what_does_not_fit_is_told_with_what_would_make_it_fit():
     require_fit(GPT, plan, need)
 
 
+def plan_as_told(plan, told, ranks):
+    """The plan with what a message says to take, on as many GPUs unless it says how many."""
+    where, _, changes = told.partition("it fits")[2].strip().partition("with ")
+    fields = {path: name for name, path in SETTINGS.items()}
+    for change in changes.split(" and "):
+        path, _, value = change.partition(": ")
+        read = int(value) if value.isdigit() else {"true": True, "null": 0}.get(value, value)
+        plan = plan.with_value(fields[path], read)
+    ranks = int(where.split()[1]) if where else ranks
+    return replace(plan, data=ranks // plan.ranks_of_a_copy)
+
+
+@pytest.mark.parametrize("gib", [30, 8, 4, 3, 2.5])
+@pytest.mark.parametrize("changes", [{}, {"data": 8, "micro_batch": 8}, {"tensor": 2, "data": 2}])
+def test_what_is_said_to_fit_does(changes, gib):
+    plan, capacity = replace(PLAN, **changes), gib * 2**30
+    try:
+        require_fit(GPT, plan, capacity)
+    except ScenarioError as error:
+        (told,) = error.args
+        first, _, more = told.partition(", or ")
+        taken = first if more else told
+        fitting = plan_as_told(plan, taken, plan.ranks)
+        require_fit(GPT, fitting, capacity)
+        fitting.check(GPT)
+
+
+def test_several_changes_are_told_where_no_single_one_does():
+    plan = replace(PLAN, data=8, micro_batch=8)
+    with pytest.raises(ScenarioError, match=r"it fits with .*: .* and .*$"):
+        require_fit(GPT, plan, 3 * 2**30)
+
+
+def test_the_fewest_gpus_are_told_where_no_change_on_as_many_does():
+    with pytest.raises(ScenarioError, match=r"it fits on 4 GPUs with parallel.tensor: 4 and"):
+        require_fit(GPT, replace(PLAN, micro_batch=1, recompute="full"), 3 * 2**30)
+
+
 def test_what_no_change_makes_fit_is_told_so():
-    with pytest.raises(ScenarioError, match="no single change of the plan makes it fit"):
+    with pytest.raises(ScenarioError, match=r"no plan of it fits on up to 256 GPUs; take a"):
         require_fit(GPT, PLAN, 2**30)

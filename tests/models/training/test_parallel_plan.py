@@ -50,7 +50,7 @@ BROKEN = [
      "schedule.chunks: 2 chunks on each of 4 stages do not share 12 layers evenly; take 1"),
     ({"pipeline": 2, "chunks": 2, "schedule": "gpipe"},
      "schedule.chunks: GPipe runs one chunk on each stage; take 1"),
-    ({"expert": 2}, "parallel.expert: 2 ranks do not share 1 experts evenly; take 1"),
+    ({"expert": 2}, "parallel.expert: the model has no experts that 2 ranks could share; take 1"),
     (
         {"pipeline": 2, "zero": 3},
         "zero: ZeRO-3 shares gradients, which a pipeline adds up .* take 1",
@@ -68,6 +68,15 @@ def test_a_sequence_longer_than_the_learned_positions_is_refused():
     with pytest.raises(ScenarioError, match=r"workload.sequence: 128 tokens .* take 64$"):
         PLAN.check(model)
     replace(PLAN, sequence=64).check(model)
+
+
+def test_a_feed_forward_network_whose_width_ranks_do_not_share_is_refused():
+    """Its width was rounded down: the rest of it took no time."""
+    told = r"parallel.tensor: 8 ranks do not share 100 numbers of a feed-forward .* take 4$"
+    for model in (replace(MODEL, inner=100), replace(MODEL, experts=Experts(8, 2, 100))):
+        with pytest.raises(ScenarioError, match=told):
+            replace(PLAN, tensor=8).check(model)
+        replace(PLAN, tensor=4).check(model)
 
 
 @pytest.mark.parametrize(("changes", "told"), BROKEN)

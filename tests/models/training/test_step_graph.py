@@ -235,6 +235,22 @@ def test_experts_exchange_every_chosen_token_four_times():
     assert exchanged(plan, "expert", MIXED) == 8 * 4 * 3 / 4 * 2 * 32 * 2 * 64
 
 
+def test_what_goes_to_experts_may_be_of_a_type_of_its_own():
+    """fp8 there and bf16 back, forward and backward: DeepSeek-AI 2024, arXiv:2412.19437, 3.3.3."""
+    plan = replace(PLAN, data=4, expert=4, batch=4)
+    fp8 = replace(plan, precision=replace(plan.precision, dispatch="fp8"))
+    assert exchanged(fp8, "expert", MIXED) == 3 / 4 * exchanged(plan, "expert", MIXED)
+    parts = [p for p in mixture(MIXED, MIXED.experts, fp8.split) if "tokens" in p.forward[0].label]
+    (there, home) = parts
+    assert [work.label for work in there.forward] == ["tokens to fp8", "tokens all-to-all"]
+    assert [work.label for work in home.backward] == [
+        "gradients to fp8", "tokens all-to-all backward"
+    ]  # fmt: skip
+    assert there.forward[0].bytes == (2 + 1) * 32 * 64  # each row once, however many experts it has
+    for (work,) in (there.backward, home.forward):
+        assert " bf16[" in work.signature
+
+
 def test_the_exchange_of_tokens_ends_with_the_busiest_rank():
     plan = replace(PLAN, data=4, expert=4, batch=4)
     crowded = replace(plan, imbalance=2.0)
