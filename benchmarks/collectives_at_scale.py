@@ -5,7 +5,9 @@ Usage: python benchmarks/collectives_at_scale.py [GPUs ...]
 Each case runs in a process of its own, so that memory is its own, from building the machine to the
 end of the run; the engine is compiled before.  A ring is one activity on all its links (coupled),
 chains in machines below trees between them are written out as sends (expanded), an all-to-all is
-sprayed over all routes.  Each runs again with the busiest link between switches 10 % slower.
+sprayed over all routes.  Experts get tokens as Zipf's law has it, the k-th most 1/k of the first:
+an all-to-all in unequal parts, sprayed and hashed.  Each runs again with the busiest link between
+switches 10 % slower.
 """
 
 import json
@@ -25,17 +27,22 @@ from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, cluster
 from foretrace.sim.graph import Builder, Graph, Member
 from foretrace.sim.simulation import Simulation
+from foretrace.sim.splits import read_collective, split_name
 from foretrace.sim.system import System
 from topologies import NODE
 
 SIZE = 1e9
-# case: collective, algorithm, routing, most GPUs.  Sends that are written out one by one in Python
-# are too many beyond that: those sizes are told as not run.
+# case: collective, algorithm, routing, most GPUs.  Sends that are written out one by one in Python,
+# and pairs of unequal parts, are too many beyond that: those sizes are told as not run.
 CASES = {
     "ring, coupled": ("all-reduce", "ring", "ecmp", 65_536),
     "chains and trees, expanded": ("all-reduce", "chain-tree", "ecmp", 8_192),
     "all-to-all, sprayed": ("all-to-all", "grouped", "spray", 65_536),
+    "experts, sprayed": ("all-to-all", "grouped", "spray", 1_024),
+    "experts, hashed": ("all-to-all", "grouped", "ecmp", 1_024),
 }
+TOKENS = 1e5
+"""That the first of the experts gets of each member, where the last gets some."""
 
 
 def machine(gpus: int, routing: str, slower: int | None = None) -> System:
@@ -49,11 +56,20 @@ def machine(gpus: int, routing: str, slower: int | None = None) -> System:
     return replace(system, components=tuple(parts))
 
 
+def name(case: str, gpus: int) -> str:
+    """The collective, in the parts that it is of."""
+    if not case.startswith("experts"):
+        return CASES[case][0]
+    rank = np.random.default_rng(1).permutation(gpus) + 1
+    return split_name(receive=np.rint(TOKENS / rank).astype(int).tolist())
+
+
 def busiest(case: str, gpus: int) -> int:
     """The link between switches that carries most."""
     collective, algorithm, routing, _ = CASES[case]
-    system = machine(gpus, routing)
-    parts = compute_load(ALGORITHMS[collective][algorithm], system.numbers, system).parts
+    system, splits = machine(gpus, routing), read_collective(name(case, gpus), gpus).splits
+    laid = ALGORITHMS[collective][algorithm].split(splits)
+    parts = compute_load(laid, system.numbers, system).parts
     within = [bool(system.components[c].node) for c in parts.component]
     return int(parts.component[np.argmax(np.where(within, 0.0, parts.share / parts.rate))])
 
@@ -67,8 +83,8 @@ def graph(gpus: int, collective: str) -> Graph:
 
 def run(case: str, gpus: int, slower: int | None = None) -> float:
     """Makespan, s."""
-    collective, algorithm, routing, _ = CASES[case]
-    system, whole = machine(gpus, routing, slower), graph(gpus, collective)
+    _, algorithm, routing, _ = CASES[case]
+    system, whole = machine(gpus, routing, slower), graph(gpus, name(case, gpus))
     if "expanded" in case:
         whole = expand(whole, algorithm, [f"node{rank // 8}" for rank in range(gpus)])
     fabric = Fabric(algorithms="" if "expanded" in case else algorithm)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...sim.units import Bytes, Seconds
 from .load import AlgorithmLoad
-from .protocols import PAYLOAD, Fetched, Filling, Floats, Protocol, Rounds
+from .protocols import PAYLOAD, Fetched, Filling, Floats, Pace, Protocol, Rounds
 from .steps import SEGMENTS
 
 
@@ -27,6 +27,7 @@ class CollectivePlan:
     rounds, filling : of a switch that reduces, and of sends
     segment : B of S that a pipeline passes on at once, at most; None for as little as you like
     fetched : messages between machines that their receivers fetch; None for none
+    pace : of a ring's steps over machines; None for one whose steps only add up
     """
 
     load: AlgorithmLoad
@@ -38,6 +39,7 @@ class CollectivePlan:
     filling: Filling | None = None
     segment: Bytes | None = None
     fetched: Fetched | None = None
+    pace: Pace | None = None
 
     @property
     def name(self) -> str:
@@ -78,21 +80,32 @@ class CollectivePlan:
 
     def start(self, size: Floats) -> Floats:
         """(n,) seconds before and beside the bytes of S, of collectives of such sizes."""
-        fixed = np.full(len(size), self.launch + self.waiting)
+        fixed = self.launch + self._waited(size)
         if self.filling is not None:
             fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
         if self.segment is not None and self.load.algorithm.pipelined:
             behind = np.minimum(size / SEGMENTS, self.segment) * (self.load.steps - 1)
             fixed += behind * self.beta
-        if self.fetched is not None:
-            message = size * self.load.network_share / PAYLOAD[self.protocol]
-            fixed += self.load.network_steps * self.fetched.seconds(message)
         if self.rounds is not None:
             cost, unfilled = self.rounds.unfilled(size)
             fixed += cost + unfilled * self.beta
         return fixed
 
+    def _waited(self, size: Floats) -> Floats:
+        """(n,) seconds of latencies; of those of a paced ring, what its bytes do not hide."""
+        waiting = np.full(len(size), self.waiting)
+        message = size * self.load.network_share / PAYLOAD[self.protocol]
+        if self.fetched is not None:
+            waiting += self.load.network_steps * self.fetched.seconds(message)
+        if self.pace is None:
+            return waiting
+        steps = self.load.steps * self.pace.seconds(message)
+        return np.asarray(np.maximum(np.maximum(waiting, steps) - self._moving(size), 0.0))
+
+    def _moving(self, size: Floats) -> Floats:
+        """(n,) seconds of the bytes of S; nothing takes no time, on a link that is down either."""
+        return np.multiply(size, self.beta, where=size > 0, out=np.zeros(len(size)))
+
     def alone(self, size: Floats) -> Floats:
         """(n,) seconds when nothing else runs."""
-        moves = np.zeros(len(size))  # nothing takes no time, on a link that is down either
-        return self.start(size) + np.multiply(size, self.beta, where=size > 0, out=moves)
+        return self.start(size) + self._moving(size)

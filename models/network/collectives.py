@@ -40,6 +40,7 @@ from .protocols import (
     Fetched,
     Filling,
     Floats,
+    Pace,
     Protocol,
     ProtocolSettings,
     Rounds,
@@ -85,6 +86,13 @@ class Fabric(Backend):
     network_eager, network_fetch : Bytes or None, Seconds
         Messages of more bytes on the wire than these are fetched by their receiver (rendezvous),
         which takes each step between machines so much longer; None for a library that fetches none.
+    network_pace : Seconds or None
+        What a step of a ring of ``simple`` over machines takes at least: all its members wait for
+        those that send to another machine.  Bytes move meanwhile, and where they take longer
+        nothing else is waited for.  None for steps whose latencies add to the bytes.
+    network_copied, network_copy_rate : Bytes, ByteRate or None
+        Messages of such a ring of at most so many bytes are copied by the host, at such a rate;
+        None for none.
     copying : Ratio
         What it takes a member to copy a byte that it does not pass on, of what a byte takes that it
         sends: a channel is one block of threads, which does one or the other.
@@ -183,6 +191,9 @@ class Fabric(Backend):
         network_efficiency_ll: Ratio | None = None,
         network_eager: Bytes | None = None,
         network_fetch: Seconds = 0.0,
+        network_pace: Seconds | None = None,
+        network_copied: Bytes | None = None,
+        network_copy_rate: ByteRate | None = None,
         copying: Ratio = 0.0,
         send_launch: Seconds | None = None,
         send_efficiency: Ratio | None = None,
@@ -233,6 +244,7 @@ class Fabric(Backend):
             self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
         self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
         self.fetched = None if network_eager is None else Fetched(network_eager, network_fetch)
+        self.pace = _pace(network_pace, network_copied, network_copy_rate)
         self.piece, self.segment = piece, segment
         self.send_lateness = send_lateness
         self.send_copying = copying if send_copying is None else send_copying
@@ -348,9 +360,11 @@ class Fabric(Backend):
         if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
             filling = Filling(self.piece / laid.crowding, self.send_copying)
         fetched = self.fetched if laid.network_steps else None
+        ring = laid.algorithm.passes_on and laid.network_steps > 0
+        pace = self.pace if ring and name == "simple" else None
         copied = self._last_part_cost(laid) + self._own_part_cost(laid)
         return CollectivePlan(
-            laid, name, protocol, launch, copied, rounds, filling, segment, fetched
+            laid, name, protocol, launch, copied, rounds, filling, segment, fetched, pace
         )
 
     def _last_part_cost(self, laid: AlgorithmLoad) -> float:
@@ -484,6 +498,15 @@ class Fabric(Backend):
 def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise BackendError(f"fabric: {what} {value!r} is unknown; take one of {list(allowed)}")
+
+
+def _pace(least: Seconds | None, copied: Bytes | None, rate: ByteRate | None) -> Pace | None:
+    if (copied is None) != (rate is None):
+        given, other = ("network_copied", "network_copy_rate")[:: 1 if rate is None else -1]
+        raise BackendError(f"fabric: {given} says nothing without {other}; give both, or neither")
+    if least is None and copied is None:
+        return None
+    return Pace(least or 0.0, copied or 0.0, rate or np.inf)
 
 
 def _read_name(name: str, members: int) -> CollectiveName:

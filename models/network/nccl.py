@@ -1,8 +1,9 @@
 """NCCL's own estimate of its algorithms and protocols, by which it chooses among them.
 
-The figures are those of NCCL 2.27 (NVIDIA/nccl, src/graph/tuning.cc: ``baseLat``, ``hwLat``,
-``llMaxBws``, ``perChMaxRingLL128Bws``, ``perChMaxTreeLL128Bws``, ``perChMaxTreeBws``,
-``treeCorrectionFactor``, ``nvlsEfficiency``).  They say what NCCL takes, not how long that lasts:
+The figures are those of NCCL 2.23 to 2.27 (NVIDIA/nccl, src/graph/tuning.cc: ``baseLat``,
+``hwLat``, ``llMaxBws``, ``perChMaxRingLL128Bws``, ``perChMaxTreeLL128Bws``, ``perChMaxTreeBws``,
+``treeCorrectionFactor``, ``nvlsEfficiency``, ``getNetOverhead``; search.cc: ``speedArrayInter``,
+``sm90SpeedArrayInter``).  They say what NCCL takes, not how long that lasts:
 over networks that they do not know the choice can be bad, and is then bad on the machine as well.
 What NCCL itself looks up (the rates of links, one generation of GPU from another) is taken from the
 system: a link of 400 GB/s or more is Hopper's.
@@ -33,8 +34,19 @@ BASE = {"ring": (6.6, 14.0, 8.4), "tree": (6.8, 14.0, 8.4)}
 WITHIN = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
 ACROSS = {"ring": (2.7, 4.0, 14.0), "tree": (5.0, 8.5, 14.0)}
 SWITCH_LATENCY = 25.0
-LL_MOST = {False: (87.7, 22.5, 19.0), True: (141.0, 45.0, 35.0)}
-"""GB/s of ll on one node, two and more, of Ampere and of Hopper."""
+LL_MOST = {False: (87.7, 39.0, 20.4), True: (141.0, 39.0, 20.4)}
+"""GB/s of ll on one node, two and more, of Ampere and of Hopper.  Between nodes the kind of CPU
+counts; AMD's (22.5 and 19) are not told apart."""
+LEAST_WITHIN = {"ll": 1.0, "ll128": 1.0, "simple": 3.0}
+"""Microseconds of a step within a node at least, of rings between nodes."""
+SPEEDS = {
+    False: (48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2, 0.24, 0.12),
+    True: (48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3, 2.4, 1.2, 0.24, 0.12),
+}
+"""GB/s of a NIC that NCCL tries, of Ampere and of Hopper: it counts on the largest that fits."""
+ONE_GPU = 0.85
+"""What a tree reaches that enters and leaves a node at one GPU, as on Hopper, each GPU of which is
+near one NIC alone."""
 CHANNEL = {  # GB/s of a channel: ring of ll128, tree of ll128, tree of simple
     False: ((20.0, 20.0, 20.0), (20.0, 20.0, 20.0), (24.0, 23.6, 17.8)),
     True: ((36.7, 36.7, 36.7), (36.7, 36.7, 29.0), (38.7, 41.4, 36.0)),
@@ -53,13 +65,15 @@ PLATEAU = 64.0
 
 
 class Group(NamedTuple):
-    """What NCCL knows of a group: members, nodes, GB/s within nodes and between, us of a wire."""
+    """What NCCL knows of a group: members, nodes, GB/s within nodes and between.
+
+    Latencies of wires are not among it: NICs tell NCCL none.
+    """
 
     members: int
     nodes: int
     within: float
     between: float
-    wait: float
     channels: int
     hopper: bool
 
@@ -84,12 +98,23 @@ def _group(way: CollectivePlan) -> Group:
     parts, load = way.load.parts, way.load
     wire = float(np.min(parts.rate[parts.wire], initial=np.inf))
     link = min(float(np.min(parts.rate[~parts.wire], initial=np.inf)), LINK_MOST * GB)
-    wires = wire * load.members / load.nodes
     hopper = link >= HOPPER
+    wires = _speed_counted_on(wire / GB, hopper) * load.members / load.nodes
     channels = 16 if load.nodes == 1 or hopper else 8
-    wait = load.latency / max(load.network_steps, 1) / US if load.nodes > 1 else 0.0
     within = NVLINK * link / GB
-    return Group(load.members, load.nodes, within, wires / GB, wait, channels, hopper)
+    return Group(load.members, load.nodes, within, wires, channels, hopper)
+
+
+def _speed_counted_on(rate: float, hopper: bool) -> float:
+    """GB/s of a NIC as channels of the largest speed that fits share it.
+
+    >>> _speed_counted_on(25.0, hopper=True), _speed_counted_on(100.0, hopper=True)
+    (24.0, 96.0)
+    """
+    if rate == np.inf:
+        return rate
+    speed = next((s for s in SPEEDS[hopper] if s <= rate), rate)
+    return float(rate // speed * speed)
 
 
 def _estimate(way: CollectivePlan, size: Floats, group: Group) -> Floats:
@@ -125,10 +150,8 @@ def _ring(collective: str, protocol: str, group: Group) -> tuple[float, float]:
         per_node = n / nodes
         most = group.channels * CHANNEL[group.hopper][0][group.column]
         rate = min(rate * (0.7 if per_node < 2 else 0.92), most)
-    within = WITHIN["ring"][p] * (1.8 if nodes > 1 and protocol == "ll" else 1)
-    latency = (
-        BASE["ring"][p] + (steps - across) * within + across * (ACROSS["ring"][p] + group.wait)
-    )
+    within = max(WITHIN["ring"][p], LEAST_WITHIN[protocol] if nodes > 1 else 0.0)
+    latency = BASE["ring"][p] + (steps - across) * within + across * ACROSS["ring"][p]
     return latency, rate * n / steps
 
 
@@ -145,6 +168,7 @@ def _tree(protocol: str, group: Group) -> tuple[float, float]:
         rate = min(
             rate * (7 / 9 if nodes == 1 else 120 / 128), group.channels * flags[group.column]
         )
-    within = WITHIN["tree"][p] * (1.8 if nodes > 1 and protocol == "ll" else 1)
-    hops = (n / nodes - 1) * within + int(log2(nodes)) * (ACROSS["tree"][p] + group.wait)
+    if nodes > 1 and group.hopper:
+        rate *= ONE_GPU
+    hops = (n / nodes - 1) * WITHIN["tree"][p] + int(log2(nodes)) * ACROSS["tree"][p]
     return BASE["tree"][p] + 2 * hops, rate / 2

@@ -103,6 +103,31 @@ class Fetched(NamedTuple):
         return np.where(message > self.above, self.cost, 0.0)
 
 
+class Pace(NamedTuple):
+    """Least time between two steps of a ring over machines; the bytes of a step move meanwhile.
+
+    In each step some member sends to another machine, and all wait for it.
+
+    Parameters
+    ----------
+    least : what a step takes at least
+    copied : B of a message up to which the host copies it out of the NIC's buffers
+    rate : B/s at which it does
+    """
+
+    least: Seconds
+    copied: Bytes
+    rate: ByteRate
+
+    def seconds(self, message: Floats) -> Floats:
+        """(n,) seconds from one step to the next, of messages of so many bytes.
+
+        >>> Pace(4e-5, copied=1e6, rate=2e10).seconds(np.array([5e5, 1e6, 2e6])).tolist()
+        [4e-05, 5e-05, 4e-05]
+        """
+        return np.maximum(self.least, np.where(message <= self.copied, message / self.rate, 0.0))
+
+
 class Filling(NamedTuple):
     """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
 

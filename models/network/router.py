@@ -238,7 +238,8 @@ class GraphRouter(MachineRouter):
         for out, into, far in self._ends_of_flows(a, b):
             sent = amount[far]
             for flow, component, _ in (*out, *into):
-                found += np.bincount(component, amount[flow], self.count)
+                carried = sent if flow is far else amount[flow]
+                found += np.bincount(component, carried, self.count)
             here, there = self.links.nic[a[far]], self.links.nic[b[far]]
             found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
 
@@ -380,7 +381,8 @@ def _present(flow: Ints, *components: Ints) -> list[Column]:
     for component in components:
         there = component >= 0
         if there.all():
-            found.append((flow, component, np.ones(len(flow))))
+            found.append((flow, component, np.broadcast_to(1.0, len(flow))))
         elif there.any():
-            found.append((flow[there], component[there], np.ones(int(there.sum()))))
+            some = flow[there]
+            found.append((some, component[there], np.broadcast_to(1.0, len(some))))
     return found

@@ -143,6 +143,11 @@ class Routing(NamedTuple):
             switches = int(links.target.max(initial=0)) + 1
             pair, whole = _summed(at * switches + to, amount, switches**2)
             return split_loads(links, *np.divmod(pair, switches), whole)
+        if self.each == 1:  # each flow whole: without the columns that say so
+            digits = np.broadcast_to(hashed(self.seed, source, target, 0), len(at))
+            hops = [(link, amount[flow]) for flow, link in _hops(links, at, to, digits)]
+            link, much = map(np.concatenate, zip((at[:0], amount[:0]), *hops, strict=True))
+            return np.bincount(link, much, len(links.target)).astype(np.float64)
         crossed = self.crossed(links, at, to, source, target)
         crossed = crossed._replace(share=crossed.share * amount[crossed.flow])
         return np.bincount(crossed.link, crossed.share, len(links.target)).astype(np.float64)
@@ -195,8 +200,13 @@ def follow(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> tuple[Ints, 
     digits : (flows,) from 0 to below 1; at each switch the leading part picks one of the next
         links, the rest is left for the switches further on
     """
-    flows: list[Ints] = []
-    crossed: list[Ints] = []
+    hops = [*_hops(links, at, to, digits)] or [(np.zeros(0, np.int64),) * 2]
+    flows, crossed = zip(*hops, strict=True)
+    return np.concatenate(flows), np.concatenate(crossed)
+
+
+def _hops(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> Iterator[tuple[Ints, Ints]]:
+    """Flows that still have a way to go, and the link that each takes next, hop after hop."""
     for some in links.blocks(to):
         flow = np.arange(len(at), dtype=np.int64)[some]
         here, there, left = at[some], to[some], digits[some]
@@ -211,11 +221,8 @@ def follow(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> tuple[Ints, 
             pick = left.astype(np.int64)
             left -= pick
             link = links.links[first + pick]
-            flows.append(flow)
-            crossed.append(link)
+            yield flow, link
             here = links.target[link]
-    none = [np.zeros(0, np.int64)]
-    return np.concatenate(flows or none), np.concatenate(crossed or none)
 
 
 def all_ways(links: NextLinks, at: int, to: int) -> Iterator[tuple[tuple[int, ...], float]]:

@@ -62,6 +62,9 @@ class TreeLinks:
         """Links that lead from switches ``at`` towards leaves ``to``."""
         beneath = to - self._low[at]
         below = (beneath >= 0) & (beneath < self._span[at])
+        if below.all():
+            branch = self._first_branch[at] + beneath // self._branch_span[at]
+            return Candidates(self._first_down[branch], self._downs[branch])
         first, length = self._first_up[at], self._ups[at]
         if below.any():
             under = at[below]

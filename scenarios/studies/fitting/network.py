@@ -35,6 +35,7 @@ GUESSES = {
     "launch_ll128": 1.5e-5, "efficiency_ll128": 0.6,
     "network_step": 2e-5, "network_efficiency": 0.8,
     "network_step_ll": 5e-6, "network_efficiency_ll": 0.3, "network_fetch": 5e-6, "segment": 4e6,
+    "network_pace": 4e-5, "network_copy_rate": 2e10,
     "in_switch_launch": 1.5e-5, "in_switch_round": 4e-6, "in_switch_efficiency": 0.7,
     "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_rate_ll": 6e9,
     "send_copying": 0.5, "own_part": 0.2, "send_lateness": 1e-6,

@@ -441,6 +441,41 @@ def test_long_messages_between_machines_are_fetched_by_their_receivers():
     assert ring.seconds("all-reduce", within, sizes, system).max() < 1.0
 
 
+def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
+    """Steps of 1 ms, of 1 us for each kB up to 4 KiB that the host copies; bytes move meanwhile."""
+    nic, link = Nic(bandwidth=RATE, latency=ALPHA), Link(bandwidth=RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=2, gpu_link=link, nics=2, nic=nic))
+    (beta,) = {
+        w.beta for w in Fabric(algorithm="ring/simple").ways("all-reduce", system.numbers, system)
+    }
+    plain, paced = (
+        Fabric(algorithm="ring", launch=1e-2, launch_ll=0.0, network_pace=pace,
+               network_copied=pace and 4096.0, network_copy_rate=pace and 1e6)
+        for pace in (None, 1e-3)
+    )  # fmt: skip
+    sizes = 4 * np.array([512.0, 4096.0, 8192.0, 1e12])
+
+    def told(fabric, members, way):
+        found = fabric.chosen("all-reduce", members, sizes, system)
+        return next(s for plan, s, _ in found if plan.name == f"ring/{way}")
+
+    bytes_alone = np.array([0, 0, 0, 4e12 * beta])
+    steps = 6 * np.array([1e-3, 4.096e-3, 1e-3, 0])
+    found = told(paced, system.numbers, "simple")
+    assert found == pytest.approx(1e-2 + steps + bytes_alone)
+    assert told(plain, system.numbers, "simple")[-1] > found[-1]  # there latencies add to them
+    assert np.array_equal(*(told(f, system.numbers, "ll") for f in (plain, paced)))
+    within = tuple(system.numbers[:2])
+    assert np.array_equal(*(told(f, within, "simple") for f in (plain, paced)))
+
+
+def test_copying_needs_a_size_and_a_rate():
+    with pytest.raises(BackendError, match="network_copied says nothing without network_copy_rate"):
+        Fabric(network_copied=4096.0)
+    with pytest.raises(BackendError, match="network_copy_rate says nothing without network_copied"):
+        Fabric(network_copy_rate=1e9)
+
+
 def test_a_pipeline_of_segments_waits_for_one_of_them_at_every_step():
     system, mib = board(4), 2.0**20
     chain, whole = ALGORITHMS["broadcast"]["chain"], 64 * mib
@@ -507,6 +542,20 @@ def test_nccl_stays_with_flags_up_to_1_mib_between_machines(count):
     assert taken[-1] == ("chain-tree/simple" if count == 2 else "ring/simple")
     slow, quick = fabric.seconds("all-reduce", system.numbers, np.array([mib, 2 * mib]), system)
     assert slow > 3 * quick
+
+
+def test_nccl_expects_what_its_source_says_of_nics_and_of_trees_through_one_gpu():
+    """16 GPUs: NICs of 25 GB/s count as 24; trees reach 0.85, but for what their size takes."""
+    fabric, system = Fabric(algorithms="ring, chain-tree", launch_ll=5e-6), grace(4)
+    ways = fabric.ways("all-reduce", system.numbers, system)
+    size = np.array([2.0**20, 2.0**24])
+    found = dict(zip((w.name for w in ways), nccl.estimates(ways, size) * 1e6, strict=True))
+    ring = 1.4 * (8.4 + 24 * 3.4 + 6 * 14.0) + size / (96e3 * 16 / 30)
+    tree = 8.4 + 2 * (3 * 4.0 + 2 * 14.0) + size / (96e3 * 0.92 * 0.85 / 2 * np.array([0.5, 0.7]))
+    flags = 6.6 + 24 * 1.0 + 6 * 2.7 + size / (20.4e3 * 16 / 30)
+    told = (found[name] for name in ("ring/simple", "chain-tree/simple", "ring/ll"))
+    for one, want in zip(told, (ring, tree, flags), strict=True):
+        assert one == pytest.approx(want)
 
 
 def test_nccl_takes_the_quickest_where_it_has_no_table():
