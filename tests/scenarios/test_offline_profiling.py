@@ -1,11 +1,12 @@
 """Simulation by offline profiling (arXiv:2002.06790): the library's scenario, and plans ranked.
 
 ``test_ablations.py`` compares its page, nightly.  What is to be rejected of a profile is refused
-in ``tests/traces/test_broken*.py``; what was not yet is below.
+in ``tests/traces/test_broken*.py``.
 """
 
 import csv
 import importlib
+import json
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.workloads.trace_files import open_trace
+from foretrace.sim.ops import Kind
 from foretrace.sim.units import quantity
 from foretrace.traces.step_times import read
 
@@ -93,6 +96,22 @@ def test_a_step_of_two_processes_is_near_only_with_every_piece(variants, name, o
     predicted = build_variant(variants[name]).run().period_time
     error = predicted / quantity(said.measured[of], "s") - 1
     assert (abs(error) <= said.within) == near
+
+
+def test_of_ops_that_overlap_on_a_stream_the_later_lasts_from_the_end_of_the_earlier(tmp_path):
+    """Programmatic launches make such recordings: what both are in flight counts once."""
+    host = {"ph": "X", "pid": 1, "tid": 1}
+    events = [{**host, "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 900}]
+    for number, (start, last) in enumerate([(30, 300), (100, 300)], start=1):
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 10 * number, "dur": 2}
+        events.append({**host, **launch, "args": {"correlation": number}})
+        kernel = {"cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": start, "dur": last}
+        said = {"correlation": number, "stream": 7, "device": 0}
+        events.append({**host, **kernel, "args": said})
+    (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
+    ops = open_trace(str(tmp_path / "t.json")).graph().ops
+    took = ops.duration[ops.kind == Kind.COMPUTE]
+    assert took == pytest.approx([300e-6, 70e-6])
 
 
 @pytest.fixture
