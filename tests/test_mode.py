@@ -63,6 +63,28 @@ def test_an_overrun_in_a_kernel_that_another_calls_is_caught():
         sort_list(rows, np.zeros(TABLES, np.int64), head)
 
 
+@jit.jit
+def row(table, i):
+    return table[i, 0]
+
+
+@jit.jit
+def last_row(table):
+    return table[-1, 0]
+
+
+def test_a_constant_below_zero_counts_from_the_end():
+    assert last_row(np.arange(6).reshape(3, 2)) == 4
+
+
+@pytest.mark.skipif(
+    not (CHECKED and jit.LINKED), reason="reads what is before the rows unless NUMBA_BOUNDSCHECK=1"
+)
+def test_a_row_below_zero_is_an_overrun_and_not_the_last_row():
+    with pytest.raises(IndexError):
+        row(np.arange(6).reshape(3, 2), -1)
+
+
 @pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 def test_a_numba_whose_private_api_nobody_knows_compiles_by_njit_alone():
     env = {key: text for key, text in os.environ.items() if key != "FORETRACE_PLAIN_NJIT"}

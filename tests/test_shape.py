@@ -1,6 +1,7 @@
 """Did the design drift?  Layers, folders, public names and what an import costs."""
 
 import ast
+import builtins
 import configparser
 import importlib
 import json
@@ -173,7 +174,7 @@ def test_no_identifier_names_an_iteration_outside_training():
         (file.relative_to(ROOT).as_posix(), name)
         for file in [ROOT / "__init__.py", ROOT / "__main__.py", *files]
         for name in identifiers(file.read_text())
-        if "iteration" in name.lower()
+        if "iteration" in name.lower() and not hasattr(builtins, name)  # StopIteration
     }
     assert sorted(f for f in found if not f[0].startswith(OF_TRAINING)) == []
     assert {allowed for f, _ in found for allowed in OF_TRAINING if f.startswith(allowed)} == {

@@ -86,7 +86,11 @@ else:
         return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
 
     def jit(kernel: Kernel) -> Kernel:
-        """The kernel, compiled at its first call."""
+        """The kernel, compiled at its first call.
+
+        An index that is computed may not be below zero: it does not count from the end, and
+        only ``NUMBA_BOUNDSCHECK=1`` refuses it.
+        """
         return _compile_kernel(kernel)
 
     def jit_without_refcounts(kernel: Kernel) -> Kernel:
