@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..ablation_rows import ablation_rows, ablation_sentences
+from ..ablation_rows import ablation_rows, ablation_sentences, word_of_findings
 from ..numbers import format_quantity
 
 
@@ -24,10 +24,11 @@ def _page_lines(summary: Mapping[str, Any], file: str) -> Iterator[str]:
     judged, answer = summary["ablations"], summary["answer"]
     yield from (f"# {summary['name']}", "", summary["question"], "")
     yield from (*ablation_sentences(summary), "")
-    yield from ("| | variants | gain | expected | |", "|---|---|---:|---:|---|")
+    word = word_of_findings(judged)
+    yield from (f"| | variants | {word} | expected | |", "|---|---|---:|---:|---|")
     for row in ablation_rows(judged):
         verdict = "holds" if row.met else "**missed**"
-        yield f"| {row.what} | {row.variants} | {row.gain} | {row.expected} | {verdict} |"
+        yield f"| {row.what} | {row.variants} | {row.found} | {row.expected} | {verdict} |"
     if stated := judged["headline"]["stated"]:
         yield from ("", f"Stated: {stated}")
     yield from ("", f"| variant | {answer['metric'].replace('_', ' ')} |", "|---|---:|")

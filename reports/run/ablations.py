@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ablation_rows import ablation_rows
+from ..ablation_rows import ablation_rows, word_of_findings
 from ..blocks import Block, Column, Paragraph, Table
 from ..section import section
 from .study import StudyShown
+
+TOLD = {
+    "gain": "How many times better {} is than without the mechanism. A gain that stays with a "
+    "piece off, or shows in the control, comes from something else.",
+    "found": "How far {} is from what was measured. Where it stays as near with a piece off, it is "
+    "near for another reason.",
+}
 
 
 @section("ablations", title="Does the mechanism do it?", order=15)
@@ -16,14 +23,12 @@ def ablations(study: StudyShown) -> Iterable[Block]:
     judged = study.summary.get("ablations")
     if not judged:
         return
-    yield Paragraph(
-        f"How many times better {judged['metric']} is than without the mechanism. A gain that "
-        "stays with a piece off, or shows in the control, comes from something else."
-    )
-    columns = [Column("", header=True), Column("variants"), Column("gain", number=True)]
+    word = word_of_findings(judged)
+    yield Paragraph(TOLD[word].format(judged["metric"]))
+    columns = [Column("", header=True), Column("variants"), Column(word, number=True)]
     columns += [Column("expected", number=True), Column("")]
     rows = [
-        (row.what, row.variants, row.gain, row.expected, "holds" if row.met else "MISSED")
+        (row.what, row.variants, row.found, row.expected, "holds" if row.met else "MISSED")
         for row in ablation_rows(judged)
     ]
     yield Table(columns, rows, stacked=True)

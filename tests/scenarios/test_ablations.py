@@ -1,4 +1,4 @@
-"""Ablations: a gain in its band, gone with each piece off, and a control that is flat."""
+"""Ablations: a gain or a measured answer, gone with each piece off, and a control that is flat."""
 
 from pathlib import Path
 
@@ -107,7 +107,70 @@ def test_a_run_without_ablations_has_no_page_of_a_system(cli, written):
     assert "has no 'ablations'" in err
 
 
-@pytest.mark.parametrize("name", ["spray"])
+MEASURED = "against: narrow, gain: [1.8, 2.1]"
+
+
+def measuring(takes="2 ms", *, within="10 %", off="narrow", more="", answer="makespan"):
+    """The scenario with a measured answer for its headline."""
+    text = SEND.format(**AS_IT_IS | {"off": off + more})
+    text = text.replace(MEASURED, f"measured: {{base: {takes}}}, within: {within}")
+    return text.replace("answer: {minimize: makespan}", f"answer: {{minimize: {answer}}}")
+
+
+@pytest.fixture(scope="module")
+def takes():
+    """The answer as it is simulated, and with another as it was measured."""
+    value = study(loads(SEND.format(**AS_IT_IS))).summary.value("base", "makespan").value
+    return lambda times=1.0: f"{value * times} s"
+
+
+def test_a_measured_answer_that_is_missed_without_a_piece_holds(takes):
+    judged = study(loads(measuring(takes(1.04)))).summary.ablations
+    assert [row.met for row in ablation_rows(judged)] == [True, True, True]
+    (one,) = judged["headline"]["measured"]
+    assert one["error"] == pytest.approx(1 / 1.04 - 1)
+    assert judged["switches"][0]["error"] > 0.8
+    said = ablation_sentences({"ablations": judged})[0]
+    assert "within 10 % of what was measured in 1 of 1" in said
+    assert said.endswith("without any piece of it it is not; the control is flat.")
+
+
+def test_a_measured_answer_that_is_missed_ends_the_run_with_5(cli, takes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wide.yaml").write_text(measuring(takes(1.3)))
+    code, out, _ = cli("run", "wide.yaml")
+    assert code == 5
+    assert "in 0 of 1, -23.1 % at worst" in " ".join(out.split())
+
+
+def test_a_measured_answer_that_stays_with_a_piece_off_is_missed(takes):
+    judged = study(loads(measuring(takes(1.5), off="narrow, of: base", within="99 %"))).summary
+    assert [row.met for row in ablation_rows(judged.ablations)] == [True, False, True]
+    assert "without: the wide wire" in ablation_sentences({"ablations": judged.ablations})[0]
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    (measuring("2 MB"), "'2 MB' is not a time"),
+    (measuring("2"), "'2' has no unit"),
+    (measuring().replace("{base:", "{bass:").replace("narrow}]", "narrow, of: bass}]"),
+     "no variant named 'bass'; did you mean 'base'?"),
+    (measuring().replace("answer: {minimize: makespan}\n", ""),
+     "measured are answers; say which, like answer: {minimize: iteration_time.p50}"),
+    (measuring(more=", at_most: 1.2"), "'at_most' of 'the wide wire' is of a gain"),
+    (measuring(more=", of: narrow"), "in a variant of 'narrow', of which nothing is measured"),
+    (measuring().replace(", within: 10 %", ""), "a headline is either a gain"),
+    (measuring().replace("within:", "gain: [1.2, 1.5], within:"), "a headline is either a gain"),
+    (SEND.format(**AS_IT_IS | {"off": "slow-again, of: base"}), "a measured answer, and none"),
+])  # fmt: skip
+def test_a_measured_answer_said_wrong_has_its_place(text, said):
+    with pytest.raises(InvalidScenarioError, match="ablations") as caught:
+        loads(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["spray", pytest.param("offline-profiling", marks=pytest.mark.nightly)]
+)
 def test_the_page_of_a_system_is_what_its_scenario_gives(name):
     done = study(load(name, set=["run.quick=true"]))
     page = (ROOT / "docs" / "systems" / f"{name}.md").read_text()

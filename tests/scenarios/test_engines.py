@@ -64,6 +64,7 @@ SMALL = {  # what both engines run op by op
                          "workload.schedule={chunks: 2}", "workload.batch=4", "what_if=[]"],
     "million-tokens.yaml": [*ONE, DENSE, "workload.parallel={context: 8}", "workload.batch=1",
                             "workload.sequence=65536"],
+    "offline-profiling.yaml": ["what_if=[]", "ablations=null", "control=null"],
     "nvl72.yaml": [*ONE, *EIGHT, MIXED, "workload.parallel={pipeline: 4, expert: 2}",
                    "workload.schedule={chunks: 2, ends: 1}", "workload.batch=8"],
     "gpt3-175b.yaml": [*PIPELINE, "workload.parallel={tensor: 2, pipeline: 4}"],

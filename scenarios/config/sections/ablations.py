@@ -1,6 +1,8 @@
 """``ablations`` and ``control``: that a gain comes from its mechanism, and from nothing else.
 
-Every run is the scenario or a variant of ``what_if``; these keys only say which are compared.
+Of a method that predicts the headline is what was measured; without a piece of it the answer is not
+near that any more.  Every run is the scenario or a variant of ``what_if``; these keys only say
+which are compared.
 """
 
 from __future__ import annotations
@@ -10,27 +12,45 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from ..problems import Problem, did_you_mean_text
+from ....sim.units import Ratio, quantity
+from ..metrics import parse_metric
+from ..problems import FilePosition, Problem, did_you_mean_text
 from ..reading.tree import TreeNode, find_node
 from ..schema import REQUIRED, Attempt, Many, Section, register
 
+BASE = "base"
 GONE = 1.05  # a gain up to this is none
-Ratio = Annotated[float, Field(gt=0)]
+GAIN, MEASURED = [True, True, False, False], [False, False, True, True]
+Times = Annotated[float, Field(gt=0)]
 
 
 class HeadlineSection(Section):
-    """The gain that the mechanism is for: so many times better than the baseline."""
+    """What the mechanism gives: a gain against a baseline, or an answer that was measured."""
 
-    against: str = REQUIRED
+    against: str | None = None
     """The variant without the mechanism, the baseline."""
-    gain: Annotated[Many[Ratio], Field(min_length=2, max_length=2)] = REQUIRED
+    gain: Annotated[Many[Times], Field(min_length=2, max_length=2)] | None = None
     """Its band, as [least, most]: how many times better the answer is than the baseline's."""
+    measured: dict[str, str] = Field(default_factory=dict)
+    """What the answer of each variant was measured to be; ``base`` is the scenario itself."""
+    within: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
+    """How far from it each answer may be: ``10 %``."""
     stated: str = ""
     """What its authors state, and where; or why the band is what it is."""
 
     @model_validator(mode="after")
+    def _is_a_gain_or_measured(self) -> HeadlineSection:
+        said = [self.against, self.gain, self.measured, self.within]
+        if [bool(value) for value in said] not in (GAIN, MEASURED):
+            raise ValueError(
+                "a headline is either a gain, like {against: hashed, gain: [1.2, 1.5]}, or what "
+                "was measured, like {measured: {base: 1.9 s}, within: 10 %}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _is_a_band(self) -> HeadlineSection:
-        low, high = self.gain
+        low, high = self.gain or (GONE + 1, GONE + 1)
         if low > high or low <= GONE:
             raise ValueError(
                 f"[{low:g}, {high:g}] is no band of a gain: up to {GONE:g} times is none; "
@@ -46,8 +66,10 @@ class SwitchSection(Section):
     """The piece, in words."""
     off: str = REQUIRED
     """The variant in which this piece alone is off."""
-    at_most: Ratio = GONE
+    at_most: Times = GONE
     """What is left of the gain without it; 1 is nothing."""
+    of: str = BASE
+    """Of measured answers: the variant that it is otherwise, whose own is missed without it."""
 
 
 class AblationsSection(Section):
@@ -57,6 +79,27 @@ class AblationsSection(Section):
     """The gain, its baseline and its band."""
     switches: Annotated[Many[SwitchSection], Field(min_length=1)] = REQUIRED
     """The pieces of the mechanism."""
+
+    @model_validator(mode="after")
+    def _says_what_its_headline_knows(self) -> AblationsSection:
+        """A piece is judged by what is left of a gain, or by one of the measured answers."""
+        measured = self.headline.measured
+        for switch in self.switches:
+            if measured and "at_most" in switch.model_fields_set:
+                raise ValueError(
+                    f"'at_most' of '{switch.what}' is of a gain; measured answers are missed by "
+                    "more than 'within', leave it out"
+                )
+            if not measured and "of" in switch.model_fields_set:
+                raise ValueError(
+                    f"'of' of '{switch.what}' names a measured answer, and none is; leave it out"
+                )
+            if measured and switch.of not in measured:
+                raise ValueError(
+                    f"'{switch.what}' is off in a variant of '{switch.of}', of which nothing is "
+                    f"measured; say under 'of' which it is: {', '.join(measured)}"
+                )
+        return self
 
 
 class ControlSection(Section):
@@ -72,15 +115,23 @@ class ControlSection(Section):
     """How far from 1 the gain may be."""
 
 
+def _variant_names(tree: TreeNode) -> list[str]:
+    listed = find_node(tree, ("what_if",))
+    return [v["name"].text_value for v in (listed.items if listed else ()) if v.has("name")]
+
+
+def _unknown_variant(name: str, known: list[str], spot: FilePosition) -> Problem:
+    message = f"no variant named '{name}'{did_you_mean_text(name, known)}"
+    return Problem("unknown-variant", message, spot)
+
+
 def _unknown_variant_problems(tree: TreeNode, *paths: tuple[str | int, ...]) -> Iterator[Problem]:
     """Names of variants that ``what_if`` does not have."""
-    listed = find_node(tree, ("what_if",))
-    known = [v["name"].text_value for v in (listed.items if listed else ()) if v.has("name")]
+    known = _variant_names(tree)
     for path in paths:
         node = find_node(tree, path)
         if node is not None and node.text_value and node.text_value not in known:
-            message = f"no variant named '{node.text}'{did_you_mean_text(node.text_value, known)}"
-            yield Problem("unknown-variant", message, node.spot)
+            yield _unknown_variant(node.text_value, known, node.spot)
 
 
 def _ablation_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
@@ -88,6 +139,29 @@ def _ablation_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
     off = range(len(switches.items) if switches else 0)
     paths = [("ablations", "switches", number, "off") for number in off]
     yield from _unknown_variant_problems(tree, ("ablations", "headline", "against"), *paths)
+    yield from _measured_problems(tree)
+
+
+def _measured_problems(tree: TreeNode) -> Iterator[Problem]:
+    """Measured answers of variants that there are not, and in units that the answer has not."""
+    measured = find_node(tree, ("ablations", "headline", "measured"))
+    if measured is None:
+        return
+    known = [BASE, *_variant_names(tree)]
+    for name, node in measured.mapping.items():
+        if name not in known:
+            yield _unknown_variant(name, known, node.label)
+    said = [find_node(tree, ("answer", way)) for way in ("minimize", "maximize")]
+    metrics = [node.text_value for node in said if node is not None]
+    if not metrics:
+        message = "measured are answers; say which, like answer: {minimize: iteration_time.p50}"
+        yield Problem("missing-key", message, measured.label)
+        return
+    for node in measured.mapping.values():
+        try:
+            quantity(node.text, parse_metric(metrics[0])[0].unit)
+        except ValueError as error:
+            yield Problem("value", str(error), node.spot)
 
 
 def _control_problems(tree: TreeNode, attempt: Attempt) -> Iterator[Problem]:
