@@ -22,6 +22,7 @@ from .analysis.op_sums import stored_or_summed_aggregates
 from .analysis.periods import period_edges
 from .ops import Kind
 from .run_record import RunRecord
+from .system import UNCOUNTED
 from .units import Seconds, seconds
 
 if TYPE_CHECKING:
@@ -146,13 +147,14 @@ class Result(RunRecord):
         """Share of wall time in which each component works, of those that did anything.
 
         A GPU works while a kernel runs on any of its streams, one of communication too, and is left
-        out where the run kept too little to tell; of a host it is cores in work over cores, of
-        others the mean use.
+        out where the run kept too little to tell; of a host it is cores in work over cores (left
+        out where nobody said how many it has), of others the mean use.
         """
         wall, apart = self.makespan or 1.0, may_ops_overlap(self)
         found = {
             name: busy / (wall * (self.system[name].slots or 1))
             for name, busy in sorted(self.busy.items())
+            if self.system[name].slots != UNCOUNTED
         }
         for c in np.flatnonzero(apart).tolist():
             found.pop(self.parts.names[c], None)

@@ -32,6 +32,7 @@ FILE = re.compile(r"^```\w+ ([\w./-]+)\n(.*?)^```$", re.M | re.S)
 SHELL = re.compile(r"^```(console|sh)\n(.*?)^```$", re.M | re.S)
 RUN = ("tutorial.md", "planner.md", "howto.md")  # pages whose commands are run
 sys.path.append(str(ROOT / "docs"))  # generated.py
+SHOWN = re.compile(r"^```text\n(.*?)^```$", re.M | re.S)  # what the commands print, "…" for more
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 
 
@@ -126,17 +127,22 @@ def test_commands_of_page_and_their_options_exist(page):
 @pytest.mark.nightly  # half a minute; CI does it where it builds the pages
 @pytest.mark.parametrize("name", RUN)
 def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
-    """Files that it shows are written, then its commands are run in their order."""
+    """Files that it shows are written, its commands run in their order, and say what it says."""
     from foretrace.scenarios.cli.app import app
 
     page = ROOT / "docs" / name
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "240")
+    printed: list[str] = []
     for file, text in FILE.findall(page.read_text()):
         (tmp_path / file).write_text(text)
     for words, runs in commands_of(page):
         if runs:
             done = CliRunner().invoke(app, words)
             assert done.exit_code == 0, f"{words}: {done.output} {done.exception}"
+            printed += done.output.split()
+    shown = re.split(r"\n|…", "\n".join(SHOWN.findall(page.read_text())))
+    assert [part for part in shown if " ".join(part.split()) not in " ".join(printed)] == []
 
 
 @pytest.fixture

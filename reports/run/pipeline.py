@@ -83,22 +83,23 @@ class Pipeline(NamedTuple):
 
 @section("pipeline", title="Pipeline", order=24)
 def pipeline(study: StudyShown) -> Iterable[Block]:
-    """Drawing of the passes of every stage in the last iteration, and how much of it is bubble."""
+    """Drawing of the passes of every stage in the last iteration, and how much of it is blank."""
     found = {name: pipeline_of(result) for name, result in study.results.items()}
     drawn = {name: one for name, one in found.items() if one is not None}
     if not drawn:
         return
     yield Paragraph(
         "Each row is a stage of the pipeline, each box the way of a micro-batch, whose number is "
-        "in it, through the layers of the stage; blank is the bubble."
+        "in it, through the layers of the stage. Blank is time outside of them: the bubble, and "
+        "communication that nothing hides."
         + " Two boxes one above the other run side by side: each computes while the other "
         "exchanges." * any(p.beside for one in drawn.values() for p in one.passes)
     )
     columns = [
         Column("variant", header=True), Column("schedule"), Column("stages", number=True),
         Column("micro-batches", number=True), Column("chunks of a stage", number=True),
-        Column("bubble", number=True, title="of the mean stage, from the first pass to the last"),
-        Column("if all passes took as long", number=True, title=_ideals_in_words()),
+        Column("blank", number=True, title="of the mean stage, from the first pass to the last"),
+        Column("bubble if all passes took as long", number=True, title=_ideals_in_words()),
     ]  # fmt: skip
     yield Table(columns, [_row(name, one) for name, one in drawn.items()])
     whole = max(_length(one.passes) for one in drawn.values())

@@ -112,7 +112,7 @@ def _lowest_price_sentences(summary: Summary, rungs: Sequence[Rung]) -> list[str
     """The lowest cost per hour that meets expectations, and the lowest that surely does."""
     first = rungs[0]
     if not summary["expect"]:
-        subject = "The lowest price (nothing is expected: write expect)"
+        subject = "The lowest price, without a target under `expect`,"
     else:
         subject = "The lowest price that meets what is expected"
     lines = [f"{subject} is {_price_text(first.point, summary)}."]

@@ -176,7 +176,7 @@ def points_table(sweep: SweepShown) -> Iterable[Block]:
     if failed:
         yield Heading("Refused plans" if all(map(is_refused, failed)) else "Failed points")
         told = [[*_setting_cells(p, summary["vary"]), p["error"]["message"]] for p in failed]
-        yield Table([*settings, Column("why", wraps=True)], told)
+        yield Table([*settings, Column("why", wraps=True)], told, stacked=True)
 
 
 def _finished_table(

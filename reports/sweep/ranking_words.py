@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..headline import metric_in_words
-from ..numbers import format_change
+from ..numbers import NONE, format_change
 from .sweep_results import Summary, settings_text, sweep_goals
 
 UNSURE, WITH = "cannot tell", " with 90 %"
@@ -21,7 +21,8 @@ def ranking_sentences(summary: Summary) -> list[str]:
     lead = ranking[1]["behind"]
     metric = metric_in_words(sweep_goals(summary)[0][1])
     where = settings_text(second, summary, beside=best)
-    told = f"The next, with {where}, has {format_change(lead['change'])} {metric}"
+    change = format_change(lead["change"])
+    told = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
     if lead["interval"] is None:
         return [f"{told}; nobody knows how sure that is."]
     lines = [f"{told}, {within_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]

@@ -11,7 +11,14 @@ from ..numbers import format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
 from .points import SweepShown
-from .sweep_results import Found, Summary, first_value, other_settings, setting_text, shortest_path
+from .sweep_results import (
+    Found,
+    Summary,
+    differing_settings,
+    first_value,
+    setting_text,
+    shortest_path,
+)
 
 RATE = "tokens_per_second.p50"
 COUNTS = ("nodes", "count", "data", "tensor", "pipeline")  # last words of settings that are numbers
@@ -74,13 +81,15 @@ def scaling_curves(summary: Summary, paths: str) -> list[ScalingCurve]:
 
 
 def _rest(point: Found, paths: str, summary: Summary) -> str:
-    """The settings of a point but one, in words."""
-    if other_settings(point, paths) == "[]":
-        return "all points"
-    return ", ".join(
-        setting_text(key, value, summary["vary"])
-        for key, value in point["set"].items()
-        if key != paths
+    """The settings of a point but one, and but those that all points have alike, in words."""
+    told = differing_settings(summary["points"], summary["vary"])
+    return (
+        ", ".join(
+            setting_text(key, value, summary["vary"])
+            for key, value in point["set"].items()
+            if key != paths and key in told
+        )
+        or "all points"
     )
 
 

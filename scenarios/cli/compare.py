@@ -45,7 +45,7 @@ def compare(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare saved runs, or the variants of a scenario; one that is saved is not run again."""
+    """Compare saved runs, or the variants of a scenario. One that is saved is not run again."""
     from ..config.condition import read_change_condition
     from ..studies.comparison import compare as compared
 

@@ -70,7 +70,7 @@ def fit(
     catalog: Catalogs = [],  # noqa: B006
     json: Json = False,
 ) -> None:
-    """Fit a part to recordings, with whole groups held out, and run the recorded ops with it."""
+    """Fit a part to recordings, with whole groups held out. The recorded ops are run with it."""
     from ..studies.fitting.bench import BENCHES, Bench
     from ..studies.fitting.loaded import LOADED_KIND
     from ..studies.fitting.network import NETWORK_KIND

@@ -29,7 +29,7 @@ def view(
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     out: Out = Path("runs"),
 ) -> None:
-    """Look at every op of a run, or of two side by side, in the browser; Ctrl-C ends it."""
+    """Look at every op of one or two runs in the browser. Two are side by side; Ctrl-C ends it."""
     from ...reports.view.opened_runs import OpenedRuns, RunShown
     from ...reports.view.view_page import view_pages
     from ..studies.saved_runs import find_run_folder

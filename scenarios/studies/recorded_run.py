@@ -11,11 +11,10 @@ from ...sim.analysis.activity import activity, seconds_in_use
 from ...sim.graph import Graph
 from ...sim.result import Result
 from ...sim.simulation import Simulation
-from ...sim.system import Component, System
+from ...sim.system import UNCOUNTED, Component, System
 from ...sim.units import seconds
 from .late_ranks import waiting_by_rank
 
-ANY = 2**31 - 1  # slots: as many ops at once as were recorded
 KERNELS = {"compute": "compute", "communication": "network", "copies": "copy"}  # as layers
 SAID = {"release": "late start", "fabric": "network", "dma": "copies"}
 
@@ -40,7 +39,7 @@ def _unbounded_system(ranks: int) -> System:
     components, parts = [Component("fabric", "fabric")], {}
     for rank in range(ranks):
         names = {role: f"rank{rank}.{role}" for role in ("gpu", "host", "dma")}
-        components += [Component(name, role, slots=ANY) for role, name in names.items()]
+        components += [Component(name, role, slots=UNCOUNTED) for role, name in names.items()]
         parts[names["gpu"]] = {"host": names["host"], "dma": names["dma"]}
     return System(tuple(components), tuple(parts), parts, fabric="fabric")
 

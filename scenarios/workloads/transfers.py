@@ -128,8 +128,9 @@ def _add_line(
 def _refuse_impossible_members(line: TransferSection) -> None:
     """Refuse a collective of one member, one with a receiver, or in parts that cannot be."""
     if line.to is not None or len(set(line.from_)) < max(2, len(line.from_)):
+        receiver = "" if line.to is None else f" to {line.to}"
         raise ScenarioError(
-            f"workload.ops: {line.op} among {list(line.from_)} to {line.to}; name two or more "
+            f"workload.ops: {line.op} among {list(line.from_)}{receiver}; name two or more "
             "different ranks in 'from', and leave 'to' out"
         )
     name = line.op.partition(":")[2]

@@ -18,6 +18,7 @@ from ..graph import Graph
 from ..roles import NETWORK
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
+from ..system import UNCOUNTED
 from ..units import seconds
 from .activity import activity_by_window, arrivals_by_graph, exposed_communication_seconds
 from .holdings import amounts_held_by_ops, amounts_held_by_processes
@@ -99,14 +100,16 @@ def utilization_windows(result: RunRecord) -> dict[str, Samples]:
     A GPU works while a kernel runs on any of its streams, one of communication too; of a host it is
     cores in work over cores, of a rate the mean rate over the full one, of a capacity the mean
     amount held over the whole.  Of a kind (``gpu``, ``nic``, …): its busiest component's.
-    Components that did nothing are left out; what a flow moves is spread evenly over its work
-    phase. Empty where neither the windows nor one row per op were kept.
+    Components that did nothing are left out, and a host of which nobody said how many cores it
+    has; what a flow moves is spread evenly over its work phase. Empty where neither the windows
+    nor one row per op were kept.
     """
     share = result.aggregates.windows if result.written is None else working_share_by_window(result)
     if share is None:
         log.info("utilization over time is left out: of this run only its mean was kept")
         return {}
-    return _samples_by_component_and_kind(result, share)
+    known = may_ops_overlap(result) | (result.parts.slots != UNCOUNTED)
+    return _samples_by_component_and_kind(result, np.where(known[:, None], share, 0.0))
 
 
 def occupancy(result: RunRecord) -> dict[str, Samples]:
@@ -114,9 +117,9 @@ def occupancy(result: RunRecord) -> dict[str, Samples]:
     share = result.aggregates.taken if result.written is None else slot_share_by_window(result)
     if share is None:
         return {}
-    return _samples_by_component_and_kind(
-        result, np.where((result.parts.slots > 0)[:, None], share, 0.0)
-    )
+    slots = result.parts.slots
+    known = (slots > 0) & (slots != UNCOUNTED)
+    return _samples_by_component_and_kind(result, np.where(known[:, None], share, 0.0))
 
 
 def _samples_by_component_and_kind(

@@ -133,14 +133,16 @@ def test_dualpipe_is_the_picture_of_its_paper():
     assert {t.text for t in chart.texts} >= {"1", "5", "8"}
 
 
-def test_the_drawing_numbers_its_boxes_and_says_the_bubble(plain):
+def test_the_drawing_numbers_its_boxes_and_says_what_is_blank(plain):
+    """That was called bubble too, beside the metric of that name, which counts no communication."""
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": plain.result}, {})
     _, table, chart = pipeline(shown)
-    ((name, schedule, stages, batches, chunks, bubble, ideal),) = table.rows
+    assert [c.name for c in table.columns[-2:]] == ["blank", "bubble if all passes took as long"]
+    ((name, schedule, stages, batches, chunks, blank, ideal),) = table.rows
     assert (name, schedule, stages, batches, chunks, ideal) == (
         "base", "1f1b", "4", "8", "1", "27.3 %"
     )  # fmt: skip
-    assert float(bubble.split()[0]) >= 27.3  # the last stage has more to do
+    assert float(blank.split()[0]) >= 27.3  # the last stage has more to do
     assert chart.rows == [f"stage {s}" for s in range(4)]
     assert {t.text for t in chart.texts} == set("12345678")
 

@@ -25,6 +25,16 @@ def test_a_curve_is_of_points_that_differ_in_one_number_alone():
     assert slow.efficiency == pytest.approx([1.0, 0.6, 0.5])
 
 
+def test_a_curve_is_not_named_by_what_all_points_have_alike():
+    """A search over plans pins settings to one value; they made names of three lines."""
+    told = summary()
+    told["vary"]["workload.zero"] = [1]
+    for point in told["points"]:
+        point["set"]["workload.zero"] = 1
+    names = [curve.name for curve in scaling_curves(told, NODES)]
+    assert names == ["bandwidth = 10 Gb/s", "bandwidth = 1 Gb/s"]
+
+
 def test_a_setting_that_is_no_number_of_parts_has_no_curve():
     assert scaling_curves(summary(), NIC) == []
 

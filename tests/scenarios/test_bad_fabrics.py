@@ -55,6 +55,10 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
             "members; write one for each",
         ),
         (
+            ["workload.ops.0.from=[0]"],
+            "workload.ops: collective:all-reduce among [0]; name two or more different ranks",
+        ),
+        (
             ["cluster.fabric.expand=pairwise"],
             "all-reduce of 5 members): none of ['pairwise'] writes it out; add one of ['ring'",
         ),

@@ -128,6 +128,17 @@ def test_a_difference_that_errors_could_turn_round_is_one_that_nobody_can_tell(d
     )
 
 
+def test_a_difference_too_small_to_show_is_the_same_cost(done):
+    """It said that the next "has no change cost per million tokens"."""
+    summary = sweep_summary(done)
+    told = summary["ranking"][1]["behind"]
+    told |= {"change": 0.0001, "interval": [-0.002, 0.001], "sure": False}
+    (_, said, *_) = answer_sentences(summary)
+    assert said.endswith(
+        "has the same cost per million tokens, -0.2 % to +0.1 % with 90 %: cannot tell."
+    )
+
+
 def test_what_does_not_fit_is_refused_with_what_would_and_is_no_failure(tmp_path):
     done = searched(tmp_path, "workload.model=llama2-7b", "sweep.vary.workload.micro_batch=[4]")
     summary = sweep_summary(done)

@@ -74,6 +74,12 @@ def complaint(tree, *catalogs):
     return ""
 
 
+def test_a_key_of_another_workload_is_told_with_the_type_that_has_it():
+    """Who calibrates a recorded step by ``measured`` was only told what else there is."""
+    tree = {"foretrace": 1, "name": "x", "workload": {"trace": "foretrace:gpt", "measured": {}}}
+    assert "'measured'; it is a setting of 'type: training'\n" in complaint(tree)
+
+
 def known_at(path, tree):
     """Keys that are right there and only absent, by the refusal of a key that is not."""
     at(tree, path)["no-such-key"] = 1

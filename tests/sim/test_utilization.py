@@ -7,7 +7,7 @@ from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.system import UNCOUNTED, Component, System
 
 GPU, HOST = "node0.gpu0", "node0.host"
 SYSTEM = System(
@@ -26,7 +26,7 @@ class Recorded(Backend):
         return Timing.of(ops.duration)
 
 
-def run(**how):
+def run(system=SYSTEM, **how):
     """Kernels on two streams from 1 to 5 and 3 to 7 of 10 s, beside two threads."""
     build = Builder("streams")
     first = build.op(Kind.HOST, stream=100, duration=1.0)
@@ -35,7 +35,7 @@ def run(**how):
     later = build.op(Kind.HOST, stream=100, duration=2.0, after=[first])
     build.op(Kind.COMPUTE, stream=8, duration=4.0, after=[later])
     build.op(Kind.HOST, stream=100, duration=7.0, after=[later])
-    return Simulation(SYSTEM, {"*": Recorded()}).run(build.graph(), **how)
+    return Simulation(system, {"*": Recorded()}).run(build.graph(), **how)
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks"])
@@ -51,6 +51,20 @@ def test_a_gpu_works_while_an_op_runs_on_any_of_its_streams(keep):
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
 def test_of_a_host_it_is_cores_in_work_over_cores(keep):
     assert run(keep=keep).utilization()[HOST] == pytest.approx(13 / 10 / 4)
+
+
+@pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
+def test_of_a_host_whose_cores_nobody_counted_it_is_unknown(keep):
+    """It was 0 % of 2**31 cores beside a host that bounds the run."""
+    system = System(
+        (Component(GPU, "gpu", slots=128), Component(HOST, "host", slots=UNCOUNTED)),
+        (GPU,),
+        parts={GPU: {"host": HOST}},
+    )
+    found = run(system, keep=keep)
+    assert HOST in found.busy
+    assert HOST not in found.utilization()
+    assert [name for name in measure(found) if "host" in name] == []
 
 
 def test_where_a_run_kept_too_little_to_tell_a_gpu_is_left_out():

@@ -1,5 +1,6 @@
 """What `trace info` says."""
 
+from dataclasses import replace
 from glob import glob
 
 import pytest
@@ -42,6 +43,15 @@ def test_a_trace_says_what_it_holds(script, tmp_path):
     assert str(info).splitlines()[-1] == note
     assert info.step_times == pytest.approx((1e-3, 3e-3))
     assert info.facts["gap_share"] == 0
+
+
+def test_of_how_many_ranks_it_is_one_is_said_where_nobody_recorded_it(script, tmp_path):
+    """It said "0 of an unknown number", which one reads as no ranks."""
+    recorded = script(deviceProperties=[{"name": "A GPU"}])
+    recorded.step(3, 0, 1000)
+    recorded.op("aten::mm", 0, 1000)
+    info = replace(recorded.read(tmp_path).info(), world=None)
+    assert str(info).splitlines()[0] == "ranks      0; of how many is not recorded"
 
 
 def test_replay_with_missing_ranks_says_what_to_set(script, tmp_path):

@@ -81,7 +81,7 @@ class Info:
         peak = ", ".join(f"{k} {v / 2**20:.4g} MiB" for k, v in sorted(self.memory_peak.items()))
         host = ", ".join(f"{k} {v:.3g}" for k, v in self.host_time.items())
         lines = [
-            ("ranks", f"{', '.join(map(str, self.ranks))} of {self.world or 'an unknown number'}"),
+            ("ranks", ", ".join(map(str, self.ranks)) + self._of_how_many()),
             ("device", self.device or "none"),
             self._size_line(),
             ("steps", self._steps_text()),
@@ -92,6 +92,9 @@ class Info:
         ]
         lines += [("rests on", f"{k}: {_rounded_text(v)}") for k, v in self.facts.items()]
         return lines + [("note", n) for n in self.notes]
+
+    def _of_how_many(self) -> str:
+        return f" of {self.world}" if self.world else "; of how many is not recorded"
 
     def _size_line(self) -> tuple[str, str]:
         if self.seconds is None:

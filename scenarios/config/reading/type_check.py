@@ -14,6 +14,7 @@ from ..binding import Binding, missing_settings
 from ..later import planned_release
 from ..problems import FilePosition, Problem, did_you_mean_text
 from ..schema import SECTIONS, Section, scenario_model
+from ..settings import constructor_model, known_workloads
 from .tree import Path, TreeNode, deepest_node, dotted_path_text, find_node, to_dict
 
 Error = Any  # one of pydantic's, a dict
@@ -168,8 +169,22 @@ def _unknown_key(tree: TreeNode, path: Path, keys: tuple[str, ...]) -> Problem:
     elif path[0] == "backends" and len(path) == 3:
         message = f"{path[1]} has no setting '{name}'{did_you_mean_text(name, keys)}"
     else:
-        message = f"unknown key '{name}'{did_you_mean_text(name, keys)}"
+        message = f"unknown key '{name}'{_workload_that_has(path) or did_you_mean_text(name, keys)}"
     return Problem("unknown-key", message, _spot_at(node.label, path))
+
+
+def _workload_that_has(path: Path) -> str:
+    """Words of the types of workload that take a key which this one lacks; "" where none does.
+
+    >>> _workload_that_has(("workload", "measured"))
+    "; it is a setting of 'type: training'"
+    """
+    section, *below = _path_inside_job(path)
+    if section != "workload" or len(below) != 1:
+        return ""
+    known = known_workloads().items()
+    types = [f"'type: {t}'" for t, cls in known if below[0] in constructor_model(cls).allowed()]
+    return f"; it is a setting of {' and '.join(types)}" if types else ""
 
 
 def _allowed_keys_at(data: Any, path: Path, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from ....models.parts import PARTS
 from ....sim.analysis.sensitivity import AlteredBackend
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
-from ....sim.system import SELECTED, Component, System
+from ....sim.system import SELECTED, UNCOUNTED, Component, System
 from ....sim.units import Bytes
 from ...config.binding import entry_for_component
 from ...config.choice import Choice
@@ -133,7 +133,7 @@ def _stream_count(gpu: Mapping[str, Any], path: str) -> int:
 def _core_count(host: Part | None, path: str) -> int:
     """Threads that run at once; without a host, as many as there are."""
     if host is None:
-        return 2**31 - 1
+        return UNCOUNTED
     return int(host.settings.get("cores") or _missing_value_error(f"{path}.host.cores", "64"))
 
 

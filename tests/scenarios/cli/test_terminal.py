@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
+from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.cli.show import print_run_answer
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run import study
@@ -85,3 +87,11 @@ def test_settings_that_differ_are_shown_as_plans_of_infrastructure_show_them(cli
     assert code == 0
     assert "slow:\n  + cluster.override.node0.gpu0.slowdown: 1.5\n" in out
     assert "unsaid" not in out
+
+
+@pytest.mark.parametrize("name", ["compare", "fit", "view"])
+def test_the_list_of_commands_says_a_whole_sentence(name):
+    """These three ended in dots."""
+    listed = typer.main.get_command(app).commands
+    room = 80 - 2 - 6 - max(map(len, listed))  # of 80 columns, as click lays them out
+    assert not listed[name].get_short_help_str(room).endswith("...")
