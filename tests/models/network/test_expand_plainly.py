@@ -142,9 +142,9 @@ def assert_same(graph, algorithms, nodes=()):
 @pytest.mark.parametrize("algorithm", EVERY, ids=lambda a: f"{a.collective}-{a.name}")
 def test_a_collective_is_written_out_as_plainly(algorithm):
     """Members in an odd order, each with what it waits for; and an op that waits for the end."""
-    for n in range(2, 10):
-        nodes = [f"node{r % 3 if n % 3 == 0 else r % 2}" for r in range(n)]
-        if not algorithm.usable(n) or (algorithm.nested and ((n % 2 and n % 3) or n < 3)):
+    for n in (2, 3, 4, 6):
+        nodes = [f"node{r % (3 if n == 3 else 2)}" for r in range(n)]
+        if not algorithm.usable(n) or (algorithm.nested and n == 2):
             continue
         build = Builder("one")
         before = [build.op(Kind.COMPUTE, rank=r, duration=1e-3) for r in range(n)]
@@ -196,7 +196,7 @@ def graphs(draw):
     ]),
     st.lists(st.sampled_from("ab"), min_size=6, max_size=6),
 )  # fmt: skip
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_graphs_are_written_out_as_plainly(graph, algorithms, nodes):
     assert_same(graph, algorithms, nodes)
 
