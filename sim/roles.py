@@ -70,11 +70,25 @@ def with_slots(
     for k, role in ROLE.items():
         rows = np.flatnonzero(kind == k)
         slot[rows] = played[role][block.rank[rows]]
-    network = np.flatnonzero(np.isin(kind, NETWORK)) if streams else ()
-    for p in np.asarray(network, np.int64).tolist():
-        occupied = stream_role(streams, (int(block.rank[p]), int(block.stream[p])))
-        if occupied is not None:
-            slot[p] = played[occupied][block.rank[p]]
+    network = np.flatnonzero(np.isin(kind, NETWORK))
+    for role, places in _occupying(block, network, streams).items():
+        slot[places] = played[role][block.rank[places]]
     has = np.array([c.slots is not None for c in system.components], bool)
     slot[(slot >= 0) & ~has[slot]] = -1
     return replace(block, slot=slot)
+
+
+def _occupying(
+    block: FlatGraph, network: NDArray[np.int64], streams: Mapping[Stream, str]
+) -> dict[str, NDArray[np.int64]]:
+    """Places of communication that occupy each role."""
+    rank, stream = block.rank[network].astype(np.int64), block.stream[network].astype(np.int64)
+    least, most = int(stream.min(initial=0)), int(stream.max(initial=0))
+    many = most - least + 1
+    found: dict[str, list[int]] = {}
+    for r, s in streams:
+        role = stream_role(streams, (r, s))
+        if role is not None and least <= s <= most:
+            found.setdefault(role, []).append(r * many + s)
+    key = rank * many + stream
+    return {role: network[np.isin(key, there)] for role, there in found.items()}

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
+from ...sim.backend import Backend, Timing, Usage, backend
 from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
@@ -32,7 +32,7 @@ from .load import (
     Members,
     compute_half_send_load,
     compute_load,
-    compute_send_load,
+    compute_message_loads,
     fills_nodes_evenly,
 )
 from .protocols import (
@@ -271,10 +271,15 @@ class Fabric(Backend):
         shapes = self._shapes_of(members, system, compared)
         answer = TimingBuilder(len(ops), shapes)
         for name, rows in _rows_by_shape(ops, shapes.shape):
-            group = tuple(members[int(shapes.first[shapes.shape[rows[0]]])].tolist())
-            self._answer_group(name, group, rows, ops, system, answer)
+            first = int(shapes.first[shapes.shape[rows[0]]])
+            if name == "send":
+                self._answer_sends(rows, ops, answer)
+                first = int(rows[np.argmax(answer.fixed[rows])])
+            else:
+                group = tuple(members[first].tolist())
+                self._answer_group(name, group, rows, ops, system, answer)
             if np.isinf(answer.fixed[rows]).any():
-                raise _endless(name, group, system)
+                raise _endless(name, tuple(members[first].tolist()), system)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked().most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
         return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
@@ -426,6 +431,33 @@ class Fabric(Backend):
             else:
                 answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
 
+    def _answer_sends(self, rows: NDArray[np.int64], ops: Ops, answer: TimingBuilder) -> None:
+        """Fill in the rows of sends: each one step of the simple protocol."""
+        assert ops.at is not None  # noqa: S101
+        system, members, moves = ops.at.system, ops.at.members, self.protocols["simple"]
+        size = _sizes_of_rows("send", ops, rows)
+        at = np.stack([members.indptr[rows], members.indptr[rows + 1] - 1])
+        ends = members.values[at].astype(np.int64)
+        pairs, pair = np.unique(ends[0] * len(system.components) + ends[1], return_inverse=True)
+        loads = compute_message_loads(*np.divmod(pairs, len(system.components)), system)
+        waiting = loads.latency + np.where(loads.across, moves.network_step, moves.step)
+        limit = np.minimum(loads.limit, moves.pair_rate)
+        weight = loads.parts.stretch(1 / moves.efficiency, 1 / moves.network_efficiency)
+        fixed = waiting[pair]
+        if self.fetched is not None:
+            fixed += loads.across[pair] * self.fetched.seconds(size)
+        if self.fidelity == "flow":
+            indptr = np.searchsorted(loads.message, np.arange(len(pairs) + 1))
+            uses = Csr(indptr, np.arange(len(weight), dtype=np.int32)).take(pair)
+            each = Usage(uses.indptr, loads.parts.component[uses.values], weight[uses.values])
+            answer.add_each(rows, fixed, size, limit[pair], each)
+            return
+        beta = 1 / limit
+        with np.errstate(divide="ignore"):
+            np.maximum.at(beta, loads.message, weight / loads.parts.rate)
+        taken = np.multiply(size, beta[pair], where=size > 0, out=np.zeros(len(size)))
+        answer.add_alone(rows, fixed + taken)
+
     def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
         """(n,) seconds of a collective of such sizes among these members, on an idle system."""
         ways = self.chosen(collective, members, size, system)
@@ -484,15 +516,9 @@ class Fabric(Backend):
         return kept + way.load.steps * self.core_step + size * most / self.core_rate
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
-        """Plan of a send from the first member to the second: one step of the simple protocol."""
-        sender, receiver = members[0], members[-1]
-        if name == "send":
-            once, moves = compute_send_load(sender, receiver, system), self.protocols["simple"]
-        else:
-            to_switch = name.endswith(TO_SWITCH)
-            once = compute_half_send_load(sender, receiver, to_switch, system)
-            moves = self.in_switch
-        return self._protocol_plan(once, "simple", 0.0, moves)
+        """Plan of a send from the first member to the second that stays on a side of the switch."""
+        once = compute_half_send_load(members[0], members[-1], name.endswith(TO_SWITCH), system)
+        return self._protocol_plan(once, "simple", 0.0, self.in_switch)
 
 
 def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -530,11 +556,14 @@ def _collective_names(ops: Ops) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def _rows_by_shape(ops: Ops, shape: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Rows of each collective among groups of one shape, with its name, by the first row."""
+    """Rows of each collective among groups of one shape, with its name, by the first row.
+
+    Those of all sends together: of pairs, each load is worked out at once with the others'.
+    """
     names, which = _collective_names(ops)
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     same = np.array([number[name] for name in names])[which]
-    key = shape * len(names) + same
+    key = np.where(same == number["send"], 0, shape) * len(names) + same
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     for k in np.argsort(first).tolist():

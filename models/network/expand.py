@@ -7,46 +7,33 @@ stragglers, unequal links and lost members show inside the collective.  It costs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...sim.csr import Csr
 from ...sim.errors import GraphError
-from ...sim.flat_graph import FlatGraph
-from ...sim.graph import Builder, Graph
+from ...sim.flat_graph import FlatGraph, Participants
+from ...sim.graph import Graph, Label
 from ...sim.op_times import OpTimes
-from ...sim.ops import DTYPES, Kind
+from ...sim.ops import Kind, Ops
 from ...sim.signature import parse_signature
 from ...sim.splits import Splits, read_collective
 from .algorithms import ALGORITHMS
+from .messages import Messages, Waits
 from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
-from .steps import SEGMENTS as SEGMENTS
 
-Sends = list[tuple[int, int, float]]
-"""(from, to, share of S) of one round."""
+Numbers = NDArray[np.int64]
 
+ALONE = Algorithm("any", "alone", lambda n: ())
+"""For a group of one, whatever the collective."""
 
-def expansion_rounds(algorithm: Algorithm, *n: int) -> Iterator[Sends]:
-    """Steps one after the other; of a pipelined algorithm, segments that follow each other.
-
-    A nested algorithm is also given how many members a node has.
-
-    Examples
-    --------
-    >>> next(expansion_rounds(ALGORITHMS["all-gather"]["ring"], 2))
-    [(0, 1, 0.5), (1, 0, 0.5)]
-    """
-    steps = [step for step in algorithm.steps(*n) for _ in range(step.times)]
-    segments = SEGMENTS if algorithm.pipelined else 1
-    for now in range(len(steps) + segments - 1):
-        sends: Sends = []
-        for step in steps[max(now - segments + 1, 0) : now + 1]:
-            share = np.broadcast_to(step.parts / step.of / segments, len(step.source))
-            sends += zip(step.source.tolist(), step.target.tolist(), share.tolist(), strict=True)
-        yield sends
+SIDES = ("", TO_SWITCH, FROM_SWITCH)
+"""Of the switch, on which a send stays: its name ends so."""
 
 
 def expand(
@@ -75,7 +62,7 @@ def expand(
 
     Examples
     --------
-    >>> from ...sim.graph import Member
+    >>> from ...sim.graph import Builder, Member
     >>> build = Builder("pair")
     >>> _ = build.collective([Member(0), Member(1)], bytes=1e6, signature="collective:all-reduce")
     >>> sends = expand(build.graph())
@@ -93,45 +80,113 @@ def expand(
     return _Expansion(graph, names, node_of_rank).graph()
 
 
+class _Written(NamedTuple):
+    """What a collective is written out as.
+
+    Parameters
+    ----------
+    places : (members,) numbers of its places, in the order of the algorithm
+    """
+
+    collective: str
+    places: Numbers
+    messages: Messages
+    waits: Waits
+
+
 class _Expansion:
-    """A copy of a graph under way; maps old rows to new ones for dependencies."""
+    """A graph written out: the rows of an old op follow each other, and the last one is its end.
+
+    Those of a collective are its messages and a join.  Old ops follow each other in topological
+    order.
+    """
 
     def __init__(self, graph: Graph, algorithms: tuple[str, ...], node_of_rank: Sequence[str]):
         self.old, self.algorithms, self.node_of_rank = graph, algorithms, node_of_rank
         self.block: FlatGraph = graph.explicit
-        self.build = Builder(graph.name)
-        self.new: dict[int, int] = {}  # the row that stands for the end of an old row
-        self.stream = 1 + int(self.block.stream.max(initial=0))
-        self.waits: list[list[int]] = [[] for _ in range(len(self.block.op_of_place))]
-        for op in range(len(self.block)):
-            for place in self.block.successors[op].tolist():
-                self.waits[place].append(op)
+        after, places = self.block.successors, len(self.block.op_of_place)
+        self.waits = Csr.from_pairs(after.values, after.owner, places)  # ops before each place
+        order = np.array(self._topological_order(), np.int64)
+        self._known: dict[tuple[object, ...], tuple[Messages, Waits]] = {}
+        self.collectives = order[self.block.ops.kind[order] == Kind.COLLECTIVE]
+        self.written = {op: self._write_out(op) for op in self.collectives.tolist()}
+        size = np.ones(len(self.block), np.int64)
+        for op, one in self.written.items():
+            size[op] += len(one.messages.round)
+        self.op = np.repeat(order, size[order])  # of every new row
+        self.last = np.empty_like(size)
+        self.last[order] = np.cumsum(size[order]) - 1
+        self.first = self.last - size + 1
 
     def graph(self) -> Graph:
         """The expanded graph."""
-        for op in self._topological_order():
-            if self.block.ops.kind[op] == Kind.COLLECTIVE:
-                self._expand_collective(op)
-            else:
-                self._copy_op(op)
-        for (rank, stream), kind in self.old.streams.items():
-            self.build.describe(rank, stream, kind)
-        for rank in range(self.old.ranks):
-            self.build.describe(rank, self.stream, "network")
-        made = self.build.graph(**self.old.facts)
-        times = self.old.times
-        if times is None:
-            return made
-        said = OpTimes.none(len(made))
-        rows = np.array([self.new[op] for op in range(len(self.block))], np.int64)
-        said.time[rows], said.factor[rows] = times.time, times.factor
-        return replace(made, times=said)
+        ops, release = self.block.ops.take(self.op), self.block.release[self.op]
+        peer, labels = self.block.peer[self.op], self.old.labels
+        ours, ends = ops.kind == Kind.COLLECTIVE, self.last[self.collectives]
+        stream = 1 + int(self.block.stream.max(initial=0))
+        ops.kind[ours], ops.stream[ours], peer[ours] = Kind.SEND, stream, -1
+        ops.flop[ours], ops.duration[ours] = np.nan, np.nan
+        unnamed, name = ours & (ops.label < 0), Label("collective")
+        if unnamed.any():
+            labels = labels if name in labels else (*labels, name)
+            ops.label[unnamed] = labels.index(name)
+        texts = [*ops.signatures]
+        for op, (collective, places, messages, _) in self.written.items():
+            rows, ranks = slice(self.first[op], self.last[op]), self.block.rank[places]
+            ops.rank[rows], peer[rows], side = _ends_of_sends(messages, ranks)
+            ops.bytes[rows] = np.where(messages.share > 0, ops.bytes[rows] * messages.share, 0.0)
+            ops.signature[rows] = len(texts) + side
+            texts += [f"send:{collective}{side}" for side in SIDES]
+            release[rows][messages.round > 0] = 0.0
+            ops.rank[self.last[op]] = ranks[0]
+        ops.kind[ends], ops.duration[ends], ops.bytes[ends] = Kind.DELAY, 0.0, np.nan
+        ops.signature[ends] = -1
+        own = {(rank, stream): "network" for rank in range(self.old.ranks)}
+        block = FlatGraph(
+            _with_texts_once(replace(ops, signatures=tuple(texts))),
+            self._successors(),
+            Participants.none(),
+            release,
+            peer,
+        )
+        return replace(
+            self.old,
+            blocks=(block,),
+            labels=labels,
+            streams={**self.old.streams, **own},
+            times=self._times(),
+        )
+
+    def _times(self) -> OpTimes | None:
+        """What is said of times, for the end of each op."""
+        if self.old.times is None:
+            return None
+        said = OpTimes.none(len(self.op))
+        said.time[self.last], said.factor[self.last] = self.old.times.time, self.old.times.factor
+        return said
+
+    def _successors(self) -> Csr:
+        """Rows that wait for each row."""
+        waiting = self.block.op_of_place[self.waits.owner]
+        copied = self.block.ops.kind[waiting] != Kind.COLLECTIVE
+        before = [self.last[self.waits.values[copied]]]
+        after = [self.first[waiting[copied]]]
+        for op, (_, places, _, waits) in self.written.items():
+            own = self.waits.take(places)
+            everyone = Csr(np.append(own.indptr, 2 * own.indptr[-1]), np.tile(own.values, 2))
+            begun = everyone.take(waits.member)
+            before += [self.first[op] + waits.before, self.last[begun.values]]
+            after += [self.first[op] + waits.after, self.first[op] + waits.first[begun.owner]]
+        n = len(self.op)
+        pairs = np.sort(np.concatenate(before) * n + np.concatenate(after))
+        once = pairs[np.diff(pairs, prepend=-1) > 0]
+        return Csr.from_pairs(*np.divmod(once, max(n, 1)), n)
 
     def _topological_order(self) -> list[int]:
         """Rows in topological order."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for place, op in enumerate(self.block.op_of_place.tolist()):
-            sorter.add(op, *self.waits[place])
+            sorter.add(op, *self.waits[place].tolist())
         try:
             return list(sorter.static_order())
         except CycleError as error:
@@ -139,29 +194,9 @@ class _Expansion:
             said = " -> ".join(f"op {op}" for op in ring)
             raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
-    def _place_numbers(self, op: int) -> list[int]:
-        first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
-        return [op, *range(len(self.block) + first, len(self.block) + last)]
-
-    def _dependencies_of(self, place: int) -> list[int]:
-        return [self.new[w] for w in self.waits[place]]
-
-    def _copy_op(self, op: int) -> None:
-        ops = self.block.ops
-        columns = {c: getattr(ops, c)[op].item() for c in DTYPES if c not in ("label", "signature")}
-        self.new[op] = self.build.op(
-            Kind(columns.pop("kind")),
-            **columns,
-            after=self._dependencies_of(op),
-            label=self.old.label(op) if ops.label[op] >= 0 else None,
-            signature=ops.signature_text(op),
-            release=float(self.block.release[op]),
-            peer=int(self.block.peer[op]),
-        )
-
-    def _expand_collective(self, op: int) -> None:
-        """Add the sends of a collective, and a join that stands for its end."""
-        block, places, times = self.block, self._place_numbers(op), self.old.times
+    def _write_out(self, op: int) -> _Written:
+        """Messages of a collective."""
+        times = self.old.times
         if times is not None and (times.told[op] or times.factor[op] != 1):
             raise GraphError(
                 "expand",
@@ -169,47 +204,18 @@ class _Expansion:
                 "their own; leave 'expand' out, or the rule",
                 (op,),
             )
-        ranks = [int(block.rank[p]) for p in places]
-        chosen, order = self._chosen_algorithm(op, ranks)
-        places, ranks = [places[m] for m in order], [ranks[m] for m in order]
-        own = [self._dependencies_of(p) for p in places]
-        got = [*own, [row for rows in own for row in rows]]  # the last one is the switch
-        label, period = self.old.label(op), int(block.ops.period[op])
-        release = float(block.release[op])
-        first = True
-        for sends in chosen.rounds:
-            came: list[list[int]] = [[] for _ in got]
-            for a, b, share in sends:
-                sender, receiver, way = _ends_of_send(a, b, ranks)
-                row = self.build.op(
-                    Kind.SEND,
-                    rank=sender,
-                    peer=receiver,
-                    stream=self.stream,
-                    after=[*got[a], *got[b]] if first else got[a],
-                    bytes=float(block.ops.bytes[op]) * share if share else 0.0,
-                    label=label,
-                    signature=f"send:{chosen.collective}{way}",
-                    period=period,
-                    release=release if first else 0.0,
-                )
-                came[a].append(row)
-                came[b].append(row)
-            got = [new or old for new, old in zip(came, got, strict=True)]
-            first = False
-        self.new[op] = self.build.op(
-            Kind.DELAY,
-            rank=ranks[0],
-            stream=self.stream,
-            after={r for rows in got for r in rows},
-            duration=0.0,
-            period=period,
-            release=release,
-            label=label,
-        )
+        first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
+        places = np.append(op, len(self.block) + np.arange(first, last))
+        name, algorithm, shape, order = self._chosen_algorithm(op, self.block.rank[places].tolist())
+        if (algorithm, shape) not in self._known:
+            messages = Messages.of(algorithm, *shape)
+            self._known[algorithm, shape] = messages, Waits.of(messages, len(places))
+        return _Written(name, places[order], *self._known[algorithm, shape])
 
-    def _chosen_algorithm(self, op: int, ranks: list[int]) -> tuple[_Chosen, Sequence[int]]:
-        """The first algorithm that can do a collective, and the order of its members."""
+    def _chosen_algorithm(
+        self, op: int, ranks: list[int]
+    ) -> tuple[str, Algorithm, tuple[int, ...], Sequence[int]]:
+        """The first algorithm that can do a collective, its arguments, the order of members."""
         said = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         n = len(ranks)
         try:
@@ -220,7 +226,7 @@ class _Expansion:
                 "expand", f"op {op} ({what} of {n} members): {error}", (op,)
             ) from error
         if n < 2:
-            return _Chosen(name, iter(())), range(n)
+            return name, ALONE, (n,), range(n)
         able = ALGORITHMS.get(name, {})
         order, width = self._order_by_nodes(ranks)
         for algorithm in self.algorithms:
@@ -229,10 +235,9 @@ class _Expansion:
                 if splits is not None and not one.uneven:
                     continue
                 if not one.nested:
-                    return _Chosen(name, expansion_rounds(one.split(splits), n)), range(n)
+                    return name, one.split(splits), (n,), range(n)
                 if width:
-                    one = one.split(splits and splits.ordered(order))
-                    return _Chosen(name, expansion_rounds(one, n, width)), order
+                    return name, one.split(splits and splits.ordered(order)), (n, width), order
         raise GraphError(
             "expand",
             f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
@@ -255,20 +260,25 @@ def _able_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | No
     return [a.name for a in algorithms if (width or not a.nested) and (a.uneven or splits is None)]
 
 
-class _Chosen(NamedTuple):
-    """What a collective is written out as."""
-
-    collective: str
-    rounds: Iterator[Sends]
-
-
-def _ends_of_send(a: int, b: int, ranks: list[int]) -> tuple[int, int, str]:
-    """Ranks of a message's ends, and on which side of the switch it stays; "" for both.
+def _ends_of_sends(
+    messages: Messages, ranks: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Numbers]:
+    """Ranks of the ends of messages, and on which of ``SIDES`` each stays.
 
     What the switch sends comes from any other member, of which it takes nothing.
     """
-    if b == SWITCH:
-        return ranks[a], ranks[(a + 1) % len(ranks)], TO_SWITCH
-    if a == SWITCH:
-        return ranks[(b + 1) % len(ranks)], ranks[b], FROM_SWITCH
-    return ranks[a], ranks[b], ""
+    source, target = messages.source, messages.target
+    out, back = target == SWITCH, source == SWITCH
+    sender = np.where(back, target + 1, source) % len(ranks)
+    receiver = np.where(out, source + 1, target) % len(ranks)
+    return ranks[sender], ranks[receiver], np.where(out, 1, 2 * back)
+
+
+def _with_texts_once(ops: Ops) -> Ops:
+    """Ops with each signature that is used, once."""
+    used = np.flatnonzero(np.bincount(ops.signature + 1)[1:])
+    number: dict[str, int] = {}
+    again = np.full(len(ops.signatures) + 1, -1, np.int32)  # of none, too
+    for old in used.tolist():
+        again[old] = number.setdefault(ops.signatures[old], len(number))
+    return replace(ops, signature=again[ops.signature], signatures=tuple(number))

@@ -202,23 +202,66 @@ def _in_one_channel(
     return algorithm.split(algorithm.splits.ordered(order)), tuple(members[i] for i in order)
 
 
-def compute_send_load(sender: int, receiver: int, system: System) -> AlgorithmLoad:
-    """Compute the load of one message: one step from one GPU to another.
+class MessageLoads(NamedTuple):
+    """Loads of messages, each one step from a GPU to another.
+
+    Parameters
+    ----------
+    latency : (messages,) s, without what a protocol adds
+    across : (messages,) whether it goes from one machine to another
+    limit : (messages,) B/s that bounds of single senders allow; infinite for none
+    message, parts : components that carry them, one row each; by message, in the order of its way
+    """
+
+    latency: NDArray[np.float64]
+    across: NDArray[np.bool_]
+    limit: NDArray[np.float64]
+    message: NDArray[np.int64]
+    parts: LoadedParts
+
+
+def compute_message_loads(
+    sender: NDArray[np.int64], receiver: NDArray[np.int64], system: System
+) -> MessageLoads:
+    """Compute the loads of messages, all at once.
 
     Raises
     ------
     BackendError
-        The two have no route.
+        Two that have no route.
+
+    Examples
+    --------
+    >>> from .link import Link
+    >>> from .switch import Switch, star
+    >>> board = Link(bandwidth=1e9, latency=1e-6)
+    >>> system = star(3, board, Switch(bandwidth=1e9, latency=0, ports=3))
+    >>> loads = compute_message_loads(np.array([0, 2]), np.array([1, 1]), system)
+    >>> loads.latency.tolist(), loads.message.tolist(), loads.parts.share.tolist()
+    ([1e-06, 1e-06], [0, 0, 1, 1], [1.0, 1.0, 1.0, 1.0])
     """
-    latency = hop_latency(sender, receiver, system)
-    uses = dict(system.shares(sender, receiver))
-    most = {c: share for c, share in uses.items() if system.components[c].limit < np.inf}
-    limit, across = (
-        limit_of_senders(most, system),
-        system.node_of(sender) != system.node_of(receiver),
+    latency = system.delays(sender, receiver)
+    for lost in np.flatnonzero(np.isnan(latency))[:1].tolist():
+        require_route(int(sender[lost]), int(receiver[lost]), system)
+    flow, crossed, share = system.crossings(sender, receiver)
+    _, first, one = np.unique(
+        flow * len(system.components) + crossed, return_index=True, return_inverse=True
     )
-    parts = LoadedParts.of(uses, system)
-    return AlgorithmLoad(SEND, 2, 1, latency, uses, parts, limit, int(across), 1 + across)
+    order = np.lexsort((first, flow[first]))  # one that two ways of a message share, once
+    message, component = flow[first[order]], crossed[first[order]].astype(np.int32)
+    share = np.bincount(one.ravel(), share, len(first))[order].astype(np.float64)
+    used, which = np.unique(component, return_inverse=True)
+    facts = [system.components[c] for c in used.tolist()]
+    rate = np.array([p.rate or 0.0 for p in facts], float)[which]
+    bound = np.array([p.limit for p in facts], float)[which]
+    limit = np.full(len(sender), np.inf)
+    np.minimum.at(limit, message, bound / share)
+    parts = LoadedParts(component, share, rate, np.array([_is_wire(p) for p in facts], bool)[which])
+    gpus, ends = np.unique(np.stack([sender, receiver]), return_inverse=True)
+    number: dict[str, int] = {}
+    node = np.array([number.setdefault(system.node_of(g), len(number)) for g in gpus.tolist()])
+    here, there = node[ends.reshape(2, -1)]
+    return MessageLoads(latency, here != there, limit, message, parts)
 
 
 def compute_half_send_load(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.backend import Usage
+from ...sim.csr import Csr
 from ...sim.system import CORE
 from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
@@ -31,7 +32,7 @@ class TimingBuilder:
         self._limit = np.full(n, np.inf)
         self._picks: list[tuple[int, int, str, int]] = []
         self._counts = np.zeros(n, np.int64)
-        self._uses: list[tuple[NDArray[np.int64], NDArray[np.int32], Floats]] = []
+        self._uses: list[tuple[NDArray[np.int64], Usage]] = []
 
     def note_pick(
         self, what: str, rows: NDArray[np.int64], mine: NDArray[np.bool_], way: int
@@ -57,6 +58,28 @@ class TimingBuilder:
             self._limit[rows] = way.limit
             used = self.shapes.corresponding(way.component, rows)
             self._add_use(rows, used, way.weight)
+
+    def add_each(
+        self, rows: NDArray[np.int64], fixed: Floats, work: Floats, limit: Floats, usage: Usage
+    ) -> None:
+        """Set rows that each have a limit and a usage of their own.
+
+        Where no row of a shape has work, its rows use nothing.
+        """
+        self.fixed[rows], self.work[rows] = fixed, work
+        shape = self.shapes.shape[rows]
+        moves = np.zeros(len(self.shapes.first), bool)
+        moves[shape[work > 0]] = True
+        some = np.flatnonzero(moves[shape])
+        at = Csr(usage.indptr, np.arange(len(usage.weight), dtype=np.int32)).take(some)
+        self._limit[rows[some]] = limit[some]
+        self._note_use(
+            rows[some], Usage(at.indptr, usage.component[at.values], usage.weight[at.values])
+        )
+
+    def add_alone(self, rows: NDArray[np.int64], fixed: Floats) -> None:
+        """Set rows that take a time of their own and share nothing."""
+        self.fixed[rows] = fixed
 
     def keep(
         self,
@@ -89,8 +112,14 @@ class TimingBuilder:
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
     ) -> None:
-        self._counts[rows] = component.shape[1]
-        self._uses.append((rows, component, weight))
+        """Add a table of as many uses for each row."""
+        indptr = np.arange(len(rows) + 1) * component.shape[1]
+        every = np.broadcast_to(weight, component.shape).ravel()
+        self._note_use(rows, Usage(indptr, component.ravel(), every))
+
+    def _note_use(self, rows: NDArray[np.int64], usage: Usage) -> None:
+        self._counts[rows] = np.diff(usage.indptr)
+        self._uses.append((rows, usage))
 
     def limit(self) -> Floats | None:
         """Largest work per second; None where nothing bounds a sender."""
@@ -101,9 +130,10 @@ class TimingBuilder:
         indptr = np.zeros(len(self.fixed) + 1, np.int64)
         np.cumsum(self._counts, out=indptr[1:])
         component, weight = np.zeros(indptr[-1], np.int32), np.zeros(indptr[-1])
-        for rows, used, each in self._uses:
-            at = indptr[rows, None] + np.arange(used.shape[1])
-            component[at], weight[at] = used, each
+        for rows, used in self._uses:
+            begins = np.repeat(indptr[rows] - used.indptr[:-1], np.diff(used.indptr))
+            at = begins + np.arange(len(begins))
+            component[at], weight[at] = used.component, used.weight
         return Usage(indptr, component, weight)
 
 

@@ -3,10 +3,12 @@
 import pytest
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import SEGMENTS, expand, expansion_rounds
+from foretrace.models.network.expand import expand
 from foretrace.models.network.link import Link
 from foretrace.models.network.load import compute_load, hop_latency
+from foretrace.models.network.messages import Messages
 from foretrace.models.network.nic import Nic
+from foretrace.models.network.steps import SEGMENTS
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.backend import Backend, Timing
@@ -169,9 +171,9 @@ def test_a_pairwise_all_to_all_crosses_the_wires_that_it_sends_over():
 @pytest.mark.parametrize("algorithm", PIPELINED, ids=lambda a: f"{a.collective}-{a.name}")
 def test_segments_of_a_pipeline_carry_all_of_it(algorithm):
     sent = {}
-    for sends in expansion_rounds(algorithm, 5):
-        for a, b, share in sends:
-            sent[a, b] = sent.get((a, b), 0.0) + share
+    _, *columns = Messages.of(algorithm, 5)
+    for a, b, share in zip(*columns, strict=True):
+        sent[a, b] = sent.get((a, b), 0.0) + share
     source, target, share = algorithm.flows(5)
     want = dict(zip(zip(source.tolist(), target.tolist(), strict=True), share, strict=True))
     assert sent == pytest.approx(want)

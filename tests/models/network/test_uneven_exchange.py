@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from foretrace.models.network.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import expand, expansion_rounds
+from foretrace.models.network.expand import expand
 from foretrace.models.network.link import Link
+from foretrace.models.network.messages import Messages
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.steps import Algorithm, algorithm, check_algorithm, shift
 from foretrace.models.network.switch import Switch, star
@@ -139,8 +140,7 @@ def test_a_two_dimensional_exchange_brings_every_member_what_others_have_for_it(
 @given(matrices(4), st.sampled_from(["grouped", "pairwise", "hierarchical"]))
 def test_sends_carry_as_many_bytes_as_the_activity(parts, name):
     way = WAYS[name].split(Splits(np.array(parts)))
-    sent = sum(share for round_ in expansion_rounds(way, *shape(way, 4, 2))
-               for _, _, share in round_)  # fmt: skip
+    sent = Messages.of(way, *shape(way, 4, 2)).share.sum()
     assert sent == pytest.approx(way.flows(*shape(way, 4, 2)).share.sum())
 
 
