@@ -253,6 +253,30 @@ def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
     assert ran_as_template(caplog, machine(2, 3), graph_of(template))[1]
 
 
+def test_ops_behind_messages_that_a_rank_hears_are_one_chain(caplog):
+    """Of a ring, each step hears, computes and sends on: nothing computes beside anything else."""
+    one, steps = [Kind.RECV, Kind.COMPUTE, Kind.SEND], 6
+    kinds = [Kind.SEND, *(one * steps)][:-1]
+    pairs = [(0, 1)]
+    for heard in range(1, len(kinds), 3):
+        pairs += [
+            (heard, heard + 1),
+            (heard, heard + 2),
+            (heard + 1, heard + 3),
+            (heard + 2, heard + 3),
+        ]
+    pairs = np.array([(a, b) for a, b in pairs if b < len(kinds)])
+    ops = Ops.of(kind=kinds, stream=np.where(np.array(kinds) == Kind.SEND, 1, 0),
+                 duration=[3 * TICK] * len(kinds))  # fmt: skip
+    ring = RankProgram(ops, Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(kinds)),
+                       np.where(ops.kind == Kind.COMPUTE, -1, 0).astype(np.int16))  # fmt: skip
+    peers = np.array([[1, 2, 3, 0]], np.int32)
+    template = SpmdGraph((ring,), np.zeros(4, np.int32), peers=peers)
+    result, as_template = ran_as_template(caplog, machine(4, 1), graph_of(template))
+    assert as_template
+    same_numbers(machine(4, 1).run(graph_of(template), keep="ops"), result)
+
+
 def test_an_altered_machine_still_runs_the_template(caplog):
     simulation = machine(4, 1)
     quick = altered(simulation, [simulation.system.number("gpu1")], 5.0)
