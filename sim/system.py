@@ -17,7 +17,9 @@ from .errors import GraphError
 from .units import Seconds
 
 FEW = 32  # flows that are quicker one by one, from the cache of routes
-WITHOUT_FACTS = ("index", "numbers", "_players_by_role", "_route_cache", "_share_cache")
+WITHOUT_FACTS = (
+    "index", "numbers", "_matches", "_players_by_role", "_route_cache", "_share_cache",
+)  # fmt: skip
 HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
 UNCOUNTED = 2**31 - 1  # slots of a component of which nobody said how many it has
 

@@ -11,7 +11,7 @@ from pydantic import Field, PlainValidator, ValidationInfo
 
 from ...models.compute.chain import Chain
 from ...sim.backend import Backend
-from ...sim.system import SELECTED, Component, fits
+from ...sim.system import SELECTED, Component, System, fits
 from .choice import ChoiceKind
 from .part_specs import Part
 from .schema import Many, Section, validation_error
@@ -19,6 +19,7 @@ from .settings import backend_settings_model, known_backends
 
 T = TypeVar("T")
 CHAIN = Chain.registered_name
+WILD = re.compile(r"[*?[]")  # in a glob
 BACKEND = ChoiceKind("backend", known_backends, partial=True)
 
 
@@ -170,3 +171,27 @@ def entry_for_component(
         if fits(glob, component) and not means_part_of_component(glob, component, components):
             found = value
     return found
+
+
+def entries_by_component(table: Mapping[str, T], machine: System) -> dict[int, T]:
+    """The entry of each component of a machine that has one, by number.
+
+    It is ``entry_for_component`` of each; a glob is looked up among all names once.
+
+    >>> machine = System(tuple(Component(f"node{i}.gpu0", "any") for i in (0, 1, 2)))
+    >>> entries_by_component({"node1.gpu0": 2, "node[01].gpu*": 1}, machine)
+    {0: 1, 1: 2}
+    """
+    index, found = machine.index, dict[int, T]()
+    for glob, value in table.items():
+        if glob not in index:
+            means = machine.match(glob)
+        elif WILD.search(glob):
+            means = tuple(i for i, c in enumerate(machine.components) if fits(glob, c))
+        else:
+            means = tuple(i for i, c in enumerate(machine.components) if c.node == glob)
+        for number in means:
+            if not means_part_of_component(glob, machine.components[number], index):
+                found[number] = value
+    named = {index[name]: value for name, value in table.items() if name in index}
+    return found | named

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,11 @@ class Scenario:
     def __repr__(self) -> str:
         beside = ", ".join(s.variant for s in self.others)
         return f"<Scenario {self.name!r} of {self.file}{f', beside it {beside}' * bool(beside)}>"
+
+    @cached_property
+    def built(self) -> dict[str, Any]:
+        """What was built of it, by name: its checks and its run ask for the same."""
+        return {}
 
     def section(self, key: str) -> Any:
         """The checked value of a key at the top; None where it is absent."""

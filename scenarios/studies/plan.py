@@ -46,6 +46,7 @@ SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
 ERRORS = 2  # for each source of error: as wrong as it may be, either way
 ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
 ROOFLINE = Roofline.registered_name  # says a doubt where its GPU names kernels
+GRAPHS = "known graphs"  # among what was built of a scenario
 SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}  # of doubts
 
 
@@ -242,16 +243,46 @@ def _with_time(
     return replace(made, op_runs=float(work), seconds=took / (made.processes if points else 1))
 
 
+@dataclass(frozen=True)
+class _KnownGraphs:
+    """What a check asks of a scenario's graphs, which are built for it.
+
+    Parameters
+    ----------
+    size : None with a process
+    whole : whether the only one runs as a template, which is never written out
+    """
+
+    size: Size | None
+    whole: bool = False
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> _KnownGraphs:
+        """What is known of a scenario's graphs, found once; those of traces need not be built."""
+        if GRAPHS not in scenario.built:
+            scenario.built[GRAPHS] = cls._found(scenario)
+        known: _KnownGraphs = scenario.built[GRAPHS]
+        return known
+
+    @classmethod
+    def _found(cls, scenario: Scenario) -> _KnownGraphs:
+        known = [workload.size() for workload in workloads_of(scenario).values()]
+        graphs: list[Graph | None] = []
+        if None in known:
+            graphs = list(graphs_of(scenario).values())
+            known = [_graph_size(graph) for graph in graphs]
+        sizes = [s for s in known if s is not None]
+        first, *others = graphs or [None]
+        whole = first is not None and not others and runs_as_template(first, scenario)
+        if len(sizes) < len(known):
+            return cls(None, whole)
+        ranks, ops, periods = zip(*sizes, strict=True)
+        return cls(Size(sum(ranks), sum(ops), max(periods)), whole)
+
+
 def known_size(scenario: Scenario) -> Size | None:
     """Size of a scenario's jobs; None with a process, whose ops are known only while it runs."""
-    known = [workload.size() for workload in workloads_of(scenario).values()]
-    if None in known:
-        known = [_graph_size(graph) for graph in graphs_of(scenario).values()]
-    sizes = [s for s in known if s is not None]
-    if len(sizes) < len(known):
-        return None
-    ranks, ops, periods = zip(*sizes, strict=True)
-    return Size(sum(ranks), sum(ops), max(periods))
+    return _KnownGraphs.of(scenario).size
 
 
 def _graph_size(graph: Graph | None) -> Size | None:
@@ -263,11 +294,7 @@ def _graph_size(graph: Graph | None) -> Size | None:
 def known_memory(scenario: Scenario) -> Bytes:
     """Memory of one simulation, B, as far as its ops are known before the run."""
     ops = known_op_count(scenario)
-    if None not in [workload.size() for workload in workloads_of(scenario).values()]:
-        return estimated_memory(ops)
-    (graph, *others) = graphs_of(scenario).values()
-    whole = graph is not None and not others and runs_as_template(graph, scenario)
-    return estimated_memory(0, ops) if whole else estimated_memory(ops)
+    return estimated_memory(0, ops) if _KnownGraphs.of(scenario).whole else estimated_memory(ops)
 
 
 def known_op_count(scenario: Scenario) -> int:

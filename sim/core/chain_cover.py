@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from ..spmd.spmd_graph import RankProgram
 
 ROLES = 4
+NOBODY = 3  # of these: what takes no slot
 
 
 def count_chains_by_role(program: RankProgram, role: NDArray[np.int64]) -> NDArray[np.int64]:
     """(4,) number of chains that hold an op of each role, in a cover of the program by chains.
 
-    Ops of one chain never run together, so no more than that many ops of a role do.
+    Ops of one chain never run together, so no more than that many ops of a role do.  A chain goes
+    on with an op of its role where there is one, else on its stream: what computes goes on behind
+    a message that it waits for.
 
     Examples
     --------
@@ -54,7 +57,8 @@ def _count_chains(indptr: Any, after: Any, role: Any, stream: Any) -> Any:
         best, score = -1, -1
         for e in range(indptr[i], indptr[i + 1]):
             v = after[e]
-            likeness = 2 * (role[v] == role[i]) + (stream[v] == stream[i])
+            same = role[v] == role[i] and role[i] != NOBODY
+            likeness = 2 * same + (stream[v] == stream[i])
             if not followed[v] and likeness > score:
                 best, score = v, likeness
         if best >= 0:

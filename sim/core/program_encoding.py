@@ -27,9 +27,10 @@ _WHAT = np.array(
     [{Kind.COLLECTIVE: COLLECTIVE, Kind.SEND: SEND, Kind.RECV: RECV}.get(k, LOCAL) for k in Kind],
     np.uint32,
 )
-# A word: 2 bits what, 6 family, 8 of no use yet, 16 number of registers read; then the question;
-# then 16 bits for the register in which the end is kept, and 16 for each that is read.
-FAMILY, READS = 2, 16
+# A word: 2 bits what, 6 family, 1 whether the next op goes on from here, 1 whether it is a gate, 6
+# of no use yet, 16 number of registers read; then the question; then 16 bits for the register in
+# which the end is kept, and 16 for each that is read.
+FAMILY, GOES_ON, GATE, READS = 2, 8, 9, 16
 MAX_FAMILY, MAX_REGISTERS = 1 << 6, 1 << 16
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -70,11 +71,27 @@ def encode_program(program: RankProgram) -> ProgramWords:
         raise OverflowError(f"an op waits for {most} others; fewer than {MAX_REGISTERS} can be")
     question, first = distinct_questions(program.ops, program.family)
     head = kind_codes(program.ops.kind) | np.maximum(program.family, 0).astype(np.uint32) << FAMILY
+    head |= _rows_that_go_on(program, incoming).astype(np.uint32) << GOES_ON
     words = np.zeros(int((2 + (incoming.counts + 2) // 2).sum()), np.uint32)
     used = int(_allocate(head, question, incoming.indptr, incoming.values, words))
     if used > MAX_REGISTERS:
         raise OverflowError(f"a program keeps {used} ends at once; {MAX_REGISTERS} can be kept")
     return ProgramWords(words, used, question, first)
+
+
+def _rows_that_go_on(program: RankProgram, incoming: Csr) -> NDArray[np.bool_]:
+    """(n,) whether the next op, a local one of the same kind and period, waits for this one alone.
+
+    Nobody else waits for it, so that a run of them is one loop without registers.
+    """
+    ops, after = program.ops, program.successors
+    alike = (ops.kind[1:] == ops.kind[:-1]) & (ops.period[1:] == ops.period[:-1])
+    alike &= (kind_codes(ops.kind[1:]) == LOCAL) & (after.counts[:-1] == 1)
+    found = np.zeros(len(program), bool)
+    found[:-1] = alike & (incoming.counts[1:] == 1)
+    rows = np.flatnonzero(found)
+    found[rows] = after.values[after.indptr[rows]] == rows + 1
+    return found
 
 
 def kind_codes(kind: Array) -> NDArray[np.uint32]:
@@ -124,6 +141,18 @@ def op_family(words: Array, w: Int) -> Int:
 
 
 @jit_without_refcounts
+def goes_on(words: Array, w: Int) -> Int:
+    """Whether the op at a word ends in the start of the next one, and in no other's."""
+    return np.int64(words[w]) >> GOES_ON & 1
+
+
+@jit_without_refcounts
+def is_gate(words: Array, w: Int) -> Int:
+    """Whether all later ops of the program begin behind the end of the op at a word."""
+    return np.int64(words[w]) >> GATE & 1
+
+
+@jit_without_refcounts
 def end_register(words: Array, w: Int) -> Int:
     """Register that keeps the end of the op at a word."""
     return np.int64(words[w + 2]) & 0xFFFF
@@ -149,7 +178,14 @@ def next_op_position(words: Array, w: Int) -> Int:
 def _allocate(head: Array, question: Array, indptr: Array, source: Array, words: Array) -> int:
     """Write the words of a program; an end is kept in a register until its last reader."""
     n = len(head)
-    last = np.arange(n)
+    last, gate = np.arange(n), np.zeros(n, np.int64)
+    nearest: Any = n  # of all later ops, each with the latest that it waits for: the earliest
+    for i in range(n - 1, -1, -1):
+        gate[i] = nearest >= i
+        latest: Any = -1
+        for k in range(indptr[i], indptr[i + 1]):
+            latest = max(latest, source[k])
+        nearest = min(nearest, latest)
     for i in range(n):
         for k in range(indptr[i], indptr[i + 1]):
             last[source[k]] = i
@@ -157,7 +193,8 @@ def _allocate(head: Array, question: Array, indptr: Array, source: Array, words:
     spare, used, w = 0, 0, 0
     for i in range(n):
         reads = indptr[i + 1] - indptr[i]
-        words[w], words[w + 1] = np.int64(head[i]) | reads << READS, question[i]
+        words[w] = np.int64(head[i]) | gate[i] << GATE | reads << READS
+        words[w + 1] = question[i]
         for k in range(reads):
             s = source[indptr[i] + k]
             words[w + 2 + ((k + 1) >> 1)] |= np.uint32(register[s] << (16 * ((k + 1) & 1)))

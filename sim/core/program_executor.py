@@ -24,6 +24,8 @@ from .program_encoding import (
     RECV,
     SEND,
     end_register,
+    goes_on,
+    is_gate,
     latest_dependency_end,
     next_op_position,
     op_family,
@@ -31,6 +33,7 @@ from .program_encoding import (
 )
 from .rendezvous import Rendezvous
 from .replica_draws import ReplicaDraws, drawn_ticks
+from .running_breakdown import RunningBreakdown, note_op
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -134,9 +137,15 @@ def run_programs(
     answered: TimedPrograms,
     meet: Rendezvous,
     chances: ReplicaDraws,
+    breakdown: RunningBreakdown | None = None,
     keep_met: bool = False,
 ) -> ProgramTimes:
     """Run every rank of an SPMD graph.
+
+    Parameters
+    ----------
+    breakdown : gets the time breakdown of a run whose ops are all of one step
+    keep_met : whether starts and ends of collectives are kept
 
     Raises
     ------
@@ -152,6 +161,7 @@ def run_programs(
     met = np.empty((joint if keep_met else 0, 2), np.int64)
     state = _initial_state(template, answered, meet)
     counts = np.array([ranks, 0, 0], np.int64)
+    boxes = (breakdown or RunningBreakdown.of(0)).tables
     with np.errstate(over="ignore"):
         while counts[TOP]:
             _run_until_blocked(
@@ -166,6 +176,7 @@ def run_programs(
                 (meet.peer, meet.box_at, mail),
                 chances.tables,
                 (start, end, tally, met),
+                boxes,
                 state,
                 counts,
             )
@@ -207,6 +218,7 @@ def _run_until_blocked(
     messages: Arrays,
     chances: Arrays,
     out: Arrays,
+    breakdown: Arrays,
     state: Arrays,
     counts: Array,
 ) -> None:
@@ -261,17 +273,25 @@ def _run_until_blocked(
                     beyond += 1
                 before, top = (
                     top,
-                    _run_collective(programs, ranks_, groups, state, out, g, r, w, top),
+                    _run_collective(programs, ranks_, groups, state, out, breakdown, g, r, w, top),
                 )
                 done += top - before
             else:
-                if random:
-                    took = drawn_ticks(took, meta & 255, bases[r] + own, r, step, chances)
-                if took > MAX_TICK - begins:
-                    beyond += 1
-                finish = begins + took
-                tally[r, meta >> 8] += took
-                own += 1
+                finish: Any = begins
+                while True:
+                    if random:
+                        took = drawn_ticks(took, meta & 255, bases[r] + own, r, step, chances)
+                    if took > MAX_TICK - finish:
+                        beyond += 1
+                    finish += took
+                    own += 1
+                    if not goes_on(words, w):
+                        break
+                    i += 1
+                    w = next_op_position(words, w)
+                    question = answer_at[p] + words[w + 1]
+                    took, meta = answer[question, 0], answer[question, 1]
+                tally[r, meta >> 8] += finish - begins
                 if what == SEND:
                     q = peer[f, r]
                     mail[box_at[f * ranks + q] + sent[f, q]] = finish
@@ -282,6 +302,7 @@ def _run_until_blocked(
                         top += 1
                 register[r, end_register(words, w)] = finish
                 extend_step_span(first_start, end, r, step, begins, finish)
+                note_op(breakdown, r, meta >> 8, begins, begins, finish, is_gate(words, w))
             i += 1
             w = next_op_position(words, w)
         done += i - first
@@ -296,6 +317,7 @@ def _run_collective(
     groups: Arrays,
     state: Arrays,
     out: Arrays,
+    breakdown: Arrays,
     g: Int,
     r: Int,
     w: Int,
@@ -317,8 +339,10 @@ def _run_collective(
         v = cursor[q, 1] if q != r else w
         register[q, end_register(words, v)] = finish
         tally[q, COLUMNS] += latest - arrived[q]
-        tally[q, answer[answer_at[program[q]] + words[v + 1], 1] >> 8] += takes
+        column = answer[answer_at[program[q]] + words[v + 1], 1] >> 8
+        tally[q, column] += takes
         extend_step_span(first_start, end, q, step, latest, finish)
+        note_op(breakdown, q, column, arrived[q], latest, finish, is_gate(words, v))
         if q != r:
             cursor[q, 0] += 1
             cursor[q, 1] = next_op_position(words, v)

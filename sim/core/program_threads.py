@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..csr import Csr
 from ..ops import Kind
 from .jit import jit
-from .program_encoding import kind_codes
+from .program_encoding import LOCAL, kind_codes
 
 if TYPE_CHECKING:
     from ..spmd.spmd_graph import RankProgram
@@ -24,9 +24,10 @@ Numbers = NDArray[np.int64]
 
 # Columns of an op: what it is; its family; its question; its number among the rows that its rank
 # has for itself; its number among the collectives, sends or recvs of its family; its step; the
-# cell that its end is written to, -1 for none; its first wait (the next op's is behind its last);
-# the number of its thread and question together.
+# cell that its end is written to, -1 for none, or `GOES_ON`; its first wait (the next op's is
+# behind its last); the number of its thread and question together.
 WHAT, KIN, QUESTION, OWN, CALL, STEP, CELL, WAITS, PAIR, COLUMNS = range(10)
+GOES_ON = -2  # no cell; the next op of the thread, local and alike, waits for this one alone
 
 
 class AskingThreads(NamedTuple):
@@ -97,6 +98,11 @@ class ProgramThreads:
         cell_of[told] = np.arange(len(told))
         op[:n, CELL] = cell_of[row]
         op[:, WAITS] = waits.indptr
+        kind, step, lane = program.ops.kind[row], op[:n, STEP], thread[row]
+        on = (op[: n - 1, WHAT] == LOCAL) & (op[: n - 1, CELL] < 0) & (waits.counts[1:] == 0)
+        for column in (kind, step, lane):
+            on &= column[1:] == column[:-1]
+        op[np.flatnonzero(on), CELL] = GOES_ON
         op[:n, PAIR] = which.ravel()[row]
         threads = int(thread.max(initial=-1)) + 1
         begin = np.searchsorted(thread[row], np.arange(threads + 1))

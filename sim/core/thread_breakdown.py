@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..spmd.spmd_graph import SpmdGraph
-from .jit import jit
+from .jit import Int, jit, jit_without_refcounts
+from .layer_boxes import BOX, BOXES, LAYER, LAYERS
 from .program_encoding import COLLECTIVE, RECV
-from .program_threads import CALL, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
+from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
 from .replica_draws import ReplicaDraws, drawn_ticks
 from .thread_executor import ThreadTimes
 from .thread_plan import Partners, ThreadPlan
-from .time_breakdown import _BOX, BOXES, LAYER, LAYERS, add_boxes_of_rank, add_place
+from .time_breakdown import add_boxes_of_rank, add_place
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -43,7 +44,7 @@ def breakdown_of_threads(
             partners.groups,
             partners.messages,
             chances.tables,
-            (LAYER, _BOX, edges, out),
+            (LAYER, BOX, edges, out),
             int(sizes.max(initial=0)),
         )
     return out
@@ -70,7 +71,8 @@ def _replay_threads(
     for r in range(ranks):
         while x < len(rank) and rank[x] == r:
             last, owns = np.int64(0), own_at[x]
-            for i in range(first[x], end_of[x]):
+            i = first[x]
+            while i < end_of[x]:
                 what, arrived = op[i, WHAT], last
                 for k in range(op[i, WAITS], op[i + 1, WAITS]):
                     arrived = max(arrived, notes[cell_at[r] + wait[k]])
@@ -88,11 +90,25 @@ def _replay_threads(
                         last = own[owns]
                         owns += 1
                     else:
-                        took = answer[question, 0]
-                        if len(chances[1]) > 1:
-                            row, step = bases[r] + op[i, OWN], np.int64(op[i, STEP])
-                            took = drawn_ticks(took, meta & 255, row, r, step, chances)
-                        last = start + took
+                        last = start + _ticks_taken(programs, bases, chances, question, i, r)
+                        while op[i, CELL] == GOES_ON and flow_of[pair_at[r] + op[i + 1, PAIR]] < 0:
+                            i += 1
+                            question = answer_at[r] + op[i, QUESTION]
+                            last += _ticks_taken(programs, bases, chances, question, i, r)
                 add_place(busy, found, layer_of[meta >> 8], arrived, start, last)
+                i += 1
             x += 1
         add_boxes_of_rank(busy, found, box, edges, out, r)
+
+
+@jit_without_refcounts
+def _ticks_taken(
+    programs: Arrays, bases: Array, chances: Arrays, question: Int, i: Int, r: Int
+) -> Int:
+    """Ticks that an op of a rank took, which is no flow."""
+    op, _, answer, _ = programs
+    took = answer[question, 0]
+    if len(chances[1]) > 1:
+        row, step = bases[r] + op[i, OWN], np.int64(op[i, STEP])
+        took = drawn_ticks(took, answer[question, 1] & 255, row, r, step, chances)
+    return took

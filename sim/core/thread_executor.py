@@ -30,8 +30,8 @@ from .jit import Int, jit, jit_without_refcounts
 from .program_encoding import COLLECTIVE, RECV, SEND
 from .program_executor import COLUMNS as TALLY
 from .program_executor import LED, extend_step_span
-from .program_threads import CALL, CELL, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
-from .replica_draws import ReplicaDraws
+from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
+from .replica_draws import ReplicaDraws, drawn_ticks
 from .thread_plan import Partners, ThreadPlan
 
 Array = NDArray[Any]
@@ -296,7 +296,62 @@ def _run_thread(
         if what == COLLECTIVE:
             _end_collective(programs, owners, joint, groups, out, state, counts, j, begins + fixed)
             return
-        _end_own_op(programs, owners, joint, messages, out, state, counts, x, begins + fixed)
+        tick = begins + fixed
+        if op[i, CELL] == GOES_ON:
+            tick = _run_on(programs, owners, joint, chances, out, state, counts, x, tick)
+        _end_own_op(programs, owners, joint, messages, out, state, counts, x, tick)
+
+
+@jit_without_refcounts
+def _run_on(
+    programs: Arrays,
+    owners: Arrays,
+    joint: Arrays,
+    chances: Arrays,
+    out: Arrays,
+    state: Arrays,
+    counts: Array,
+    x: Int,
+    tick: Int,
+) -> Int:
+    """End all ops but the last that go on from the one that a thread has under way.
+
+    Parameters
+    ----------
+    tick : end of the op under way
+
+    Returns
+    -------
+    int
+        End of the last, which is under way then.
+    """
+    op, _, answer, flow_of = programs
+    rank, _, _, answer_at, pair_at, _ = owners
+    tally, by_source = out[2], out[3]
+    cursor, times = state[0], state[1]
+    r, i = np.int64(rank[x]), cursor[x]
+    first, since, began = i, times[x, 1], times[x, 1]
+    question = answer_at[r] + op[i, QUESTION]
+    step = np.int64(op[i, STEP])
+    while op[i, CELL] == GOES_ON and flow_of[pair_at[r] + op[i + 1, PAIR]] < 0:
+        if answer[question, 2] >= 0:
+            by_source[r, answer[question, 2]] += tick - began
+        i += 1
+        question = answer_at[r] + op[i, QUESTION]
+        took, began = answer[question, 0], tick
+        if len(chances[1]) > 1:
+            row = joint[0][r] + op[i, OWN]
+            took = drawn_ticks(took, answer[question, 1] & 255, row, r, step, chances)
+        if took > MAX_TICK - began:
+            counts[BEYOND] += 1
+            break
+        tick = began + took
+    if i > first:
+        tally[r, answer[question, 1] >> 8] += began - since
+        extend_step_span(out[0], out[1], r, step, since, began)
+        cursor[x], times[x, 1] = i, began
+        counts[DONE] += i - first
+    return tick
 
 
 @jit_without_refcounts

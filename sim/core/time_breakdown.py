@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..spmd.spmd_graph import SpmdGraph
 from .jit import Int, jit, jit_without_refcounts
+from .layer_boxes import BOX, BOXES, LAYER, LAYERS, NETWORK, WAITING
 from .program_encoding import (
     COLLECTIVE,
     RECV,
@@ -29,23 +30,6 @@ from .replica_draws import ReplicaDraws, drawn_ticks
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
-
-LAYERS = 5  # compute, network, copy, waiting, host
-NETWORK, WAITING = 1, 3
-BOXES = 7
-# Of an op by its column in a tally: the layer that it keeps busy.
-LAYER = np.array([0, 4, 2, 1, 1, 1, -1, -1] + [1] * 24, np.int64)
-
-
-def _box_of_layers(busy: int) -> int:
-    """Box of a stretch, from one bit per layer that is busy in it."""
-    compute, network, copy, waiting, host = ((busy >> i) & 1 for i in range(LAYERS))
-    if compute:
-        return 1 if network else 0
-    return 2 if network else 3 if copy else 4 if waiting else 5 if host else 6
-
-
-_BOX = np.array([_box_of_layers(busy) for busy in range(1 << LAYERS)], np.int64)
 
 
 def breakdown_of_ranks(
@@ -65,7 +49,7 @@ def breakdown_of_ranks(
             (meet.group, meet.row, ran.met),
             (meet.box_at, ran.mail),
             chances.tables,
-            (LAYER, _BOX, edges, out),
+            (LAYER, BOX, edges, out),
             answered.registers,
         )
     return out
@@ -102,7 +86,7 @@ def breakdown_of_places(
     order, begins = np.empty(len(rank), np.int32), np.zeros(ranks + 1, np.int64)
     _places_by_rank(rank, order, begins)
     more = np.empty(0, np.int32) if further is None else further
-    _by_rank(order, begins, layer, more, (arrived, start, end), (_BOX, edges, out))
+    _by_rank(order, begins, layer, more, (arrived, start, end), (BOX, edges, out))
     return out
 
 

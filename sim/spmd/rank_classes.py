@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..backend import Spread
-from ..core.chain_cover import count_chains_by_role
+from ..core.chain_cover import NOBODY, count_chains_by_role
 from ..core.factorize import number_by_first_appearance, number_rows
 from ..csr import Csr
 from ..engine_api import ComponentTable, Flows
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..simulation import Simulation
 
 Numbers = NDArray[np.int64]
-NOBODY = 3
 WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
 
 

@@ -20,6 +20,7 @@ from ..core.program_executor import ProgramTimes, TimedPrograms, run_programs
 from ..core.program_threads import STEP
 from ..core.rendezvous import Rendezvous
 from ..core.replica_draws import ReplicaDraws
+from ..core.running_breakdown import RunningBreakdown
 from ..core.thread_breakdown import breakdown_of_threads
 from ..core.thread_executor import ThreadTimes, run_threads
 from ..core.thread_plan import Partners, ThreadPlan
@@ -104,13 +105,16 @@ class SpmdRun:
         answered = TimedPrograms.from_answers(template, self.classes.answers)
         meet = Rendezvous.of(template)
         self._refuse_wide()
-        simple = not len(answered.step) and all(p.is_chain for p in template.programs)
-        ran = run_programs(template, answered, meet, chances, keep_met=not simple)
+        if not len(answered.step):
+            breakdown = RunningBreakdown.of(template.ranks)
+            ran = run_programs(template, answered, meet, chances, breakdown)
+            kept = self._sum_aggregates(ran)
+            boxes = breakdown.boxes(kept.last)
+            if boxes is not None:
+                return kept.with_box_times(self._spread_to_ranks(boxes), keep)
+        ran = run_programs(template, answered, meet, chances, keep_met=True)
         kept = self._sum_aggregates(ran)
-        if simple:
-            boxes = _boxes_of_chains(ran, kept.edges)
-        else:
-            boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
+        boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
         return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
     @property
@@ -345,7 +349,7 @@ def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph
     )
 
 
-def _boxes_of_chains(ran: ProgramTimes | ThreadTimes, edges: Numbers) -> Numbers:
+def _boxes_of_chains(ran: ThreadTimes, edges: Numbers) -> Numbers:
     """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
     tally = ran.tally.T
     boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)

@@ -11,6 +11,8 @@ from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.coded import Coded
+from foretrace.sim.core.program_encoding import goes_on, is_gate, next_op_position
+from foretrace.sim.core.running_breakdown import MOST
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
 from foretrace.sim.graph import Graph
@@ -265,6 +267,30 @@ def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule)
     same_numbers(machine(4, None).run(written, keep="ops"), result)
 
 
+def test_ops_behind_messages_that_a_rank_hears_are_one_chain(caplog):
+    """Of a ring, each step hears, computes and sends on: nothing computes beside anything else."""
+    one, steps = [Kind.RECV, Kind.COMPUTE, Kind.SEND], 6
+    kinds = [Kind.SEND, *(one * steps)][:-1]
+    pairs = [(0, 1)]
+    for heard in range(1, len(kinds), 3):
+        pairs += [
+            (heard, heard + 1),
+            (heard, heard + 2),
+            (heard + 1, heard + 3),
+            (heard + 2, heard + 3),
+        ]
+    pairs = np.array([(a, b) for a, b in pairs if b < len(kinds)])
+    ops = Ops.of(kind=kinds, stream=np.where(np.array(kinds) == Kind.SEND, 1, 0),
+                 duration=[3 * TICK] * len(kinds))  # fmt: skip
+    ring = RankProgram(ops, Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(kinds)),
+                       np.where(ops.kind == Kind.COMPUTE, -1, 0).astype(np.int16))  # fmt: skip
+    peers = np.array([[1, 2, 3, 0]], np.int32)
+    template = SpmdGraph((ring,), np.zeros(4, np.int32), peers=peers)
+    result, as_template = ran_as_template(caplog, machine(4, 1), graph_of(template))
+    assert as_template
+    same_numbers(machine(4, 1).run(graph_of(template), keep="ops"), result)
+
+
 def test_an_altered_machine_still_runs_the_template(caplog):
     simulation = machine(4, 1)
     quick = altered(simulation, [simulation.system.number("gpu1")], 5.0)
@@ -322,6 +348,32 @@ def test_metrics_of_a_template_are_those_of_its_expansion():
         assert samples.tolist() == want[name].tolist(), name
     left_out = want.keys() - found.keys()
     assert all(name.endswith(("utilization", "occupancy")) for name in left_out)
+
+
+def test_more_ops_beside_each_other_than_are_followed_in_the_run_are_looked_at_afterwards(caplog):
+    """The last op waits for nobody, so that no time is known to be over before the end."""
+    n = 2 * MOST + 20
+    ops = Ops.of(kind=[Kind.DELAY, Kind.COMPUTE] * (n // 2) + [Kind.HOST],
+                 duration=[*([2 * TICK, 3 * TICK] * (n // 2)), 7 * TICK])  # fmt: skip
+    beside = RankProgram(ops, Csr.from_pairs(np.arange(n - 1), np.arange(1, n), n + 1),
+                         np.full(n + 1, -1, np.int16))  # fmt: skip
+    graph = graph_of(SpmdGraph((beside,), np.zeros(2, np.int32)))
+    result, as_template = ran_as_template(caplog, machine(2, None), graph)
+    assert as_template
+    same_numbers(machine(2, None).run(graph, keep="ops"), result)
+    assert result.kept.boxes[:, 1, 0].tolist() == [n // 2 * 3, 0, 0, 0, 0, 4, n - 4]
+
+
+def test_an_op_that_all_later_ones_wait_for_is_a_gate_and_a_run_of_ops_goes_on():
+    kinds = [Kind.COMPUTE] * 3 + [Kind.SEND, Kind.COMPUTE, Kind.HOST]
+    pairs = np.array([(0, 1), (1, 2), (2, 3), (2, 4), (4, 5), (3, 5)])
+    program = RankProgram(Ops.of(kind=kinds), Csr.from_pairs(pairs[:, 0], pairs[:, 1], 6),
+                          np.array([-1, -1, -1, 0, -1, -1], np.int16))  # fmt: skip
+    words, at, found = program.encoded.words, 0, []
+    for _ in kinds:
+        found.append((int(is_gate(words, at)), int(goes_on(words, at))))
+        at = int(next_op_position(words, at))
+    assert found == [(1, 1), (1, 1), (1, 0), (0, 0), (1, 0), (1, 0)]
 
 
 def test_a_straggler_stays_apart_with_those_who_meet_it():

@@ -14,7 +14,7 @@ from ....models.network.link import Link
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import Component, System
-from ...config.binding import Binding, entry_for_component, means_part_of_component
+from ...config.binding import Binding, entries_by_component, means_part_of_component
 from ...config.scenario import Scenario
 
 Answerer = Callable[[Binding, Scenario, Component], Backend]
@@ -34,20 +34,17 @@ def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer)
     """
     if not scenario.backends:
         return made
-    names = {part.name for part in made.components}
     for glob, binding in scenario.backends.items():
         matched = [made.components[i] for i in made.match(glob)]
-        asked = [part for part in matched if not means_part_of_component(glob, part, names)]
+        asked = [part for part in matched if not means_part_of_component(glob, part, made.index)]
         if asked and all(part.rate is not None for part in asked):
             _refuse_non_link(answerer(binding, scenario, asked[0]), scenario, glob)
-
-    def as_bound(part: Component) -> Component:
-        binding = entry_for_component(scenario.backends, part, names)
-        if part.rate is None or binding is None:
-            return part
-        return _with_link_numbers(answerer(binding, scenario, part), part)
-
-    return replace(made, components=tuple(map(as_bound, made.components)))
+    components = list(made.components)
+    for number, binding in entries_by_component(scenario.backends, made).items():
+        part = components[number]
+        if part.rate is not None:
+            components[number] = _with_link_numbers(answerer(binding, scenario, part), part)
+    return made.with_facts(components)
 
 
 def _is_plain_link(backend: Backend) -> bool:

@@ -19,7 +19,7 @@ from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, UNCOUNTED, Component, System
 from ....sim.units import Bytes
-from ...config.binding import entry_for_component
+from ...config.binding import entries_by_component
 from ...config.choice import Choice
 from ...config.part_specs import Part
 from ...config.problems import did_you_mean_text
@@ -36,10 +36,11 @@ from .link_models import with_bound_link_models
 T = TypeVar("T")
 BYTES_PER_COMPONENT = 630.0  # 485 measured on 1,000 machines of 29, and what is allocated beside
 FEW = 100_000  # components that always fit
+SYSTEM = "system"  # among what was built of a scenario
 
 
 def build_system(scenario: Scenario) -> System:
-    """The machines of a scenario.
+    """The machines of a scenario, built once.
 
     Raises
     ------
@@ -47,6 +48,13 @@ def build_system(scenario: Scenario) -> System:
         A part lacks a value that neither the scenario nor the catalog says; more machines than
         fit into memory.
     """
+    if SYSTEM not in scenario.built:
+        scenario.built[SYSTEM] = _built_system(scenario)
+    made: System = scenario.built[SYSTEM]
+    return made
+
+
+def _built_system(scenario: Scenario) -> System:
     described = scenario.cluster
     kinds = machine_kinds(described)
     _refuse_too_many(kinds, scenario.run.memory)
@@ -205,21 +213,23 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
     """
     if not scenario.cluster.override:
         return machine
-    components, down = [], []
-    for number, part in enumerate(machine.components):
-        override = entry_for_component(scenario.cluster.override, part, machine.index)
-        if override is not None and part.rate is not None:
-            part = _with_slower_rates(part, 0.0 if override.down else 1 / override.slowdown)
+    components, down = list(machine.components), []
+    for number, override in sorted(
+        entries_by_component(scenario.cluster.override, machine).items()
+    ):
+        part = components[number]
+        if part.rate is not None:
+            factor = 0.0 if override.down else 1 / override.slowdown
+            components[number] = _with_slower_rates(part, factor)
             down += [number] * override.down
-        elif override is not None and override.down and part.slots is None:
+        elif override.down and part.slots is None:
             raise ScenarioError(
                 f"{scenario.place('cluster.override')}cluster.override: '{part.name}' is asked, "
                 "and nothing crosses it, so it cannot be down; take down its NICs, links or ports"
             )
-        components.append(part)
     if down and isinstance(machine.router, GraphRouter):
         machine.router.take_down(down)
-    return replace(machine, components=tuple(components))
+    return machine.with_facts(components)
 
 
 def _with_slower_rates(part: Component, factor: float) -> Component:
@@ -243,17 +253,22 @@ def build_backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
     _refuse_unmatched_globs(scenario, machine)
     bound: dict[str, Backend] = {}
     shared: dict[tuple[int, str, str], Backend] = {}
-    names = machine.index
+    bindings = entries_by_component(scenario.backends, machine)
     defaults = DefaultBackends(scenario)
-    for part in machine.components:
-        binding = entry_for_component(scenario.backends, part, names)
+    known: dict[tuple[str, str], Backend | None] = {}
+    for number, part in enumerate(machine.components):
+        binding = bindings.get(number)
         if binding is not None:
             key = id(binding), part.pool, part.kind  # all that a backend hears of its part
             if key not in shared:
                 shared[key] = backend_for_component(binding, scenario, part)
             bound[part.name] = shared[key]
-        elif (known := defaults.of(part)) is not None:
-            bound[part.name] = known
+            continue
+        kind = part.pool, part.kind  # all that decides who answers where nobody is named
+        if kind not in known:
+            known[kind] = defaults.of(part)
+        if (default := known[kind]) is not None:
+            bound[part.name] = default
     return _with_slowed_slots(bound, scenario.cluster, machine)
 
 
@@ -279,20 +294,16 @@ def _with_slowed_slots(
     bound: dict[str, Backend], described: ClusterSection, machine: System
 ) -> dict[str, Backend]:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
-    for part in machine.components:
-        override = entry_for_component(described.override, part, machine.index)
-        if override is None or part.name not in bound or override.slowdown == 1:
+    for number, override in sorted(entries_by_component(described.override, machine).items()):
+        part = machine.components[number]
+        if part.name not in bound or override.slowdown == 1:
             continue
-        number = machine.number(part.name)
         bound[part.name] = AlteredBackend(bound[part.name], [number], 1 / override.slowdown)
     return bound
 
 
 def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:
     """Components with slots that ``override`` says are down."""
-    names = []
-    for part in machine.components:
-        override = entry_for_component(scenario.cluster.override, part, machine.index)
-        if override is not None and override.down and part.slots is not None:
-            names.append(part.name)
-    return tuple(names)
+    down = entries_by_component(scenario.cluster.override, machine)
+    parts = [machine.components[n] for n, override in sorted(down.items()) if override.down]
+    return tuple(part.name for part in parts if part.slots is not None)
