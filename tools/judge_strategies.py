@@ -48,14 +48,14 @@ class Judged(NamedTuple):
     name : of it
     among : machine and batch, within which plans are ranked
     measured : s of an iteration
-    said : (3,) s, in each of ``WAYS``
+    predicted : (3,) s, in each of ``WAYS``
     doubted : whether its measurement breaks its neighbours' trend
     """
 
     name: str
     among: tuple[int, int]
     measured: float
-    said: tuple[float, float, float]
+    predicted: tuple[float, float, float]
     doubted: bool = False
 
 
@@ -104,12 +104,12 @@ def inverted(some: Sequence[Judged], way: int) -> tuple[int, int]:
         if a.among == b.among
         and max(a.measured, b.measured) > (1 + DIFFER) * min(a.measured, b.measured)
     ]
-    return sum(quick.said[way] >= slow.said[way] for quick, slow in pairs), len(pairs)
+    return sum(quick.predicted[way] >= slow.predicted[way] for quick, slow in pairs), len(pairs)
 
 
-def told(some: Sequence[Judged], way: int) -> str:
+def score_line(some: Sequence[Judged], way: int) -> str:
     """Errors and ranking in one of ``WAYS``, in words."""
-    error = np.array([plan.said[way] / plan.measured - 1 for plan in some])
+    error = np.array([plan.predicted[way] / plan.measured - 1 for plan in some])
     wrong, of = inverted(some, way)
     return (
         f"{WAYS[way]:6} {len(some)} plans: median {np.median(abs(error)):.1%}, "
@@ -128,12 +128,14 @@ def main(names: Sequence[str]) -> None:
             every = []
             for plan in SETS[name](Path(folder)):
                 every.append(plan)
-                errors = "".join(f"{said / plan.measured - 1:+9.1%}" for said in plan.said)
+                errors = "".join(
+                    f"{predicted / plan.measured - 1:+9.1%}" for predicted in plan.predicted
+                )
                 print(f"{name} {plan.name:10}{plan.measured:9.3f} s{errors}", flush=True)
             kept = [plan for plan in every if not plan.doubted]
             for some in (every, kept) if len(kept) < len(every) else (every,):
                 for way in range(len(WAYS)):
-                    print(f"{name} {told(some, way)}", flush=True)
+                    print(f"{name} {score_line(some, way)}", flush=True)
 
 
 if __name__ == "__main__":

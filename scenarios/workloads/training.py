@@ -142,10 +142,10 @@ class ElementTypes(Section):
     """Tokens on their way to experts, and gradients on theirs; what comes back is of the type of
     activations."""
 
-    def said(self) -> dict[str, str]:
-        """Those that are said.
+    def chosen(self) -> dict[str, str]:
+        """Types that differ from those of the precision.
 
-        >>> ElementTypes(dispatch="fp8").said()
+        >>> ElementTypes(dispatch="fp8").chosen()
         {'dispatch': 'fp8'}
         """
         return self.model_dump(exclude_none=True)
@@ -491,7 +491,7 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
     """
     if types.dispatch and not (isinstance(model, Transformer) and model.experts):
         raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
-    return replace(PRECISIONS[name], **types.said())
+    return replace(PRECISIONS[name], **types.chosen())
 
 
 def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> ExpertChoice | None:
