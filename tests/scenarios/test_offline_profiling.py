@@ -133,5 +133,5 @@ def test_plans_of_one_machine_are_ranked_and_nearer_by_their_schedule_than_by_a_
         judged.append(judge.Judged(name, (plan.nodes, plan.batch), plan.seconds, said))
     assert judge.inverted(judged, 0) == (0, 1)
     for plan in judged:
-        replayed, summed, _ = (abs(said / plan.measured - 1) for said in plan.said)
+        replayed, summed, _ = (abs(s / plan.measured - 1) for s in plan.predicted)
         assert replayed < 0.15 < summed
