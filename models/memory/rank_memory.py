@@ -13,7 +13,7 @@ from ..training.description import Model
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import PipelineTurn, turn_columns, turns_of_stage
+from ..training.schedules import INPUT, WEIGHT, PipelineTurn, turns_of_stage
 from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
@@ -119,15 +119,15 @@ def _peak_of_schedule(
     kept = np.array([sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks], float)
     working = np.array([_working_bytes(chunk, plan) for chunk in chunks], float)
     later = np.array([sum(layer.later for layer in chunk) for chunk in chunks], float)
-    named = plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks
-    turns = turn_columns(*named)
+    turns = turns_of_stage(plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks)
     before = np.where(turns.forward, kept[turns.chunk], 0.0)
-    after = np.where(turns.inputs, -kept[turns.chunk], 0.0)
-    changes = np.stack([before, after, turns.apart * later[turns.chunk]], axis=1)
+    after = np.where(turns.makes_input_gradients, -kept[turns.chunk], 0.0)
+    apart = (turns.kind == INPUT) * 1.0 - (turns.kind == WEIGHT)  # kept for gradients of weights
+    changes = np.stack([before, after, apart * later[turns.chunk]], axis=1)
     held = np.cumsum(changes)[::3]  # in each turn, before anything is given back
-    now = np.where(turns.inputs, working[turns.chunk], 0.0)
+    now = np.where(turns.makes_input_gradients, working[turns.chunk], 0.0)
     most = int(np.argmax(held + now))
-    return turns_of_stage(*named)[most], float(held[most]), float(now[most])
+    return turns[most], float(held[most]), float(now[most])
 
 
 def _working_bytes(chunk: tuple[Layer, ...], plan: ParallelPlan) -> Bytes:

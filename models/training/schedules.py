@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +51,82 @@ class PipelineTurn(NamedTuple):
         return self.what in (PassKind.BACKWARD, PassKind.WEIGHT)
 
 
+KINDS = tuple(PassKind)
+FORWARD, BACKWARD, INPUT, WEIGHT = range(len(KINDS))
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class StageTurns(Sequence[PipelineTurn]):
+    """Turns of one stage in order, kept as columns: a search asks for millions of them.
+
+    Parameters
+    ----------
+    kind : (n,) place of what each computes in ``KINDS``
+    micro_batch, chunk, beside : (n,) as in ``PipelineTurn``
+
+    Examples
+    --------
+    >>> turns = StageTurns.of([PipelineTurn(PassKind.FORWARD, 0), PipelineTurn(PassKind.WEIGHT, 0)])
+    >>> len(turns), turns[1].what.value, turns.makes_weight_gradients.tolist()
+    (2, 'backward of weights', [False, True])
+    """
+
+    kind: NDArray[np.int8]
+    micro_batch: NDArray[np.int32]
+    chunk: NDArray[np.int16]
+    beside: Mask
+
+    @classmethod
+    def of(cls, turns: Iterable[PipelineTurn]) -> StageTurns:
+        """Turns that were written one by one."""
+        rows = [(KINDS.index(t.what), t.micro_batch, t.chunk, t.beside) for t in turns]
+        kind, micro_batch, chunk, beside = zip(*rows, strict=True)
+        return cls(
+            np.array(kind, np.int8),
+            np.array(micro_batch, np.int32),
+            np.array(chunk, np.int16),
+            np.array(beside, bool),
+        )
+
+    @cached_property
+    def forward(self) -> Mask:
+        """(n,) whether each goes forward."""
+        return np.asarray(self.kind == FORWARD)
+
+    @cached_property
+    def makes_input_gradients(self) -> Mask:
+        """(n,) whether the stage before waits for it."""
+        return np.isin(self.kind, (BACKWARD, INPUT))
+
+    @cached_property
+    def makes_weight_gradients(self) -> Mask:
+        """(n,) whether the gradients of its weights are then added up."""
+        return np.isin(self.kind, (BACKWARD, WEIGHT))
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def __iter__(self) -> Iterator[PipelineTurn]:
+        columns = self.kind, self.micro_batch, self.chunk, self.beside
+        for kind, *rest in zip(*(column.tolist() for column in columns), strict=True):
+            yield PipelineTurn(KINDS[kind], *rest)
+
+    @overload
+    def __getitem__(self, at: int) -> PipelineTurn: ...
+    @overload
+    def __getitem__(self, at: slice) -> StageTurns: ...
+    def __getitem__(self, at: int | slice) -> PipelineTurn | StageTurns:
+        if isinstance(at, slice):
+            return StageTurns(self.kind[at], self.micro_batch[at], self.chunk[at], self.beside[at])
+        return PipelineTurn(
+            KINDS[self.kind[at]],
+            int(self.micro_batch[at]),
+            int(self.chunk[at]),
+            bool(self.beside[at]),
+        )
+
+
 def gpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
     """All forward, then all backward, the last first (Huang et al. 2019, arXiv:1811.06965).
 
@@ -67,7 +145,7 @@ def _backward(micro_batch: int, chunk: int = 0) -> PipelineTurn:
     return PipelineTurn(PassKind.BACKWARD, micro_batch, chunk)
 
 
-def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
+def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> StageTurns:
     """As many forward ahead as there are stages behind, then one of each (PipeDream-Flush).
 
     Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1.
@@ -75,18 +153,10 @@ def one_forward_one_backward(stage: int, stages: int, micro_batches: int) -> lis
     >>> "".join("BF"[t.forward] for t in one_forward_one_backward(0, 3, 4))
     'FFFBFBBB'
     """
-    return _one_of_each(min(stages - stage - 1, micro_batches), micro_batches)
+    return _one_of_each(stages - stage - 1, micro_batches)
 
 
-def _one_of_each(ahead: int, micro_batches: int) -> list[PipelineTurn]:
-    """One forward and one backward by turns, after so many forward ahead."""
-    turns = [_forward(m) for m in range(ahead)]
-    for m in range(ahead, micro_batches):
-        turns += [_forward(m), _backward(m - ahead)]
-    return turns + [_backward(m) for m in range(micro_batches - ahead, micro_batches)]
-
-
-def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> list[PipelineTurn]:
+def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
     """1F1B of several chunks on each stage, in groups of as many micro-batches as stages.
 
     Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2; warm-up as in Megatron-LM's
@@ -95,21 +165,30 @@ def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> lis
     >>> [(t.micro_batch, t.chunk) for t in interleaved(1, 2, 2, 2) if t.forward]
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     """
+    ahead = (stages - stage - 1) * 2 + (chunks - 1) * stages
+    return _one_of_each(ahead, micro_batches, chunks, stages)
+
+
+def _one_of_each(ahead: int, micro_batches: int, chunks: int = 1, group: int = 1) -> StageTurns:
+    """One forward and one backward by turns, after so many forward ahead, or all.
+
+    Parameters
+    ----------
+    group : micro-batches that go through a chunk before they go through the next
+    """
     total = micro_batches * chunks
-    ahead = min((stages - stage - 1) * 2 + (chunks - 1) * stages, total)
-    forward = [_interleaved_turn(k, stages, chunks, True) for k in range(total)]
-    backward = [_interleaved_turn(k, stages, chunks, False) for k in range(total)]
-    turns = forward[:ahead]
-    for k in range(total - ahead):
-        turns += [forward[ahead + k], backward[k]]
-    return turns + backward[total - ahead :]
-
-
-def _interleaved_turn(k: int, stages: int, chunks: int, forward: bool) -> PipelineTurn:
-    group, within = divmod(k, stages * chunks)
-    chunk, place = divmod(within, stages)
-    micro_batch = group * stages + place
-    return _forward(micro_batch, chunk) if forward else _backward(micro_batch, chunks - 1 - chunk)
+    number = np.arange(total)
+    groups, within = np.divmod(number, group * chunks)
+    turn_chunk, place = np.divmod(within, group)
+    forward = number + np.maximum(number - ahead, 0)  # where each of both kinds is
+    backward = number + np.minimum(number + ahead + 1, total)
+    kind, micro_batch = np.zeros(2 * total, np.int8), np.zeros(2 * total, np.int32)
+    chunk = np.zeros(2 * total, np.int16)
+    kind[backward] = BACKWARD
+    for at, through in ((forward, turn_chunk), (backward, chunks - 1 - turn_chunk)):
+        micro_batch[at] = groups * group + place
+        chunk[at] = through
+    return StageTurns(kind, micro_batch, chunk, np.zeros(2 * total, bool))
 
 
 def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -124,7 +203,7 @@ def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTur
     return _with_waiting_weights(one_forward_one_backward(stage, stages, micro_batches), stage)
 
 
-def _with_waiting_weights(whole: list[PipelineTurn], most: int) -> list[PipelineTurn]:
+def _with_waiting_weights(whole: Iterable[PipelineTurn], most: int) -> list[PipelineTurn]:
     """Turns whose gradients of weights wait until more than so many do, or all else is done."""
     turns: list[PipelineTurn] = []
     waiting: deque[int] = deque()
@@ -148,7 +227,7 @@ def zero_bubble_ahead(stage: int, stages: int, micro_batches: int) -> list[Pipel
     >>> "".join(t.what.name[0] for t in zero_bubble_ahead(0, 2, 4))
     'FFFIWFIWIWIW'
     """
-    ahead = min(2 * (stages - stage - 1), micro_batches)
+    ahead = 2 * (stages - stage - 1)
     return _with_waiting_weights(_one_of_each(ahead, micro_batches), 2 * stage)
 
 
@@ -271,53 +350,15 @@ class _TurnWriter:
         return any(turn.chunk == chunk for turn in self._waiting)
 
 
-@lru_cache(maxsize=256)  # asked for by memory, programs and facts of one plan
+@lru_cache(maxsize=1024)  # some kB each; plans that differ in ZeRO or recomputation have the same
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
-) -> tuple[PipelineTurn, ...]:
-    """Turns of one stage by the name of a schedule."""
-    return tuple(_turns_by_name(schedule, stage, stages, micro_batches, chunks))
+) -> StageTurns:
+    """Turns of one stage by the name of a schedule.
 
-
-class TurnColumns(NamedTuple):
-    """Turns of one stage as columns, a row a turn.
-
-    Parameters
-    ----------
-    forward : whether it goes forward
-    inputs : whether it makes gradients of inputs
-    apart : 1 where these are made without those of weights, -1 where those of weights follow
-    chunk : layers that it goes through
+    >>> [turn.what.name[0] for turn in turns_of_stage("zb-h1", 1, 2, 2, 1)]
+    ['F', 'I', 'F', 'I', 'W', 'W']
     """
-
-    forward: NDArray[np.bool_]
-    inputs: NDArray[np.bool_]
-    apart: NDArray[np.int8]
-    chunk: NDArray[np.int16]
-
-
-@lru_cache(maxsize=1024)  # some kB each; plans that differ in ZeRO or recomputation have the same
-def turn_columns(
-    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
-) -> TurnColumns:
-    """Turns of one stage as columns.
-
-    >>> turn_columns("zb-h1", 1, 2, 3, 1).apart.tolist()  # FIFIWFIWW
-    [0, 1, 0, 1, -1, 0, 1, -1, -1]
-    """
-    turns = turns_of_stage(schedule, stage, stages, micro_batches, chunks)
-    apart = {PassKind.INPUT: 1, PassKind.WEIGHT: -1}
-    return TurnColumns(
-        np.array([t.forward for t in turns], bool),
-        np.array([t.makes_input_gradients for t in turns], bool),
-        np.array([apart.get(t.what, 0) for t in turns], np.int8),
-        np.array([t.chunk for t in turns], np.int16),
-    )
-
-
-def _turns_by_name(
-    schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
-) -> list[PipelineTurn]:
     named = {
         "gpipe": gpipe,
         "zb-h1": zero_bubble,
@@ -326,7 +367,7 @@ def _turns_by_name(
         "dualpipe": dualpipe,
     }
     if schedule in named:
-        return named[schedule](stage, stages, micro_batches)
+        return StageTurns.of(named[schedule](stage, stages, micro_batches))
     if chunks > 1:
         return interleaved(stage, stages, micro_batches, chunks)
     return one_forward_one_backward(stage, stages, micro_batches)

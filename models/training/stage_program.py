@@ -18,7 +18,7 @@ from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
 from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
 from .parallel_plan import ParallelPlan
-from .schedules import PassKind, PipelineTurn, turns_of_stage
+from .schedules import KINDS, WEIGHT, PassKind, StageTurns, turns_of_stage
 from .segments import (
     COMPUTE,
     EXCHANGE,
@@ -28,6 +28,7 @@ from .segments import (
     ON_HOST,
     TO_HOST,
     OpTable,
+    Rows,
     Segment,
     SegmentBuilder,
     StepOp,
@@ -96,7 +97,7 @@ class StageProgram:
         return chunks_of_stage(self.model, self.plan, self.stage, self.place)
 
     @cached_property
-    def turns(self) -> tuple[PipelineTurn, ...]:
+    def turns(self) -> StageTurns:
         """Turns of one step."""
         plan = self.plan
         return turns_of_stage(
@@ -118,48 +119,80 @@ class StageProgram:
         build, periods, computed = SegmentBuilder(), [], tuple[int, ...]()
         for step in range(self.steps):
             before = build.count
-            computed = tuple(self._write_turns(build))
+            computed = self._write_turns(build)
             self._write_end(build)
             periods.append(np.full(build.count - before, step))
         return build.program(self.table, np.concatenate(periods)), computed
 
-    def _write_turns(self, build: SegmentBuilder) -> Iterator[int]:
-        """Write the turns of a step; yields how many ops each, or two side by side, compute."""
-        last = {t.chunk: i for i, t in enumerate(self.turns) if t.makes_weight_gradients}
+    def _write_turns(self, build: SegmentBuilder) -> tuple[int, ...]:
+        """Write the turns of a step; how many ops each, or two side by side, compute."""
         first = self._first_forward
         order = list(first)
         launched = {order[0]: self._gather_first(build, order[0])}
+        begins, passes = self._passes_of_turns
+        computed: list[int] = []
         at = 0
-        alike: list[Segment] = []  # turns that are written together
-        while at < len(self.turns):
-            pair = self.turns[at : at + 1 + self._is_beside(at + 1)]
-            keys = tuple(
-                ChunkPass(t.what, t.chunk, self._reduces(t, at + i == last[t.chunk]),
-                     self._gathers(t, at + i == first[t.chunk]))
-                for i, t in enumerate(pair)
-            )  # fmt: skip
-            fresh = [t.chunk for i, t in enumerate(pair) if at + i == first[t.chunk]]
-            at += len(pair)
-            if not fresh:
-                segment, computed = self._turn(keys)
-                alike.append(segment)
-                yield computed
-                continue
-            build.append_each(alike)
-            alike = []
+        for fresh in sorted({int(np.searchsorted(begins, n, "right")) - 1 for n in first.values()}):
+            computed += self._write_alike(build, passes[at:fresh])
+            at = fresh + 1
+            keys = self._chunk_passes(passes[fresh])
+            chunks = [c for c in order if begins[fresh] <= first[c] < begins[fresh] + len(keys)]
             self._hear(build, keys)
-            for chunk in fresh:
+            for chunk in chunks:
                 build.wait(
                     launched[chunk] if chunk in launched else self._gather_first(build, chunk)
                 )
             segment = self._passes(keys)
             build.append(segment)
-            for chunk in fresh[-1:]:
+            for chunk in chunks[-1:]:
                 for next_chunk in order[order.index(chunk) + 1 :][:1]:
                     launched[next_chunk] = self._gather_first(build, next_chunk)
             self._send(build, keys)
-            yield int(self.table.computes(segment.ops).sum())
-        build.append_each(alike)
+            computed.append(int(self.table.computes(segment.ops).sum()))
+        return (*computed, *self._write_alike(build, passes[at:]))
+
+    def _write_alike(self, build: SegmentBuilder, passes: Rows) -> list[int]:
+        """Write turns that begin no chunk, few different ones; how many ops each computes."""
+        made: dict[tuple[int, int], tuple[Segment, int]] = {}
+        pairs = [(first, second) for first, second in passes.tolist()]
+        for pair in dict.fromkeys(pairs):  # in the order in which they come
+            made[pair] = self._turn(self._chunk_passes(pair))
+        build.append_each([made[pair][0] for pair in pairs])
+        return [made[pair][1] for pair in pairs]
+
+    @cached_property
+    def _passes_of_turns(self) -> tuple[Rows, Rows]:
+        """(n,) turn that each begins with, and (n, 2) numbers of its passes, -1 for no second."""
+        turns, plan = self.turns, self.plan
+        last, first = np.zeros(len(turns), bool), np.zeros(len(turns), bool)
+        last[[np.flatnonzero(turns.makes_weight_gradients & (turns.chunk == chunk))[-1]
+              for chunk in self._first_forward]] = True  # fmt: skip
+        first[list(self._first_forward.values())] = True
+        # gradients are reduced in the last turn, or in all that make them
+        reduces = np.where(last, plan.overlap or plan.zero == 3, plan.zero >= 2)
+        reduces &= turns.makes_weight_gradients
+        # weights are gathered in the first turn forward, or in all that need them
+        gathers = turns.kind != WEIGHT if plan.zero == 3 else first & plan.gathers_ahead
+        number = ((turns.chunk.astype(np.int64) * len(KINDS) + turns.kind) * 2 + reduces) * 2
+        number += gathers
+        begins = np.flatnonzero(~turns.beside)
+        second = np.full(len(begins), -1)
+        beside = np.flatnonzero(turns.beside)
+        second[np.searchsorted(begins, beside) - 1] = number[beside]
+        return begins, np.stack([number[begins], second], axis=1)
+
+    def _chunk_passes(self, numbers: Iterable[int]) -> tuple[ChunkPass, ...]:
+        """Passes by their numbers."""
+        return tuple(
+            ChunkPass(
+                KINDS[number // 4 % len(KINDS)],
+                number // 4 // len(KINDS),
+                reduces=bool(number & 2),
+                gathers=bool(number & 1),
+            )
+            for number in map(int, numbers)
+            if number >= 0
+        )
 
     @cached_property
     def _known_turns(self) -> dict[tuple[ChunkPass, ...], tuple[Segment, int]]:
@@ -197,11 +230,10 @@ class StageProgram:
     @cached_property
     def _first_forward(self) -> dict[int, int]:
         """Number of the first turn forward through each chunk, in order of these turns."""
-        found: dict[int, int] = {}
-        for number, turn in enumerate(self.turns):
-            if turn.what is PassKind.FORWARD:
-                found.setdefault(turn.chunk, number)
-        return found
+        forward = np.flatnonzero(self.turns.forward)
+        chunks, at = np.unique(self.turns.chunk[forward], return_index=True)
+        found = sorted(zip(forward[at].tolist(), chunks.tolist(), strict=True))
+        return {chunk: number for number, chunk in found}
 
     def _gather_first(self, build: SegmentBuilder, chunk: int) -> list[int]:
         """Rows that gather the first weights of a chunk, before it is reached."""
@@ -214,28 +246,6 @@ class StageProgram:
         for work in self._last_reductions():
             build.op(self._number(work, MODULE))
         build.append(self._update())
-
-    def _is_beside(self, at: int) -> bool:
-        """Whether a turn runs beside the one before it."""
-        return at < len(self.turns) and self.turns[at].beside
-
-    def _reduces(self, turn: PipelineTurn, last: bool) -> bool:
-        """Whether gradients are reduced in a turn: in the last, or in all that make them."""
-        if not turn.makes_weight_gradients:
-            return False
-        plan = self.plan
-        return plan.overlap or plan.zero == 3 if last else plan.zero >= 2
-
-    def _gathers(self, turn: PipelineTurn, first: bool) -> bool:
-        """Whether weights are gathered in a turn: in the first forward, or in all that need them.
-
-        Parameters
-        ----------
-        first : whether it is the first forward through its chunk
-        """
-        if self.plan.zero == 3:
-            return turn.what is not PassKind.WEIGHT
-        return first and self.plan.gathers_ahead
 
     def _last_reductions(self) -> Iterator[Work]:
         """Reductions of gradients after the last of them."""
