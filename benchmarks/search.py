@@ -1,38 +1,55 @@
 """A search over 1,000 parallel plans, each simulated, on two processes; Calculon on the same plans.
 
-GPT-3 13B on 64 and 128 H100s, drawn from all plans that keep the rules; those that do not fit into
-memory are refused, and come on top.  The best ten are run alone, and must end at the same tick.
+Every plan of GPT-3 13B on 32, 64 and 128 H100s (or 175B on 768) that keeps the rules; those that do
+not fit into memory are refused, and come on top.  Ranking the best ten with the errors of their
+parts, and the page, are in the time, which is then taken for 1,000.  Then ``foretrace run`` is
+asked for the ten, which must end at the same tick.
 
-Usage: python benchmarks/search.py [settings] [CALCULON] [model]
+Usage: python benchmarks/search.py [--model gpt3-13b] [--nodes 4 8 16] [--calculon CHECKOUT]
 
-settings : how many are simulated; the goal is for 1,000
-CALCULON : a checkout of github.com/calculon-ai/calculon (Isaev et al. 2023), which takes formulas
+CHECKOUT : of github.com/calculon-ai/calculon (Isaev et al. 2023), which takes formulas; the same
+    plans on its description of an H100, times and rankings side by side
 """
 
+import argparse
 import json
 import logging
-import random
+import os
+import re
+import resource
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from _measure import report
-from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.samples import samples_of
-from foretrace.scenarios.studies.sweep.plan_points import plan_points
-from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
-from foretrace.scenarios.studies.variants import build_variants
+import numpy as np
+from _measure import peak_memory, report
+from foretrace.models.training.model_zoo import model as description_of
+from foretrace.scenarios.config.loader import load
+from foretrace.scenarios.config.scenario import Scenario
+from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
+from foretrace.scenarios.studies.sweep.sweep_summary import Swept
+from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
+from foretrace.scenarios.studies.sweep.task import evaluate_point
 from foretrace.scenarios.studies.workers.pool import ProcessPool
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
 
 SETTINGS, CORES, BEST, GOAL = 1000, 2, 10, 60.0
+SEQUENCE = 2048
 BATCH = {"gpt3-13b": 512, "gpt3-175b": 1536}
-NODES = {"gpt3-13b": [8, 16], "gpt3-175b": [96, 128]}
+NODES = {"gpt3-13b": [4, 8, 16], "gpt3-175b": [96]}
 SCENARIO = """
 foretrace: 1
 name: search
-workload: {{type: training, model: {model}, batch: {batch}, sequence: 2048}}
+workload:
+  {{type: training, model: {model}, batch: {batch}, sequence: {sequence}, zero: 3, recompute: full}}
 cluster:
   nodes: {nodes[0]}
   node:
@@ -41,32 +58,50 @@ cluster:
     links: [{{from: gpu, to: gpu, via: nvlink4}}, {{from: gpu, to: nic, via: pcie5-x16}}]
   fabric: {{library: nccl-nvlink4, switch: tomahawk-5, fidelity: alpha-beta}}
 backends: {{"node*.gpu*": {{use: roofline}}}}
-run: {{keep: ranks, quick: true}}
+cost: {{items: [{{what: node, each: 24 USD/hour}}]}}
+run: {{keep: ranks}}
 sweep:
   method: plans
   vary: {{cluster.nodes: {nodes}}}
-  optimize: [{{minimize: iteration_time.p50}}]
+  optimize: [{{minimize: cost_per_million_tokens}}]
 """
 CALCULON_RECOMPUTE = {"none": "none", "selective": "attn_only", "full": "full"}
+Settings = dict[str, Any]
+Facts = dict[str, Any]
+Numbers = NDArray[np.float64]
 
 
-def main(settings: int = SETTINGS, calculon: str = "", model: str = "gpt3-13b") -> None:
-    text = SCENARIO.format(model=model, batch=BATCH[model], nodes=NODES[model])
-    scenario = loads(text)
-    shared = shared_task_part(scenario)
-    points = plan_points(scenario)
-    random.Random(0).shuffle(points)
-    began = time.monotonic()
-    found, refused = simulated([make_task(shared, point) for point in points], settings)
-    wall = time.monotonic() - began
-    spent = sum(one["cpu"] for one in (*found, *refused)) * SETTINGS / len(found)
-    median = statistics.median(one["cpu"] for one in found)
-    found.sort(key=lambda one: one["values"]["iteration_time.p50"])
-    differ = [one["set"] for one in found[:BEST] if alone(text, one["set"]) != times(one["values"])]
-    facts = {"settings": len(found), "refused": len(refused), "wall_seconds": wall}
-    facts["median_cpu_seconds_of_a_plan"] = median
+def main(model: str, nodes: list[int], calculon: Path | None) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "search.yaml"
+        file.write_text(
+            SCENARIO.format(model=model, batch=BATCH[model], sequence=SEQUENCE, nodes=nodes)
+        )
+        crew, began = MeasuredPool(CORES), time.monotonic()
+        used = time.process_time()
+        swept = searched(load(file), crew, Path(name))
+        wall, own = time.monotonic() - began, time.process_time() - used
+        best = [trial for trial, _ in swept.ranking]
+        differ = [t for t in best if times_of_run(file, t.settings) != times(t.values)]
+    assert len(best) == BEST
+    assert not swept.failed
+    found = [t for t in swept.trials if t.error is None]
+    spent = (own + sum(crew.spent.values())) * SETTINGS / len(found)
+    facts: dict[str, object] = {
+        "settings": len(found),
+        "refused": len(swept.trials) - len(found),
+        "wall_seconds": wall,
+        "cpu_seconds": own + sum(crew.spent.values()),
+        "cpu_seconds_of_the_client": own,
+        "median_cpu_seconds_of_a_plan": statistics.median(crew.each[t.key] for t in found),
+        "bytes_of_the_largest_process": max(peak_memory(), *crew.memory.values()),
+        "cannot_be_told_from_the_first": sum(
+            not row["best"]["sure"] for _, row in swept.ranking[1:]
+        ),
+    }  # fmt: skip
     if calculon:
-        facts |= calculons_time(Path(calculon), model, [one["set"] for one in found])
+        ours = [(t.settings, t.values["iteration_time.p50"], crew.each[t.key]) for t in found]
+        facts["calculon"] = beside_calculon(calculon, model, ours)
     report(
         "search",
         {
@@ -77,85 +112,192 @@ def main(settings: int = SETTINGS, calculon: str = "", model: str = "gpt3-13b") 
     )
 
 
-def simulated(tasks: list, settings: int) -> tuple[list, list]:
-    """Outcomes of the first so many that fit, and of those that were refused before them."""
-    found, refused, crew = [], [], ProcessPool(CORES)
-    while len(found) < settings and tasks:
-        more = settings - len(found)
-        batch, tasks = tasks[:more], tasks[more:]
-        for _, outcome in crew.run(timed_point, batch):
-            if "error" not in outcome:
-                found.append(outcome)
-            else:
-                assert outcome["error"]["kind"] == "PlanError", outcome["error"]
-                refused.append(outcome)
-    crew.close()
-    return found, refused
+class MeasuredPool(ProcessPool):
+    """Processes of a sweep, with what each took.
+
+    Parameters
+    ----------
+    each : CPU seconds of each point, by key
+    spent, memory : CPU seconds, and bytes at most, of each process
+    """
+
+    def __init__(self, count: int):
+        super().__init__(count)
+        self.each: dict[str, float] = {}
+        self.spent: dict[int, float] = {}
+        self.memory: dict[int, float] = {}
+
+    def run(self, work: Any, tasks: Any) -> Iterator[Any]:
+        assert work is evaluate_point
+        for task, outcome in super().run(measured_point, tasks):
+            took = outcome.pop("took")
+            self.each[outcome["key"]] = took["cpu"]
+            self.spent[took["process"]] = took["so_far"]
+            self.memory[took["process"]] = took["memory"]
+            yield task, outcome
 
 
-def timed_point(task: dict) -> dict:
-    """Outcome of a point with its CPU seconds; in the first of a process kernels are loaded."""
+def measured_point(task: dict) -> dict:
+    """Outcome of a point with what it took; in the first of a process kernels are loaded."""
     began = time.process_time()
     outcome = evaluate_point(task)
-    return {**outcome, "cpu": time.process_time() - began}
+    so_far = time.process_time()
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    took = {
+        "process": os.getpid(),
+        "cpu": so_far - began,
+        "so_far": so_far,
+        "memory": 1024.0 * kilobytes,
+    }
+    return {**outcome, "took": took}
 
 
-def times(values: dict) -> tuple[float, float]:
+def searched(scenario: Scenario, crew: MeasuredPool, folder: Path) -> Swept:
+    """The sweep, saved as the command saves it."""
+    began, kept = time.monotonic(), outcome_store(folder, scenario)
+    with kept:
+        swept = SweepInProgress(scenario, kept, crew).try_all_points()
+    crew.close()
+    save_sweep(swept, kept, folder, {}, began)
+    return swept
+
+
+def times(values: Mapping[str, float]) -> tuple[float, float]:
     """Iteration and end of a run."""
     return values["iteration_time.p50"], values["makespan"]
 
 
-def alone(text: str, settings: dict) -> tuple[float, float]:
-    """The same of the settings in a scenario of their own, as ``foretrace run`` takes them."""
-    words = [f"{path}={json.dumps(value)}" for path, value in settings.items()]
-    (point,) = build_variants(loads(text, set=words))
-    found = samples_of(point, point.run())
-    return float(found["iteration_time"][0]), float(found["makespan"][0])
+def times_of_run(file: Path, settings: Settings) -> tuple[float, float]:
+    """The same, of these settings, by the command that takes one."""
+    words = [w for k, v in settings.items() for w in ("--set", f"{k}={json.dumps(v)}")]
+    command = ["-m", "foretrace", "run", str(file), "--quick", "--no-cache", "--json", *words]
+    done = subprocess.run(
+        [sys.executable, *command, "--out", str(file.parent)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    metrics = json.loads(done.stdout)["points"]["base"]["metrics"]
+    return times({name: found["value"] for name, found in metrics.items()})
 
 
-def calculons_time(checkout: Path, model: str, settings: list[dict]) -> dict:
-    """Calculon's CPU seconds of 1,000 of the same settings, and how many of them it refuses."""
-    sys.path.insert(0, str(checkout))
-    sys.modules.setdefault("psutil", ModuleType("psutil"))  # for searches of its own alone
-    from calculon import System
-    from calculon.llm import Llm
+def beside_calculon(checkout: Path, model: str, ours: list[tuple[Settings, float, float]]) -> Facts:
+    """Times of both for the plans that both answer, and how their rankings agree.
 
-    named = {"gpt3-13b": "gpt3-13B", "gpt3-175b": "gpt3-175B"}[model]
-    app = Llm.Application(json.loads((checkout / "models" / f"{named}.json").read_text()))
-    machine = json.loads((checkout / "systems" / "h100_80g_nvl8.json").read_text())
-    log, refused, began = logging.getLogger("calculon"), 0, time.process_time()
-    for one in settings:
-        try:
-            plan = Llm(app, log)
-            system = System(machine)
-            plan.compile(system, Llm.Execution.from_json(calculons_words(one, BATCH[model])))
-            plan.run(system)
-        except (Llm.Error, AssertionError):  # such as heads that ranks do not share evenly
-            refused += 1
-    spent = time.process_time() - began
+    Parameters
+    ----------
+    ours : settings, seconds of an iteration, and CPU seconds that the answer took
+    """
+    ask = Calculon(checkout, model)
+    both, refusals = [], Counter[str]()
+    for settings, seconds, cpu in ours:
+        if settings["workload.zero"] > 1:
+            refusals["ZeRO 2 and 3: it has no words for them"] += 1
+            continue
+        began = time.process_time()
+        theirs = ask.seconds_of_iteration(settings)
+        spent = time.process_time() - began
+        if isinstance(theirs, str):
+            refusals[theirs] += 1
+        else:
+            both.append((settings["cluster.nodes"], seconds, theirs, cpu, spent))
+    nodes, here, there, our_cpu, their_cpu = (
+        np.array(column) for column in zip(*both, strict=True)
+    )
+    print(f"{len(both)} of {len(ours)} plans are answered by both; of Calculon's others:")
+    for why, count in refusals.most_common():
+        print(f"  {count}: {why}")
+    print(f"CPU ms a plan: here {1e3 * our_cpu.mean():.2f}, Calculon {1e3 * their_cpu.mean():.2f}, "
+          f"{our_cpu.sum() / their_cpu.sum():.0f} times as long")  # fmt: skip
+    rankings = {}
+    for count in sorted(set(nodes.tolist())):
+        rows = nodes == count
+        agreed = agreement(here[rows], there[rows])
+        rankings[f"{8 * count} GPUs"] = agreed
+        print(f"{8 * count} GPUs: {agreed}")
     return {
-        "calculon_cpu_seconds_of_1000": spent * SETTINGS / len(settings),
-        "calculon_refused": refused,
+        "answered_by_both": len(both),
+        "cpu_seconds_of_1000_here": 1000 * our_cpu.mean(),
+        "cpu_seconds_of_1000": 1000 * their_cpu.mean(),
+        "rankings": rankings,
+        "its_others": refusals,
     }
 
 
-def calculons_words(settings: dict, batch: int) -> dict:
+def agreement(here: Numbers, there: Numbers) -> Facts:
+    """How two rankings of plans agree.
+
+    ``place_there`` is where the other puts our best plan, and ``place_here`` the reverse;
+    ``longer_here`` by how much its best takes longer than ours, by what we say.
+    """
+    ours, theirs = int(np.argmin(here)), int(np.argmin(there))
+    return {
+        "plans": len(here),
+        "kendall_tau": round(float(kendalltau(here, there).statistic), 3),
+        "place_there": int((there < there[ours]).sum()) + 1,
+        "place_here": int((here < here[theirs]).sum()) + 1,
+        "longer_here": round(float(here[theirs] / here[ours] - 1), 4),
+        "median_ratio_of_times": round(float(np.median(there / here)), 3),
+    }
+
+
+class Calculon:
+    """Its model and machine, asked for one plan after another.
+
+    Parameters
+    ----------
+    checkout : of its sources
+    model : in our words; its own file of GPT-3 13B is 5,140 wide, which eight cannot share
+    """
+
+    def __init__(self, checkout: Path, model: str):
+        sys.path.insert(0, str(checkout))
+        sys.modules.setdefault("psutil", ModuleType("psutil"))  # for searches of its own alone
+        from calculon import System
+        from calculon.llm import Llm
+
+        ours = description_of(model)
+        named = {
+            "hidden": ours.hidden, "feedforward": ours.inner, "seq_size": SEQUENCE,
+            "attn_heads": ours.heads, "attn_size": ours.hidden // ours.heads,
+            "num_blocks": ours.layers,
+        }  # fmt: skip
+        self.llm, self.system, self.log = Llm, System, logging.getLogger("calculon")
+        self.app, self.batch = Llm.Application(named), BATCH[model]
+        self.machine = json.loads((checkout / "systems" / "h100_80g_nvl8.json").read_text())
+
+    def seconds_of_iteration(self, settings: Settings) -> float | str:
+        """Seconds, or why there are none."""
+        try:
+            plan, system = self.llm(self.app, self.log), self.system(self.machine)
+            words = calculons_words(settings, self.batch)
+            plan.compile(system, self.llm.Execution.from_json(words))
+            plan.run(system)
+            return float(plan.get_total_time())
+        except (self.llm.Error, AssertionError) as error:
+            return re.sub(r"[\d.]+ \w*B\b", "…", str(error)) or "an assertion without words"
+
+
+def calculons_words(settings: Settings, batch: int) -> Settings:
     """Settings of a plan as Calculon takes them."""
-    said = {path.rsplit(".", 1)[-1]: value for path, value in settings.items()}
-    gpus, tensor, pipeline = 8 * said["nodes"], said["tensor"], said["pipeline"]
+    told = {path.rsplit(".", 1)[-1]: value for path, value in settings.items()}
+    gpus, tensor, pipeline = 8 * told["nodes"], told["tensor"], told["pipeline"]
     data = gpus // (tensor * pipeline)
     return {
         "num_procs": gpus, "tensor_par": tensor, "pipeline_par": pipeline, "data_par": data,
         "tensor_par_net": 0, "pipeline_par_net": 1, "data_par_net": 1, "batch_size": batch,
-        "microbatch_size": said["micro_batch"], "datatype": "float16", "fused_activation": True,
-        "attention_type": "multihead", "pipeline_interleaving": said["chunks"],
-        "activation_recompute": CALCULON_RECOMPUTE[said["recompute"]],
-        "optimizer_sharding": said["zero"] > 0, "tensor_par_overlap": "none",
-        "tensor_par_comm_type": "rs_ag" if said["sequence"] else "ar", "seq_par_ag_redo": False,
+        "microbatch_size": told["micro_batch"], "datatype": "float16", "fused_activation": True,
+        "attention_type": "multihead", "pipeline_interleaving": told["chunks"],
+        "activation_recompute": CALCULON_RECOMPUTE[told["recompute"]],
+        "optimizer_sharding": told["zero"] > 0, "tensor_par_overlap": "none",
+        "tensor_par_comm_type": "rs_ag" if told["sequence"] else "ar", "seq_par_ag_redo": False,
         "data_par_overlap": data > 1, "weight_offload": False, "activations_offload": False,
         "optimizer_offload": False, "training": True,
     }  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(*(int(a) if a.isdigit() else a for a in sys.argv[1:]))
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--model", choices=list(NODES), default="gpt3-13b")
+    options.add_argument("--nodes", type=int, nargs="+")
+    options.add_argument("--calculon", type=Path, metavar="CHECKOUT")
+    given = options.parse_args()
+    main(given.model, given.nodes or NODES[given.model], given.calculon)
