@@ -43,6 +43,7 @@ from .sweep_results import (
 )
 
 MOST_ROWS = 500
+FAILED_ROWS = 100  # of them, where there are more points
 BEST_ROWS = 8
 MOST_SETTINGS = 4  # columns of the first screen, beside numbers
 NO_JITTER = "unknown: no distribution of the times is known, so that all replicas are equal"
@@ -198,7 +199,7 @@ def _ordered_points(summary: Summary) -> list[Mapping[str, Any]]:
     whole = [p for p in summary["points"] if metric in p.get("values", {})]
     whole.sort(key=lambda p: (not p["front"], bool(p["missed"]), sign * p["values"][metric]))
     rest = [p for p in summary["points"] if metric not in p.get("values", {})]
-    return [*whole, *rest][:MOST_ROWS]
+    return [*whole[: MOST_ROWS - min(len(rest), FAILED_ROWS)], *rest][:MOST_ROWS]
 
 
 def _point_row(summary: Summary, point: Mapping[str, Any]) -> list[Line]:

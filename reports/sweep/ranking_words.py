@@ -24,7 +24,8 @@ def ranking_sentences(summary: Summary) -> list[str]:
     change = format_change(lead["change"])
     told = f"The next, with {where}, has {'the same' if change == NONE else change} {metric}"
     if lead["interval"] is None:
-        return [f"{told}; nobody knows how sure that is."]
+        unknown = "a quick sweep does not ask" if summary.get("quick") else "nobody knows"
+        return [f"{told}; {unknown} how sure that is."]
     lines = [f"{told}, {within_text(lead)}{'' if lead['sure'] else f': {UNSURE}'}."]
     alike = sum(not row["best"]["sure"] for row in ranking[1:])
     if alike:

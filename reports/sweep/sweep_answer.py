@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,10 +57,10 @@ def rejected_points_text(summary: Summary) -> list[str]:
     if counts["failed"]:
         lines.append(f"{_points_in_words(counts['failed'])} failed, of which nothing is known.")
     if refused := counts.get("refused"):
+        whys = ", ".join(f"{n} {why}" for why, n in refusal_counts(summary).items())
         lines.append(
             f"{_points_in_words(refused)} of {counts['points']} {'is' if refused == 1 else 'are'} "
-            "refused: a plan that breaks a rule or does not fit; the page says of "
-            "each what would work."
+            f"refused: {whys}; the page says what would work."
         )
     return lines
 
@@ -132,6 +134,27 @@ def _change_described(summary: Summary, was: float, by: float, unit: str) -> str
 def is_refused(point: Mapping[str, Any]) -> bool:
     """Whether a point is a plan that breaks a rule or does not fit."""
     return bool(point.get("error", {}).get("kind") == "PlanError")
+
+
+def refusal_counts(summary: Summary) -> dict[str, int]:
+    """Why plans are refused, and how many, the commonest first.
+
+    >>> text = "workload: does not fit: a rank of stage 0 needs 90 GiB (optimizer 60, weights 30)"
+    >>> refusal_counts({"points": [{"error": {"kind": "PlanError", "message": text}}]})
+    {'do not fit (most of it optimizer)': 1}
+    """
+    found = Counter(
+        _refusal_in_words(p["error"]["message"]) for p in summary["points"] if is_refused(p)
+    )
+    return dict(found.most_common())
+
+
+def _refusal_in_words(message: str) -> str:
+    """Why a plan is refused: what most of the memory is, else the setting whose rule it breaks."""
+    largest = re.search(r"does not fit: [^(]*\(([a-z ]+) [\d.]", message)
+    if largest:
+        return f"do not fit (most of it {largest[1]})"
+    return f"break a rule of {message.partition(':')[0]}"
 
 
 def failure_counts(summary: Summary) -> dict[str, int]:

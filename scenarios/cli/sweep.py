@@ -6,12 +6,13 @@ import re
 import shlex
 import sys
 import time
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...sim.errors import ScenarioError
+from ...sim.errors import PlanError, ScenarioError
 from .app import MISSED, UNFINISHED, app
 from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, progress_printer
 
@@ -75,10 +76,10 @@ def sweep(
         )
     asked = workers_option(workers, scenario.run.workers)
     if not asked.startswith("dask://") or "local" in asked:
-        require_run_fits_memory(
-            scenario,
-            min(local_process_count(asked), wanted_points(scenario)),
-        )
+        with suppress(PlanError) if scenario.section("sweep").method == "plans" else nullcontext():
+            require_run_fits_memory(  # a search for one that fits may begin with one that does not
+                scenario, min(local_process_count(asked), wanted_points(scenario))
+            )
     crew = hired(asked)
     swept = _run_sweep(scenario, kept, crew, part, resume, quiet or json)
     if part.count > 1:

@@ -8,8 +8,10 @@ from foretrace.models.memory.fit import peak_memory
 from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.plan_choices import allowed_plans
-from foretrace.reports.sweep.sweep_answer import answer_sentences
+from foretrace.reports.sweep.points import FAILED_ROWS, MOST_ROWS, SweepShown, points_table
+from foretrace.reports.sweep.sweep_answer import answer_sentences, refusal_counts
 from foretrace.reports.sweep.sweep_page import sweep_page
+from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.cli.show_sweep import ranking_table
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.samples import samples_of
@@ -20,6 +22,7 @@ from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ScenarioError
 from rich.console import Console
+from typer.testing import CliRunner
 
 TEXT = """
 foretrace: 1
@@ -149,10 +152,43 @@ def test_what_does_not_fit_is_refused_with_what_would_and_is_no_failure(tmp_path
     assert all("; it fits with " in t.error["message"] or "take more GPUs" in t.error["message"]
                for t in refused)  # fmt: skip
     assert summary["counts"]["refused"] == len(refused)
-    assert any("refused" in line for line in answer_sentences(summary))
+    (line,) = [line for line in answer_sentences(summary) if "refused" in line]
+    assert sum(refusal_counts(summary).values()) == len(refused)
+    assert "do not fit (most of it " in line
     page = sweep_page(summary, {"resolved": "", "command": "", "run": "x", "file": "plans.yaml"})
     assert "How sure the ranking is" in page
     assert "it fits with" in page
+
+
+def test_a_page_of_more_points_than_it_shows_has_refused_ones_too(done):
+    """It said that it told of each, and showed 500 that fit."""
+    summary = sweep_summary(done)
+    message = "workload: does not fit: a rank of stage 0 needs 90 GiB (optimizer 60); it fits with"
+    lost = {"set": {}, "error": {"kind": "PlanError", "message": message}}
+    summary["points"] = [*summary["points"], *[summary["points"][0]] * MOST_ROWS, *[lost] * 200]
+    blocks = points_table(SweepShown(summary, {}))
+    assert [len(b.rows) for b in blocks if hasattr(b, "rows")] == [
+        MOST_ROWS - FAILED_ROWS,
+        FAILED_ROWS,
+    ]
+
+
+def test_a_quick_search_says_that_it_did_not_ask_how_sure_it_is(tmp_path):
+    summary = sweep_summary(searched(tmp_path, "run.quick=true"))
+    assert any(
+        "a quick sweep does not ask how sure that is" in t for t in answer_sentences(summary)
+    )
+
+
+def test_a_search_may_begin_with_a_plan_that_does_not_fit(tmp_path):
+    """The command ended with that plan's refusal: somebody who knows no plan got none."""
+    file = tmp_path / "plans.yaml"
+    file.write_text(TEXT.replace("micro_batch: [1, 4]", "micro_batch: [4]"))
+    words = ["sweep", str(file), "--set", "workload.model=llama2-7b", "--out", str(tmp_path),
+             "--workers", "local:1", "--quiet", "--set", "run.quick=true"]  # fmt: skip
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "The smallest cost per million tokens" in done.output
 
 
 def test_the_count_of_points_is_that_of_the_plans():

@@ -107,6 +107,7 @@ def sweep_summary(swept: Swept) -> dict[str, Any]:
         "points": rows,
         "no_effect": settings_without_effect(swept.trials, wanted),
         **({"ranking": _ranking_rows(swept)} if swept.ranking else {}),
+        **({"quick": True} if swept.ranking and scenario.run.quick else {}),
     }  # fmt: skip
 
 
