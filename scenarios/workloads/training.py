@@ -230,6 +230,11 @@ class TrainingWorkload(Periodic):
         Memory of each GPU that the runtime and the communication library take.
     must_fit : bool
         Whether a plan that does not fit into memory is an error.
+    hosts : str
+        ``ahead``: hosts have dispatched every op before its GPU gets to it, as where CUDA graphs or
+        compiled steps are replayed, or kernels are long; or ``threads``: a thread of each rank's
+        host dispatches its ops one after another (``operator`` and ``exchange`` of the host), and
+        waits for its GPU after each message of another stage and after the norm of the gradients.
     iterations : Iterations
         How many, and which count.
     measured : MeasuredStep or None
@@ -271,6 +276,7 @@ class TrainingWorkload(Periodic):
         gather_ahead: bool = True,
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
+        hosts: Literal["ahead", "threads"] = "ahead",
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
@@ -311,6 +317,7 @@ class TrainingWorkload(Periodic):
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
+            host_threads=hosts == "threads",
         )
 
     def size(self) -> Size | None:
