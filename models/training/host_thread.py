@@ -53,27 +53,28 @@ def with_host_thread(part: Segment, table: OpTable) -> DispatchedOps:
     kind = np.array([row.kind for row in rows])[part.ops]
     awaited = np.array([row.work.awaited for row in rows])[part.ops]
     exchange = np.isin(kind, EXCHANGES)
-    order = _dispatch_order(part, exchange)
-    by_thread = kind[order] != Kind.HOST
+    dispatched = _dispatch_order(part, exchange)
+    dispatched = dispatched[kind[dispatched] != Kind.HOST]
     calls = [
         table.number(StepOp(Kind.HOST, DISPATCH, -1, Work("dispatch", signature), "host"))
         for signature in (OPERATOR, EXCHANGE)
     ]
-    at = np.cumsum(1 + by_thread) - 1
-    own, dispatching = np.empty_like(at), at[by_thread] - 1
-    own[order] = at
-    origin = np.repeat(order, 1 + by_thread)
-    ops = part.ops[origin]
-    ops[dispatching] = np.array(calls)[exchange[order][by_thread].astype(np.int64)]
-    before, after = dispatching[:-1], dispatching[1:]
-    synchronised = awaited[order][by_thread][:-1]
+    # Ops keep their order; the thread's stand before the first that is not dispatched before them.
+    n = len(part.ops)
+    before = np.minimum.accumulate(dispatched[::-1])[::-1]
+    order = np.argsort(np.concatenate([2 * np.arange(n) + 1, 2 * before]), kind="stable")
+    place = np.argsort(order)
+    own, thread = place[:n], place[n:]
+    synchronised = awaited[dispatched[:-1]]
     edges = [
         own[part.edges],
-        np.stack([dispatching, dispatching + 1], axis=1),
-        np.stack([before, after], axis=1)[~synchronised],
-        np.stack([before + 1, after], axis=1)[synchronised],
+        np.stack([thread, own[dispatched]], axis=1),
+        np.stack([thread[:-1], thread[1:]], axis=1),
+        np.stack([own[dispatched[:-1]], thread[1:]], axis=1)[synchronised],
     ]
-    return DispatchedOps(ops, np.concatenate(edges), origin)
+    ops = np.concatenate([part.ops, np.array(calls)[exchange[dispatched].astype(np.int64)]])
+    origin = np.concatenate([np.arange(n), dispatched])
+    return DispatchedOps(ops[order], np.concatenate(edges), origin[order])
 
 
 def _dispatch_order(part: Segment, exchange: np.ndarray) -> Rows:
