@@ -3,7 +3,8 @@
 ``judge_training.py`` predicts rows that are not set aside, blind: nothing of the truth is used.
 ``--once`` scores what ``_megatron_rows.py`` set aside; ``--composed`` is D4b, of which
 ``--every N`` takes each N-th row.  ``--calibrated`` fits two constants on six rows (of D4b one on
-rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs); ``--ends`` says how
+rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs; with ``--hosts
+threads`` two, on GPUs and on hosts); ``--ends`` says how
 many rows lie inside the intervals of ``foretrace run``; ``--without`` runs the ten worst rows once
 more for each thing that takes no time then.  What is assumed stands below ``SCENARIO``.
 """

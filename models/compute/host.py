@@ -72,9 +72,9 @@ class Host(Backend):
         return host
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
-        """(n,) whether it was recorded, is an op that a thread dispatches, or takes ``dispatch``."""
-        recorded = ~np.isnan(ops.duration)
-        return recorded | (self._dispatched(ops) != "") | (self.dispatch is not None)
+        """(n,) whether it was recorded, dispatches another op, or takes ``dispatch``."""
+        known: NDArray[np.bool_] = ~np.isnan(ops.duration) | (self._dispatched(ops) != "")
+        return known | (self.dispatch is not None)
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Recorded durations divided by speed; else what dispatching takes.

@@ -1,5 +1,7 @@
 """Host threads of described steps: what each dispatches, in which order, and where it waits."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from foretrace.models.training.description import Transformer
@@ -51,7 +53,7 @@ def test_every_op_but_the_hosts_own_is_dispatched_once_by_one_thread(name):
         kind = program.ops.kind
         assert len(thread) == np.isin(np.delete(kind, thread), Kind.HOST, invert=True).sum()
         joined = edges(program)
-        assert all(pair in joined for pair in zip(thread[:-1], thread[1:], strict=True))
+        assert all(pair in joined for pair in pairwise(thread.tolist()))
         for row in thread.tolist():
             (op,) = [b for a, b in joined if a == row and b not in set(thread.tolist())]
             own = signature[row] == EXCHANGE
@@ -103,7 +105,7 @@ def test_the_thread_waits_for_the_norm_and_for_messages_of_other_stages():
 
 def test_an_exchange_is_dispatched_before_what_runs_beside_it():
     (program,) = programs("tensor", steps=1)
-    thread, signature = thread_rows(program)
+    thread, _ = thread_rows(program)
     dispatched = [next(b for a, b in edges(program) if a == r and b not in thread) for r in thread]
     kinds = program.ops.kind[dispatched]
     late = [
