@@ -104,5 +104,9 @@ def test_a_host_of_which_nobody_says_it_is_refused_with_the_cure():
 
 def test_what_a_catalog_says_is_doubted_as_host_ops_of_another_machine():
     told = TEXT.replace("{cores: 64, operator: 100 us}", "epyc-7742-dual")
-    low, high = study(loads(told)).summary.value("base", "iteration_time.p50").interval
+    summary = study(loads(told)).summary
+    low, high = summary.value("base", "iteration_time.p50").interval
     assert high > 2 * low
+    assert "family host ops of another machine" in [
+        one["source"] for one in summary.points["base"]["errors"]
+    ]
