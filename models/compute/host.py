@@ -10,9 +10,9 @@ from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
 from ...sim.ops import Ops, require
 from ...sim.units import Ratio, Seconds
-from .recorded import OTHER_HOST
 
 OPERATOR, EXCHANGE = "host:operator", "host:exchange"  # signatures of what a thread dispatches
+DISPATCHING = "dispatching"  # family of the doubt of what another machine took to do so
 
 
 @backend("host")
@@ -68,7 +68,7 @@ class Host(Backend):
         host = cls(operator=operator, exchange=exchange)
         costs = " ".join(f"{s.partition(':')[2]}={c:.4g} s" for s, c in host.costs.items() if c)
         host.source = f"model:host {costs or 'recorded only'}"
-        host.doubt = None if measured_here else Doubt(OTHER_HOST)
+        host.doubt = None if measured_here else Doubt(DISPATCHING)
         return host
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:

@@ -102,11 +102,9 @@ def test_a_host_of_which_nobody_says_it_is_refused_with_the_cure():
         seconds("workload.hosts=threads", text=nobody)
 
 
-def test_what_a_catalog_says_is_doubted_as_host_ops_of_another_machine():
+def test_what_a_catalog_says_of_dispatching_is_doubted():
     told = TEXT.replace("{cores: 64, operator: 100 us}", "epyc-7742-dual")
     summary = study(loads(told)).summary
     low, high = summary.value("base", "iteration_time.p50").interval
     assert high > 2 * low
-    assert "family host ops of another machine" in [
-        one["source"] for one in summary.points["base"]["errors"]
-    ]
+    assert "family dispatching" in [one["source"] for one in summary.points["base"]["errors"]]
