@@ -32,7 +32,6 @@ def scenario(step: PublishedStep) -> str:
             "nodes": step.gpus // MACHINE,
             "node": {
                 "gpu": {"model": step.gpu, "count": MACHINE},
-                "host": "epyc-7742-dual" if ampere else "xeon-8480c-dual",
                 "nic": nic,
                 "links": [
                     {"from": "gpu", "to": "gpu", "via": link},
