@@ -3,7 +3,8 @@
 ``judge_training.py`` predicts rows that are not set aside, blind: nothing of the truth is used.
 ``--once`` scores what ``_megatron_rows.py`` set aside; ``--composed`` is D4b, of which
 ``--every N`` takes each N-th row.  ``--calibrated`` fits two constants on six rows (of D4b one on
-rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs); ``--ends`` says how
+rows of hidden 1024 and up to four GPUs, and judges hidden 2048 and eight GPUs; with ``--hosts
+threads`` two, on GPUs and on hosts); ``--ends`` says how
 many rows lie inside the intervals of ``foretrace run``; ``--without`` runs the ten worst rows once
 more for each thing that takes no time then.  What is assumed stands below ``SCENARIO``.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import ScenarioError
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize
 
 SCENARIO = """
 foretrace: 1
@@ -39,12 +40,14 @@ workload:
   recompute: {recompute}
   attention: written
   overlap: false
+  hosts: {hosts}
   must_fit: false
 cluster:
   nodes: {nodes}
   node:
     gpu: {{model: a100-sxm4-80g, count: {count}}}
     nic: {{model: connectx-7, count: {nics}, bandwidth: 200 Gb/s}}
+    host: epyc-7742-dual
     links:
       - {{from: gpu, to: gpu, via: nvlink3}}
       - {{from: gpu, to: nic, via: pcie4-x16}}
@@ -58,11 +61,15 @@ activations would not fit otherwise, as of all rows of D4 but not of D4b."""
 
 
 class Constants(NamedTuple):
-    """Factor on times on GPUs, share of a NIC's rate that collectives reach, us of a launch."""
+    """Factor on times on GPUs, share of a NIC's rate that collectives reach, us of a launch.
+
+    And a factor on what hosts take to dispatch, where they have threads.
+    """
 
     factor: float = 1.0
     network: float | None = None
     launch: float | None = None
+    host: float = 1.0
 
 
 BLIND = Constants()
@@ -92,7 +99,7 @@ def large(some: list[Row]) -> list[Row]:
     return [r for r in some if r.settings["hidden"] == 2048 or r.settings["gpus"] == 8]
 
 
-def scenario(row: Row, recompute: str, folder: Path) -> str:
+def scenario(row: Row, recompute: str, folder: Path, hosts: str = "ahead") -> str:
     """Scenario of a row."""
     s = row.settings
     config = {
@@ -104,14 +111,16 @@ def scenario(row: Row, recompute: str, folder: Path) -> str:
     count = min(s["gpus"], 8)
     return SCENARIO.format(
         **s, model=file, nodes=s["gpus"] // count, count=count, nics=4 if count % 4 == 0 else 1,
-        recompute=recompute,
+        recompute=recompute, hosts=hosts,
     )  # fmt: skip
 
 
 def predicted(text: str, by: Constants = BLIND, free: Collection[str] = ()) -> float:
     """Seconds of an iteration, where the ops that ``free`` means take no time."""
     set_ = [f"ops=[{', '.join(f'{{where: {where}, scale: 0.0}}' for where in free)}]"]
-    set_ += [f'cluster.override={{"node*.gpu*": {{slowdown: {by.factor}}}}}']
+    slower = {"node*.gpu*": by.factor, "node*.host": by.host}
+    slowed = ", ".join(f'"{part}": {{slowdown: {f}}}' for part, f in slower.items())
+    set_ += [f"cluster.override={{{slowed}}}"]
     if by.network is not None:
         set_.append(f"cluster.fabric.library.network_efficiency={by.network}")
     if by.launch is not None:
@@ -160,6 +169,22 @@ def fitted_launch(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
         found.append(low + (row.seconds - short) / (long - short) * (high - low))
     print(f"launches {np.round(found).tolist()} us of rows {[r.number for r in some]}")
     return Constants(launch=float(np.median(found)))
+
+
+def fitted_hosts(some: list[Row], text_of: Callable[[Row], str]) -> Constants:
+    """Factors on times on GPUs and on hosts with which rows err least in the mean of |ln|."""
+
+    def loss(logs: Sequence[float]) -> float:
+        gpu, host = np.exp(logs)
+        by = Constants(factor=float(gpu), host=float(host))
+        said = np.array([predicted(text_of(row), by) for row in some])
+        return float(np.abs(np.log(said / [row.seconds for row in some])).mean())
+
+    best = minimize(loss, [0.3, 0.3], method="Nelder-Mead", options={"xatol": 0.01, "maxfev": 60})
+    gpu, host = map(float, np.exp(best.x))
+    print(f"factors {gpu:.3f} (GPUs), {host:.3f} (hosts) of rows {[r.number for r in some]}")
+    print(f"mean |ln| of these {best.fun:.3f}")
+    return Constants(factor=gpu, host=host)
 
 
 def ends(chosen: list[Row], text_of: Callable[[Row], str]) -> None:
@@ -221,6 +246,7 @@ def main() -> None:
     parser.add_argument("--calibrated", action="store_true")
     parser.add_argument("--ends", action="store_true")
     parser.add_argument("--without", action="store_true")
+    parser.add_argument("--hosts", default="ahead", choices=("ahead", "threads"))
     args = parser.parse_args()
     table = "measured_single_node" if args.composed else "measured_multi_node_3.6B"
     recompute = args.recompute or ("none" if args.composed else "full")
@@ -232,14 +258,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
 
         def text_of(row: Row) -> str:
-            return scenario(row, recompute, Path(name))
+            return scenario(row, recompute, Path(name), args.hosts)
 
         if args.ends:
             ends(chosen, text_of)
             return
         if args.calibrated:
             used = calibrating(small(every) if args.composed else every)
-            constants = (fitted_launch if args.composed else fitted)(used, text_of)
+            threads = args.hosts == "threads"
+            fit = fitted_hosts if threads else fitted_launch if args.composed else fitted
+            constants = fit(used, text_of)
             chosen = [r for r in large(chosen) if r not in used] if args.composed else [
                 r for r in chosen if r not in used]  # fmt: skip
         for row in chosen:

@@ -30,6 +30,7 @@ class Work(NamedTuple):
         before
     beside : how many of the ops that follow do not wait for it
     of_weights : whether only the gradients of weights need it, which may wait
+    awaited : whether the host waits for its end before it dispatches more
     """
 
     label: str
@@ -39,6 +40,7 @@ class Work(NamedTuple):
     group: str = ""
     beside: int = 0
     of_weights: bool = False
+    awaited: bool = False
 
 
 class Operation(NamedTuple):

@@ -38,8 +38,9 @@ def updated(plan: ParallelPlan, own: int, expert: int) -> int:
 def norm_work(plan: ParallelPlan, own: int, expert: int) -> Work:
     """Norm of the gradients of a rank's share."""
     here = updated(plan, own, expert)
-    return streamed("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
+    norm = streamed("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
                     [(here,)], 0.0)  # fmt: skip
+    return norm._replace(awaited=True)
 
 
 def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:

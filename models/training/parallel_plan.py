@@ -50,6 +50,7 @@ class ParallelPlan:
     offload : whether the optimizer and the master weights are the host's
     stages : (pipeline,) layers of each stage; () for as many on each
     whole_layers : whether a layer is one op forward and one backward, as layer profiles time them
+    host_threads : whether each rank has a host thread that dispatches its ops one after another
 
     Examples
     --------
@@ -86,6 +87,7 @@ class ParallelPlan:
     offload: bool = False
     stages: tuple[int, ...] = ()
     whole_layers: bool = False
+    host_threads: bool = False
 
     @property
     def ranks(self) -> int:
@@ -272,6 +274,11 @@ layers evenly; take 3
             raise PlanError(
                 "workload.detail: layers timed whole are neither in parts of a sequence nor in "
                 f"halves of a backward pass; take {setting}, or detail: ops"
+            )
+        if self.whole_layers and self.host_threads:
+            raise PlanError(
+                "workload.hosts: layers timed whole have their host in them; take hosts: ahead, or "
+                "detail: ops"
             )
         if self.whole_layers and self.recompute_layers:
             raise PlanError(

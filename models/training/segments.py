@@ -23,6 +23,7 @@ NO_EDGES: Rows = np.empty((0, 2), np.int64)
 NO_QUEUES: Mapping[int, tuple[int, int]] = MappingProxyType({})
 COMPUTE, EXCHANGE, GRADIENTS, TO_HOST, ON_HOST, FROM_HOST, MESSAGES = range(7)
 """Streams of a rank; messages have one for each family of peers."""
+DISPATCH = MESSAGES + 8  # stream of the thread that dispatches, behind those of messages
 
 
 class StepOp(NamedTuple):
@@ -61,6 +62,11 @@ class OpTable:
     def number(self, row: StepOp) -> int:
         """Number of a row, a new one where it is new."""
         return self._rows.setdefault(row, len(self._rows))
+
+    @property
+    def rows(self) -> list[StepOp]:
+        """Distinct ops, by number."""
+        return list(self._rows)
 
     def computes(self, numbers: Rows) -> NDArray[np.bool_]:
         """(n,) whether ops compute, by their numbers."""
@@ -242,17 +248,27 @@ class SegmentBuilder:
         periods : (n,) of each row; all 0 unless said
         """
         built = self.segment()
-        columns = table.columns()
-        chosen = {name: values[built.ops] for name, values in columns.items()}
-        family = chosen.pop("family").astype(np.int16)
-        ops = Ops.of(
-            signatures=table.texts.signatures,
-            period=np.zeros(len(built.ops), np.int32) if periods is None else periods,
-            **chosen,
-        )
-        return RankProgram(
-            ops, Csr.from_pairs(built.edges[:, 0], built.edges[:, 1], len(ops)), family
-        )
+        zero = np.zeros(len(built.ops), np.int64)
+        return program_of_rows(built.ops, built.edges, table, zero if periods is None else periods)
+
+
+def program_of_rows(numbers: Rows, edges: Rows, table: OpTable, periods: Rows) -> RankProgram:
+    """Program of a rank.
+
+    Parameters
+    ----------
+    numbers : (n,) of its ops in the table
+    edges : (e, 2) rows, and later rows that wait for them
+    periods : (n,) of each row
+    """
+    chosen = {name: values[numbers] for name, values in table.columns().items()}
+    family = chosen.pop("family").astype(np.int16)
+    ops = Ops.of(
+        signatures=table.texts.signatures,
+        period=periods.astype(np.int32),
+        **chosen,
+    )
+    return RankProgram(ops, Csr.from_pairs(edges[:, 0], edges[:, 1], len(ops)), family)
 
 
 def _joints(parts: Sequence[Segment]) -> list[Rows]:

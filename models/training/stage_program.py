@@ -14,6 +14,7 @@ from ...sim.ops import Kind
 from ...sim.spmd.spmd_graph import RankProgram
 from .description import Model, Transformer
 from .gradients import DATA, EXPERT_DATA, bucket_size, buckets, gathering, reduction, replicas
+from .host_thread import with_host_thread
 from .layers import Layer
 from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
 from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
@@ -33,6 +34,7 @@ from .segments import (
     SegmentBuilder,
     StepOp,
     assembly_line,
+    program_of_rows,
     side_by_side,
     works_segment,
 )
@@ -122,7 +124,14 @@ class StageProgram:
             computed = self._write_turns(build)
             self._write_end(build)
             periods.append(np.full(build.count - before, step))
-        return build.program(self.table, np.concatenate(periods)), computed
+        return self._program(build, np.concatenate(periods)), computed
+
+    def _program(self, build: SegmentBuilder, periods: Rows) -> RankProgram:
+        """Program of what was built, with the host thread where there is one."""
+        if not self.plan.host_threads:
+            return build.program(self.table, periods)
+        ops, edges, origin = with_host_thread(build.segment(), self.table)
+        return program_of_rows(ops, edges, self.table, periods[origin])
 
     def _write_turns(self, build: SegmentBuilder) -> tuple[int, ...]:
         """Write the turns of a step; how many ops each, or two side by side, compute."""
@@ -320,7 +329,8 @@ class StageProgram:
         what = "activations" if forward else "gradients"
         word = kind.name.lower()
         work = exchanged(f"{word} {what}", "write", "", plan.precision.activations, numbers)
-        work = work._replace(signature=work.signature.replace("collective:", f"{word}:"))
+        signature = work.signature.replace("collective:", f"{word}:")
+        work = work._replace(signature=signature, awaited=kind == Kind.RECV)
         return self._post(kind, way, work, "forward" if forward else "backward")
 
     def _post(self, kind: Kind, way: int, work: Work, module: str) -> int:

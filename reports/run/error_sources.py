@@ -10,9 +10,12 @@ from ..numbers import NONE, format_change
 MOST = 3  # sources that are named
 NAMES = {"blind": "a GPU of a datasheet alone"}
 OTHER_HOST = "host ops of another machine"
-CURE = (
-    f"If the {OTHER_HOST} ran on the cluster's host, say so: workload.recorded_on.host is its name."
-)
+CURES = {
+    OTHER_HOST: f"If the {OTHER_HOST} ran on the cluster's host, say so: "
+    "workload.recorded_on.host is its name.",
+    "dispatching": "Measure what your host takes to dispatch an operator, and write it: "
+    "cluster.node.host.operator.",
+}
 
 
 def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
@@ -21,14 +24,16 @@ def error_source_sentences(point: Mapping[str, Any]) -> list[str]:
     >>> host = {"source": "family host ops of another machine", "low": -0.5, "high": 1.0}
     >>> error_source_sentences({"errors": [host]})[0]
     'What widens the interval: host ops of another machine (-50.0 % to +100.0 %).'
+    >>> error_source_sentences({"errors": [host | {"source": "family dispatching"}]})[1][:30]
+    'Measure what your host takes t'
     >>> error_source_sentences({})
     []
     """
     found = [text for one in point.get("errors", ())[:MOST] if (text := _source_text(one))]
     if not found:
         return []
-    cure = [CURE] if any(OTHER_HOST in text for text in found) else []
-    return [f"What widens the interval: {', '.join(found)}.", *cure]
+    cures = [CURES[name] for name in CURES if any(text.startswith(name) for text in found)]
+    return [f"What widens the interval: {', '.join(found)}.", *cures]
 
 
 def _source_text(one: Mapping[str, Any]) -> str:

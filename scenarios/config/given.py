@@ -21,16 +21,18 @@ class GpuSettings:
 
 @dataclass(frozen=True)
 class HostRoom:
-    """Memory of the host of a machine that its GPUs share, where it is known.
+    """What is known of the host of a machine that its GPUs share.
 
     Parameters
     ----------
     memory : B, or None
     gpus : of the machine
+    dispatches : whether it says what a thread takes to dispatch an operator
     """
 
     memory: Bytes | None = None
     gpus: int = 1
+    dispatches: bool = False
 
 
 GIVEN = (Graph, GpuSettings, GpuModel, HostRoom)

@@ -99,7 +99,7 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
         ):
             continue
         graphs = known_graphs(point)
-        if len(graphs) < len(point.built.graphs) or any(map(_has_host_template, graphs)):
+        if len(graphs) < len(point.built.graphs) or any(map(_copies_in_template, graphs)):
             return ((),)
         for name, seconds in doubted_seconds(graphs, point.simulation.bound).items():
             whole[name] = whole.get(name, 0.0) + seconds
@@ -108,10 +108,10 @@ def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
     return (*((name,) for name in names[:ALONE]), *((rest,) if rest else ()))
 
 
-def _has_host_template(graph: Graph) -> bool:
-    """Whether it is a template whose ranks do more than compute and communicate."""
+def _copies_in_template(graph: Graph) -> bool:
+    """Whether it is a template whose ranks copy, besides what they and their hosts compute."""
     programs = graph.template.programs if graph.template is not None else ()
-    return any(np.isin(p.ops.kind, (Kind.HOST, Kind.COPY)).any() for p in programs)
+    return any(np.any(p.ops.kind == Kind.COPY) for p in programs)
 
 
 def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] | None:

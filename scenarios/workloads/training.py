@@ -230,6 +230,12 @@ class TrainingWorkload(Periodic):
         Memory of each GPU that the runtime and the communication library take.
     must_fit : bool
         Whether a plan that does not fit into memory is an error.
+    hosts : str or None
+        ``threads``: a thread of each rank's host dispatches its ops one after another, which takes
+        ``operator`` and ``exchange`` of the host, and waits for its GPU after each message of
+        another stage and after the norm of the gradients; or ``ahead``: hosts have dispatched every
+        op before its GPU gets to it, as where CUDA graphs or compiled steps are replayed.  Unless
+        said ``threads`` where the host says ``operator`` and layers are not timed whole.
     iterations : Iterations
         How many, and which count.
     measured : MeasuredStep or None
@@ -271,6 +277,7 @@ class TrainingWorkload(Periodic):
         gather_ahead: bool = True,
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
+        hosts: Literal["ahead", "threads"] | None = None,
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
@@ -282,6 +289,7 @@ class TrainingWorkload(Periodic):
         self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
+        threads = host.dispatches and detail == "ops"
         self.plan = ParallelPlan(
             batch=batch,
             sequence=_sequence(self.model, sequence),
@@ -311,6 +319,7 @@ class TrainingWorkload(Periodic):
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
+            host_threads=hosts == "threads" or (hosts is None and threads),
         )
 
     def size(self) -> Size | None:
@@ -408,6 +417,7 @@ class TrainingWorkload(Periodic):
                 str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
             ),
             "micro_batches": plan.micro_batches,
+            **({"hosts": "a thread of each rank's"} if plan.host_threads else {}),
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
             **({"host_memory": told} if (told := self._host_memory(plan)) else {}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from ..csr import Csr
 from ..doubt import Doubt
 from ..graph import Graph
 from ..ops import Kind, Ops
+from ..roles import ROLE, components_by_role
 from ..simulation import Simulation
 from ..system import System
 
@@ -131,7 +133,7 @@ def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) ->
 
     Parameters
     ----------
-    graphs : placed; of a template what its ranks compute
+    graphs : placed; of a template what its ranks and their hosts compute
     bound : opened backend of each component; those that are asked only when ops start are left out
     """
     found: dict[str, float] = {}
@@ -152,23 +154,25 @@ def _questions(
 ) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
     """Backends and what they are asked, which of these each op asks, and how many such there are.
 
-    Of a template one rank of each program is asked about what it computes, once about ops that are
-    alike.
+    Of a template one rank of each program is asked about what it and its host compute, once about
+    ops that are alike.
     """
     if graph.template is None:
         for who, rows, ops in questions_by_backend(graph, bound):
             yield who, ops, np.arange(len(rows)), 1
         return
     assert graph.system is not None and graph.gpus is not None  # noqa: S101, PT018  it was placed
-    for number, program in enumerate(graph.template.programs):
+    played = components_by_role(graph.system, graph.gpus)
+    kinds = (Kind.COMPUTE, Kind.HOST)
+    for (number, program), kind in product(enumerate(graph.template.programs), kinds):
         ranks = np.flatnonzero(graph.template.program == number)
-        rows = np.flatnonzero(program.ops.kind == Kind.COMPUTE)
+        rows = np.flatnonzero(program.ops.kind == kind)
         if not len(ranks) or not len(rows):
             continue
-        gpu = graph.gpus[ranks[0]]
-        who = bound[gpu]
+        part = played[ROLE[kind]][ranks[0]]
+        who = bound[part]
         if who is not None:
             asked, first = distinct_questions(program.ops.take(rows), program.family[rows])
-            where = np.full(len(first), gpu, np.int32)
+            where = np.full(len(first), part, np.int32)
             ops = program.ops.take(rows[first]).asked(graph.system, where, Csr.empty(len(first)))
             yield who, ops, asked, len(ranks)

@@ -48,6 +48,27 @@ def test_one_row_of_sixteen_tensor_parallel_ranks_calibrates_another(data, tmp_p
     assert calibrated == pytest.approx(row.seconds, rel=0.07)
 
 
+@pytest.mark.parametrize(("number", "ahead", "threads"), [(402, -0.87, -0.50), (295, -0.65, -0.36)])
+def test_small_layers_wait_for_their_host(data, tmp_path, number, ahead, threads):
+    """D4b, composed from op times: eight tensor-parallel ranks of hidden 1024, blind."""
+    from _megatron_rows import rows
+    from judge_training import predicted, scenario
+
+    row = next(r for r in rows("measured_single_node") if r.number == number)
+    for hosts, error in (("ahead", ahead), ("threads", threads)):
+        said = predicted(scenario(row, "none", tmp_path, hosts))
+        assert said / row.seconds - 1 == pytest.approx(error, abs=0.015)
+
+
+def test_the_host_is_ahead_of_large_kernels(data, tmp_path):
+    from _megatron_rows import rows
+    from judge_training import predicted, scenario
+
+    row = next(r for r in rows("measured_multi_node_3.6B") if r.number == 2)
+    ahead, threads = (predicted(scenario(row, "full", tmp_path, h)) for h in ("ahead", "threads"))
+    assert threads == pytest.approx(ahead, rel=1e-3)
+
+
 def test_pairs_are_of_one_submitter_and_in_the_data(data):
     import csv
 

@@ -119,14 +119,14 @@ class ClusterSection(Section):
         return next((p for m in self.machines() if (p := m.node.part("gpu")) and p.count), None)
 
     def host_room(self) -> HostRoom:
-        """Memory of the host beside these: of its DRAM, or as the host says it."""
+        """The host beside these; its memory is that of its DRAM, or as the host says it."""
         for machine in self.machines():
             gpu = machine.node.part("gpu")
             if gpu is not None and gpu.count:
                 memory, host = machine.node.part("memory"), machine.node.part("host")
                 size = memory.count * memory.settings.get("size", 0) if memory else 0
                 size = size or (host.settings.get("memory") if host else None)
-                return HostRoom(size, gpu.count)
+                return HostRoom(size, gpu.count, bool(host and host.settings.get("operator")))
         return HostRoom()
 
     def parts(self) -> Mapping[str, Part]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....models.compute.carried import JUDGED_BEST, Carried, GpuModel, Way
 from ....models.compute.chain import Chain
+from ....models.compute.host import Host
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.memory.copy import Copy
@@ -22,6 +23,7 @@ from ...workloads.parallel import RecordedOn
 
 CARRIED = Carried.registered_name
 ROOFLINE = Roofline.registered_name
+HOST = Host.registered_name
 
 
 def backend_for_component(binding: Binding, scenario: Scenario, part: Component) -> Backend:
@@ -164,10 +166,8 @@ class DefaultBackends:
         self.recorded = Recorded()
         self.recorded_by_another_host = Recorded.of_another_host()
         self.copy: Backend = Copy()
-        self.host: Backend = Chain.of(self.recorded, HostStream())
         if _recording_devices(scenario):
             self.copy = Chain.of(self.copy, self.recorded)
-            self.host = self.recorded
         self._chains: dict[str, Backend] = {}
         described = scenario.cluster.fabric
         self.fabric = _communication_library(described.library, described.fidelity)
@@ -177,8 +177,7 @@ class DefaultBackends:
         if part.kind == "fabric":
             return self.fabric
         if part.kind == "host":
-            own = self._is_recorded_host(part)
-            return self.host if own else self.recorded_by_another_host
+            return self._host(part)
         if part.kind == "dma":
             return self.recorded if self._is_recorded_gpu(part) else self.copy
         if part.kind == "gpu":
@@ -186,6 +185,21 @@ class DefaultBackends:
                 return None  # nothing was recorded; whoever needs it binds it
             return self.recorded if self._is_recorded_gpu(part) else self._chain_for_other_gpu(part)
         return None
+
+    def _host(self, part: Component) -> Backend:
+        """Recorded durations; where nothing was recorded, also what can be said of a description.
+
+        What a catalog says of dispatching is of the machine that it was taken from.
+        """
+        if _recording_devices(self.scenario):
+            own = self._is_recorded_host(part)
+            return self.recorded if own else self.recorded_by_another_host
+        settings = _settings_from_part(Binding(HOST), self.scenario, part)
+        costs = {name: settings.get(name) for name in ("operator", "exchange")}
+        (path,) = (m.path for m in self.scenario.cluster.machines() if m.pool == part.pool)
+        said = self.scenario.origins.get(f"cluster.{path}.host.operator")
+        thread = Host.dispatching(**costs, measured_here=said is not None and said.source is None)
+        return Chain.of(self.recorded, thread, HostStream())
 
     def _chain_for_other_gpu(self, part: Component) -> Backend:
         """Chain for a GPU that is not the one of the recording, the same for all of its pool."""

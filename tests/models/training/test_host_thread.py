@@ -1,0 +1,121 @@
+"""Host threads of described steps: what each dispatches, in which order, and where it waits."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from foretrace.models.training.description import Transformer
+from foretrace.models.training.host_thread import EXCHANGE, OPERATOR
+from foretrace.models.training.parallel_plan import ParallelPlan
+from foretrace.models.training.step_graph import step_graph
+from foretrace.sim.core.chain_cover import count_chains_by_role
+from foretrace.sim.errors import PlanError
+from foretrace.sim.ops import Kind
+
+GPT = Transformer(hidden=64, layers=8, heads=4, vocabulary=100, inner=256)
+EXCHANGES = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
+PLANS = {
+    "one": {},
+    "tensor": {"tensor": 2},
+    "sequence": {"tensor": 2, "sequence_parallel": True, "pipeline": 2, "chunks": 2},
+    "pipeline": {"pipeline": 4},
+    "data": {"data": 2},
+    "zero 1": {"data": 2, "zero": 1},
+    "zero 3": {"data": 2, "zero": 3, "recompute": "full"},
+    "at the end": {"data": 2, "tensor": 2, "overlap": False},
+    "ring": {"context": 2},
+    "offload": {"data": 2, "offload": True},
+    "dualpipe": {"pipeline": 2, "schedule": "dualpipe", "tensor": 2},
+    "zb-h1": {"pipeline": 2, "schedule": "zb-h1"},
+    "zb-v": {"pipeline": 2, "schedule": "zb-v"},
+}
+
+
+def programs(name, threads=True, steps=2):
+    plan = ParallelPlan(batch=8, sequence=16, host_threads=threads, **PLANS[name])
+    return step_graph(GPT, plan, steps).template.programs
+
+
+def thread_rows(program):
+    signature = np.array([*program.ops.signatures, ""])[program.ops.signature]
+    return np.flatnonzero(np.isin(signature, (OPERATOR, EXCHANGE))), signature
+
+
+def edges(program):
+    after = program.successors
+    return set(zip(after.owner.tolist(), after.values.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_op_but_the_hosts_own_is_dispatched_once_by_one_thread(name):
+    for program in programs(name):
+        thread, signature = thread_rows(program)
+        kind = program.ops.kind
+        assert len(thread) == np.isin(np.delete(kind, thread), Kind.HOST, invert=True).sum()
+        joined = edges(program)
+        assert all(pair in joined for pair in pairwise(thread.tolist()))
+        for row in thread.tolist():
+            (op,) = [b for a, b in joined if a == row and b not in set(thread.tolist())]
+            own = signature[row] == EXCHANGE
+            assert own == (kind[op] in EXCHANGES)
+            assert program.ops.period[row] == program.ops.period[op]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_without_its_thread_a_program_is_as_it_was(name):
+    for mine, plain in zip(programs(name), programs(name, threads=False), strict=True):
+        thread, _ = thread_rows(mine)
+        rest = np.setdiff1d(np.arange(len(mine)), thread)
+        place = np.full(len(mine), -1)
+        place[rest] = np.arange(len(rest))
+        assert np.array_equal(mine.ops.kind[rest], plain.ops.kind)
+        texts = [np.array([*p.ops.signatures, ""])[p.ops.signature] for p in (mine, plain)]
+        assert np.array_equal(texts[0][rest], texts[1])
+        assert np.array_equal(mine.family[rest], plain.family)
+        kept = {(place[a], place[b]) for a, b in edges(mine) if place[a] >= 0 <= place[b]}
+        assert kept == edges(plain)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_more_chains_of_ops_on_a_gpu_so_that_ranks_stay_folded(name):
+    role = np.array([0, 1, 2, 3, 3, 3, 3, 3])
+    for mine, plain in zip(programs(name), programs(name, threads=False), strict=True):
+        with_thread, without = (count_chains_by_role(p, role[p.ops.kind]) for p in (mine, plain))
+        assert with_thread[0] == without[0]
+        assert with_thread[1] == without[1] + 1
+
+
+def awaited(name):
+    """Labels of what the thread waits for, and how often."""
+    plan = ParallelPlan(batch=8, sequence=16, host_threads=True, **PLANS[name])
+    graph = step_graph(GPT, plan, 1)
+    program = graph.template.programs[0]
+    thread, _ = thread_rows(program)
+    on_thread = set(thread.tolist())
+    rows = [a for a, b in edges(program) if b in on_thread and a not in on_thread]
+    labels = [graph.labels[program.ops.label[row]].name for row in rows]
+    return {label: labels.count(label) for label in labels}
+
+
+def test_the_thread_waits_for_the_norm_and_for_messages_of_other_stages():
+    assert awaited("one") == {"gradient norm": 1}
+    assert awaited("ring") == {"gradient norm": 1}  # its messages are ops of attention
+    assert awaited("pipeline") == {"gradient norm": 1, "recv gradients": 8}
+
+
+def test_an_exchange_is_dispatched_before_what_runs_beside_it():
+    (program,) = programs("tensor", steps=1)
+    thread, _ = thread_rows(program)
+    dispatched = [next(b for a, b in edges(program) if a == r and b not in thread) for r in thread]
+    kinds = program.ops.kind[dispatched]
+    late = [
+        r for i, r in enumerate(dispatched[:-1])
+        if kinds[i] == Kind.COLLECTIVE and kinds[i + 1] == Kind.COMPUTE and dispatched[i + 1] < r
+    ]  # fmt: skip
+    assert len(late) == 8 * (2 * 8 + 1)  # micro-batches; two in each layer, one in the output
+
+
+def test_layers_timed_whole_have_no_thread():
+    plan = ParallelPlan(batch=8, sequence=16, whole_layers=True, host_threads=True)
+    with pytest.raises(PlanError, match=r"workload.hosts: .* take hosts: ahead, or detail: ops"):
+        step_graph(GPT, plan)
