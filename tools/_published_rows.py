@@ -77,7 +77,12 @@ def _mpt(size: str, sequence: int) -> dict[str, Any]:
 
 FULL, SHARED = ("full", 3), ("none", 2)
 WHOLE = ("none", 3)
-FLASH = ("1b", "3b", "7b", "70b")  # with ``attn_impl: flash`` on 128 and more (sweep.py), else triton
+FLASH = (
+    "1b",
+    "3b",
+    "7b",
+    "70b",
+)  # on 128 and more with ``attn_impl: flash`` (sweep.py), not triton
 MPT_ON_H100 = [  # size, tokens, GPUs, micro-batch, batch, (recomputation, ZeRO), tokens/s/GPU
     ("70b", 2048, 128, 8, 1024, FULL, 1058), ("70b", 2048, 512, 8, 4096, FULL, 1007),
     ("30b", 2048, 128, 8, 1024, FULL, 2199), ("30b", 2048, 512, 8, 4096, FULL, 2115),

@@ -20,11 +20,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from fit_kernels import CHIPS, NAMES, PEAKS
 from foretrace.models.calibration.parameter_search import CLOSE, PredictionErrors, fit_parameters
 from foretrace.models.compute.kernel_work import kernel_work
 from foretrace.models.compute.kernels import KernelFamily, load_families
 from foretrace.models.compute.op_shape import op_shape
-from fit_kernels import CHIPS, NAMES, PEAKS
 
 SOURCE = "mosaicml/llm-foundry 8c8dd48f7, scripts/train/benchmarking/README.md"
 SIZES = {  # hidden, layers, heads
@@ -102,7 +102,7 @@ def seconds_a_token(
         ("attention backward", "attention_backward", 4, 1),
     ):
         shape = op_shape(f"compute:fused::{operator} causal=1{operand * operands}")
-        assert shape is not None  # noqa: S101  it is attention
+        assert shape is not None
         work = np.array([kernel_work(shape)], float)
         peak = np.array([PEAKS[gpu]["bf16"]])
         told += times * families[name].time_parts(work, CHIPS[gpu], peak, "step").sum()
