@@ -32,6 +32,7 @@ class PublishedStep(NamedTuple):
     metric : ``iteration_time`` s, ``tokens`` a second and GPU, ``mfu`` or ``hfu``
     value : published
     assumed : what the source does not say
+    kernels : programs of the GPU, where the source says that they are others than the catalog's
     """
 
     name: str
@@ -42,6 +43,7 @@ class PublishedStep(NamedTuple):
     metric: str
     value: float
     assumed: str
+    kernels: str = ""
 
 
 def steps() -> Iterator[PublishedStep]:
@@ -75,6 +77,12 @@ def _mpt(size: str, sequence: int) -> dict[str, Any]:
 
 FULL, SHARED = ("full", 3), ("none", 2)
 WHOLE = ("none", 3)
+FLASH = (
+    "1b",
+    "3b",
+    "7b",
+    "70b",
+)  # on 128 and more with ``attn_impl: flash`` (sweep.py), not triton
 MPT_ON_H100 = [  # size, tokens, GPUs, micro-batch, batch, (recomputation, ZeRO), tokens/s/GPU
     ("70b", 2048, 128, 8, 1024, FULL, 1058), ("70b", 2048, 512, 8, 4096, FULL, 1007),
     ("30b", 2048, 128, 8, 1024, FULL, 2199), ("30b", 2048, 512, 8, 4096, FULL, 2115),
@@ -102,6 +110,7 @@ def _foundry() -> Iterator[PublishedStep]:
             yield PublishedStep(
                 f"mpt-{size}-{tokens}-{gpus}-{gpu[:4]}", FOUNDRY, gpu, gpus, work, "tokens", value,
                 "network of the H100s (8 x 400 Gb/s); heads of 1b and 3b as now in the yamls",
+                "" if gpus > 64 and size in FLASH else f"{gpu}-flash-1",
             )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -176,12 +177,14 @@ def vidur() -> None:
         print(f"  held out: {PredictionErrors.of(found, aside['s'])}")
 
 
-def vidur_rows(gpu: str) -> dict[str, np.ndarray]:
+def vidur_rows(
+    gpu: str, take: Callable[[str], bool] = lambda source: not set_aside("product", source)
+) -> dict[str, np.ndarray]:
     """As ``rows``, of Vidur's products; the median of those of one shape."""
     found: dict[tuple[float, ...], list[float]] = {}
     for file in database_files(DATA / "vidur-opdb" / "compute" / gpu.partition("_")[0], "product"):
         for row in op_rows(file):
-            if row.shape.family == "product" and not set_aside("product", engine_and_version(file)):
+            if row.shape.family == "product" and take(engine_and_version(file)):
                 found.setdefault(row.shape.axes[1:], []).append(row.seconds)
     m, n, k = np.array(list(found)).T
     s = np.array([np.median(times) for times in found.values()])

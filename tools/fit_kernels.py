@@ -321,7 +321,8 @@ def base(gpu: str, chip: str) -> Roofline:
             "tile_processors": int(CHIPS[chip].processors),
         }  # fmt: skip
     peaks = {f"peak_{k}": v for k, v in PEAKS[chip].items()}
-    return Roofline(bandwidth=CHIPS[chip].bandwidth, **peaks, **share, **starts, **fp8)
+    loop = {"caches": "alone", **share, **starts, **fp8}
+    return Roofline(bandwidth=CHIPS[chip].bandwidth, **peaks, **loop)
 
 
 def roofline_errors(gpu: str, g: Group) -> tuple[np.ndarray, np.ndarray]:

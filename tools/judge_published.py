@@ -24,6 +24,7 @@ def scenario(step: PublishedStep) -> str:
     nic = {"model": "connectx-7", "count": MACHINE} | ({"bandwidth": "200 Gb/s"} if ampere else {})
     link = "nvlink3" if ampere else "nvlink5" if step.gpu in (GB200, "b200-sxm-180g") else "nvlink4"
     library = "nccl-nvlink3" if ampere else "nccl-nvlink4"
+    programs = {"kernels": step.kernels} if step.kernels else {}
     said: dict[str, Any] = {
         "foretrace": 1,
         "name": "published",
@@ -31,7 +32,7 @@ def scenario(step: PublishedStep) -> str:
         "cluster": {
             "nodes": step.gpus // MACHINE,
             "node": {
-                "gpu": {"model": step.gpu, "count": MACHINE},
+                "gpu": {"model": step.gpu, "count": MACHINE, **programs},
                 "nic": nic,
                 "links": [
                     {"from": "gpu", "to": "gpu", "via": link},

@@ -133,6 +133,9 @@ def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats
 def load_families(name: str) -> dict[str, KernelFamily]:
     """Families by name, from ``models/catalog/kernels`` or a file of one's own.
 
+    A file that is ``like`` another changes constants of some of its families: those of another
+    program for the same work (``h100-sxm5-80g-flash-1``: attention as MPT had it in 2023).
+
     Raises
     ------
     BackendError
@@ -148,15 +151,19 @@ def load_families(name: str) -> dict[str, KernelFamily]:
         data = json.loads(file.read_text())
         if data["form"] != FORM:
             raise ValueError(f"its form is {data['form']!r}")
-        return _with_attention_backward(
-            {n: KernelFamily(**one) for n, one in data["families"].items()}
-        )
+        known = load_families(data["like"]) if "like" in data else {}
+        own = {n: _changed(known.get(n), one) for n, one in data["families"].items()}
+        return _with_attention_backward({**known, **own})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         ours = ", ".join(sorted(f.stem for f in OURS.glob("*.json")))
         raise BackendError(
             f"{file}: holds no families of kernels ({error}); take one of {ours}, or a file that "
             "tools/fit_kernels.py wrote"
         ) from error
+
+
+def _changed(known: KernelFamily | None, told: Mapping[str, Any]) -> KernelFamily:
+    return replace(known, **told) if known else KernelFamily(**told)
 
 
 SLOWER = 1.15

@@ -64,7 +64,8 @@ class Roofline(Backend):
         Share of the peaks of fp16 and bf16 that long products reach, whose power holds the clock
         down; None for ``efficiency``, however long.
     burst : Seconds
-        What a long product is over sooner than at that rate, before the clock falls.
+        What a loop of long products is over sooner than at that rate: it begins on an idle GPU,
+        whose clock falls only then.  Not in a ``step``, whose kernels follow one another.
     memory_efficiency : Ratio
         Share of ``bandwidth`` that large kernels reach.
     cache, cache_bandwidth : Chunk, MemoryRate, or None
@@ -168,7 +169,7 @@ class Roofline(Backend):
         self._sustained_peaks = {
             t: p * sustained for t, p in self._stated_peaks.items() if sustained and t in HALF
         }
-        self.burst = burst
+        self.burst = burst if caches == "alone" else 0.0
         self.sustained = bandwidth * memory_efficiency
         if (cache is None) != (cache_bandwidth is None):
             raise BackendError("roofline: a cache has a size and a rate; give both or neither")

@@ -111,6 +111,28 @@ def test_long_products_of_h100s_are_as_quick_as_published_only_under_the_power_l
     assert without < 0.8 < 0.87 < limited < 1
 
 
+def test_long_sequences_of_2023_take_what_was_published_only_with_the_attention_of_2023():
+    name = "mpt-1b-8192-8-h100"  # a size that the fit set aside
+    assert published(name) == pytest.approx(1, rel=0.05)
+    assert published(name, "cluster.node.gpu.kernels=h100-sxm5-80g") < 0.65
+
+
+def test_attention_of_2023_grows_with_sequences_as_it_did_in_sizes_that_were_set_aside():
+    import numpy as np
+    from fit_attention import growths, predict, set_aside
+    from foretrace.models.compute.kernels import load_families
+
+    assert set_aside() == {"1b", "30b", "350m"}
+    for gpu, name in (("a100", "a100-sxm4-80g"), ("h100", "h100-sxm5-80g")):
+        far = [g for g in growths(gpu) if g.size in set_aside()]
+        truth = np.array([g.seconds for g in far])
+        then, now = (
+            np.median(np.abs(predict(gpu, load_families(kernels), far) / truth - 1))
+            for kernels in (f"{name}-flash-1", name)
+        )
+        assert then < 0.06 < 0.5 < now
+
+
 def test_published_rows_are_as_many_as_were_declared_and_each_has_its_source():
     from _published_rows import steps
 

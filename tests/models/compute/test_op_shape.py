@@ -1,6 +1,7 @@
 """Shapes of ops on GPUs, the work of their kernels, and how long these take."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -211,8 +212,12 @@ def spread(one):
 
 
 @pytest.mark.parametrize(
-    "name", ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "nvidia", "other"]
-)
+    "name",
+    [
+        "a100-sxm4-80g", "a100-sxm4-80g-flash-1", "h100-sxm5-80g", "h100-sxm5-80g-flash-1",
+        "h200-sxm-141g", "nvidia", "other",
+    ],
+)  # fmt: skip
 def test_every_file_of_kernels_tells_quantiles_of_every_family(name):
     families = load_families(name)
     assert {"product", "attention", "decode attention", "experts", "norm", "stream"} <= set(
@@ -223,6 +228,19 @@ def test_every_file_of_kernels_tells_quantiles_of_every_family(name):
         assert set(one.quantiles) <= {*REGIMES, ""}
         for levels in one.quantiles.values():
             assert list(levels) == sorted(levels)
+
+
+def test_a_file_that_is_like_another_changes_what_it_names_and_nothing_else(tmp_path):
+    file, of = tmp_path / "mine.json", {"attention": {"again": 3.0}}
+    told = {"form": "foretrace-kernels", "like": "h100-sxm5-80g", "families": of}
+    file.write_text(json.dumps(told))
+    known, mine = load_families("h100-sxm5-80g"), load_families(str(file))
+    assert mine["attention"] == replace(known["attention"], again=3.0)
+    assert mine["norm"] == known["norm"]
+    assert mine["attention backward"] == known["attention backward"]
+    file.write_text(json.dumps({**told, "like": "h1000"}))
+    with pytest.raises(BackendError, match="holds no families of kernels"):
+        load_families(str(file))
 
 
 def test_a_file_that_holds_no_kernels_is_refused(tmp_path):

@@ -147,11 +147,17 @@ def test_the_shorter_of_arithmetic_and_memory_shows_by_its_exposed_share():
     assert found.tolist() == pytest.approx([4.5e-6, 4.5e-6])
 
 
-def test_a_long_product_runs_under_the_power_limit_but_for_a_burst():
-    gpu = Roofline(peak_bf16=1e12, bandwidth=1e15, efficiency=0.8, sustained=0.5, burst=1e-3)
-    short, long = (gpu.timing(ops([flop], [1.0])).fixed[0] for flop in (4e8, 1e12))
+def test_a_product_runs_under_the_power_limit_but_for_a_burst_where_a_loop_begins_on_an_idle_gpu():
+    limit = {"efficiency": 0.8, "sustained": 0.5, "burst": 1e-3}
+    loop, step = (
+        Roofline(peak_bf16=1e12, bandwidth=1e15, caches=caches, **limit)
+        for caches in ("alone", "step")
+    )
+    short, long = (loop.timing(ops([flop], [1.0])).fixed[0] for flop in (4e8, 1e12))
     assert short == pytest.approx(4e8 / 0.8e12)
     assert long == pytest.approx(1e12 / 0.5e12 - 1e-3)
+    in_step = step.timing(ops([4e8, 1e12], [1.0, 1.0])).fixed
+    assert in_step.tolist() == pytest.approx([4e8 / 0.5e12, 1e12 / 0.5e12])
 
 
 def test_the_power_limit_is_of_half_precision_and_below_the_short_products_share():
