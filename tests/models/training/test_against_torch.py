@@ -12,10 +12,10 @@ MODELS = ("gpt", "resnet", "moe")
 pytestmark = pytest.mark.nightly
 
 
-def judged(what: str) -> dict[str, dict]:
+def judged(*what: str) -> dict[str, dict]:
     """What the tool says of each model."""
     pytest.importorskip("torch", reason="descriptions are compared with torch, which is an extra")
-    ended = subprocess.run([sys.executable, TOOL, what], stdout=subprocess.PIPE, check=True)
+    ended = subprocess.run([sys.executable, TOOL, *what], stdout=subprocess.PIPE, check=True)
     lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith(b"{")]
     assert tuple(line["model"] for line in lines) == MODELS
     return {line["model"]: line for line in lines}
@@ -49,3 +49,10 @@ def test_flop_of_products_are_those_captured_exactly(ops, model):
 def test_peak_memory_is_within_a_tenth_of_what_torch_reports():
     off = {model: line["off"] for model, line in judged("memory").items()}
     assert all(abs(one) <= 0.1 for told in off.values() for one in told.values()), off
+
+
+def test_two_ranks_over_gloo_reduce_as_many_bytes_as_described_and_a_gpt_in_the_same_buckets():
+    told = judged("exchanged", "--ranks", "2")
+    for line in told.values():
+        assert sum(line["described"]) == sum(line["captured"]), line
+    assert told["gpt"]["described"] == told["gpt"]["captured"]
