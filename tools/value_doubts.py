@@ -64,7 +64,7 @@ def wider() -> tuple[float, int]:
     ratios = []
     for file in sorted((CATALOG / "kernels").glob("*.json")):
         for family in json.loads(file.read_text())["families"].values():
-            # Of a family without a source nobody measured anything, and one may be as on another GPU.
+            # Nobody measured anything of the one without a source; another may be as elsewhere.
             if family.get("source") and "quantiles" in family:
                 known = [q for regime, q in family["quantiles"].items() if regime]
                 ratios += [np.divide(*np.quantile(np.abs(q), [0.9, 0.5])) for q in known]
