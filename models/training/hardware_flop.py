@@ -10,7 +10,7 @@ from .stages import backward_works, chunks_of_stage
 def hardware_flop(model: Model, plan: ParallelPlan) -> float:
     """Flop of all ops of a step, of all ranks: what HFU counts.
 
-    Causal scores that a fused kernel leaves out are not counted here.
+    Masked scores are counted where they are computed: not by a fused kernel.
 
     >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32, causal=False)

@@ -16,7 +16,7 @@ from ..headline import (
     metric_value,
     value_sentence,
 )
-from ..numbers import format_change, format_half_width, format_quantity, three_digits
+from ..numbers import format_change, format_half_width, format_quantity, format_share, three_digits
 from ..waiting import last_arriver_sentence
 from .changed_ops import changed_ops
 from .error_sources import error_source_sentences
@@ -25,6 +25,7 @@ from .work_ratio import work_ratio
 
 BASE = "base"  # the scenario as described
 SMALL = 0.005  # a change below this is called none
+HIGH_MFU = 0.65  # no published job of a large model reaches it
 Point = Mapping[str, Any]
 
 TOKENS = "cost_per_million_tokens"
@@ -141,9 +142,24 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
             "Nobody waits for a rank that happens to be slow: without replicas the answer on "
             f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
         )
-    unsure += profiled_sentences(base, summary["answer"])
+    unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
     wide = error_source_sentences(base)
     return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
+
+
+def _high_mfu_sentences(base: Point) -> list[str]:
+    """That the GPUs compute more than jobs do; none where they do not.
+
+    >>> _high_mfu_sentences({"metrics": {"mfu.p50": {"value": 0.7}}})
+    ['MFU of 70 % is above the 65 % that large jobs reach: look at the op times it comes of.']
+    """
+    found = base["metrics"].get("mfu.p50")
+    if found is None or found["value"] <= HIGH_MFU:
+        return []
+    mfu, most = format_share(found["value"], 0), format_share(HIGH_MFU, 0)
+    return [
+        f"MFU of {mfu} is above the {most} that large jobs reach: look at the op times it comes of."
+    ]
 
 
 def profiled_sentences(base: Point, answer: Answer) -> list[str]:

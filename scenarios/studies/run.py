@@ -28,6 +28,7 @@ from .late_ranks import waiting_by_rank
 from .limits import TimeLimitExceeded, time_limit
 from .map_function import Counted, MapFunction, SimulationCounter
 from .plan import count_simulations, runs_processes
+from .possible_rates import require_possible_rates
 from .preflight import chain_shares_of_point
 from .prints import prints_kept
 from .profiled_steps import as_profiled
@@ -226,6 +227,7 @@ class _StudyInProgress:
         """Run one variant, and say why it takes what it takes."""
         progress(f"running {one.name}: {_size_text(one)}{_process_runs_text(one, errors)}")
         self.results.append(run_with_replicas(one, each))
+        require_possible_rates(self.results[-1])
         also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
         progress(f"explaining {one.name}: blame{also}")
         tried = run_with_model_errors(self.results[-1], errors, each)

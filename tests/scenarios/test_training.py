@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from foretrace.reports.run.answer import answer_sentences
 from foretrace.scenarios.cli.show import print_run_answer
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.plan import plan
@@ -10,7 +11,7 @@ from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.samples import samples_of
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.errors import ForetraceError, ScenarioError
+from foretrace.sim.errors import BackendError, ForetraceError, ScenarioError
 from rich.console import Console
 
 TINY = """
@@ -36,6 +37,26 @@ def run(*set, text=TINY):
     return point, {name: float(values[0]) for name, values in samples.items()}
 
 
+def quick(*set):
+    return study(loads(TINY, set=["run.quick=true", *set])).summary.to_dict()
+
+
+def test_more_arithmetic_than_the_gpus_can_do_is_refused_and_an_op_named():
+    step = "workload.measured={{iteration_time: {} ms, on: {{nodes: 1}}}}"
+    _, told = run()
+    blind, mfu = told["iteration_time"] * 1e3, told["mfu"]
+    with pytest.raises(BackendError, match=r"hfu of base: 1\.\d+ times .*'compute:.*' takes"):
+        quick(step.format(0.8 * mfu * blind))
+    high = answer_sentences(quick(step.format(mfu * blind / 0.8)))
+    assert any(s.startswith("MFU of 80 % is above the 65 %") for s in high)
+    assert not any("MFU" in s for s in answer_sentences(quick()))
+
+
+def test_ops_that_a_rule_makes_free_may_be_more_than_the_gpus_can_do():
+    told = quick("ops=[{where: {kind: compute}, scale: 0.001}]")
+    assert told["points"]["base"]["metrics"]["hfu.p50"]["value"] > 1
+
+
 def test_the_terminal_says_how_well_gpus_are_used_and_how_much_memory_it_takes():
     console = Console(width=80, record=True, file=io.StringIO())
     summary = study(loads(TINY, set=["run.quick=true"])).summary.to_dict()
@@ -59,9 +80,10 @@ def test_it_says_how_long_how_many_tokens_and_how_well_the_gpus_are_used():
     assert point.graph.ranks == 4
     assert told["tokens_per_second"] == pytest.approx(16 * 1024 / told["iteration_time"])
     peak = 989.4e12
-    flop = 72 * 16 * 1024 * 12 * 768**2 * (1 + 1024 / (6 * 768) + 50257 / (12 * 12 * 768))
+    flop = 72 * 16 * 1024 * 12 * 768**2 * (1 + 1024 / (12 * 768) + 50257 / (12 * 12 * 768))
     assert told["mfu"] == pytest.approx(flop / (told["iteration_time"] * 4 * peak), rel=1e-6)
-    assert 0 < told["hfu"] <= told["mfu"]  # causal scores that are not computed
+    again = 2 * 16 * 12 * 12 * 64 * 1024**2 / 2  # scores, in the fused backward pass once more
+    assert told["hfu"] / told["mfu"] == pytest.approx(1 + again / flop, rel=1e-6)
     assert told["peak_memory"] > 18 * 124_439_808
 
 
