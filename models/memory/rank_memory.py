@@ -96,12 +96,9 @@ def rank_memory(
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
-    width = WIDTH[types.weights]
-    if types.products != types.weights:
-        width += WIDTH[types.products]
     return RankMemory(
         stage,
-        width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
+        types.weight_bytes * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
         0.0 if plan.offload else types.optimizer_bytes * updated,
         activations,
@@ -146,7 +143,8 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     elif plan.recompute == "selective":
         found += sum(o.core for o in layer.operations)
     if plan.zero == 3:  # this layer's weights, the next one's, and this one's gradients
-        each = 2 * WIDTH[plan.precision.weights] + WIDTH[plan.precision.gradients]
+        stored = plan.precision.width(plan.precision.weights, weights=True)
+        each = 2 * stored + WIDTH[plan.precision.gradients]
         found += each * (layer.weights + layer.expert_weights)
     return found
 
