@@ -13,7 +13,7 @@ from .operations import ContextBy, Split
 from .precision import PRECISIONS, Precision
 
 Recompute = Literal["none", "selective", "full"]
-Schedule = Literal["1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe"]
+Schedule = Literal["1f1b", "combined-1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe"]
 BUCKET = 40_000_000  # parameters; Megatron-LM's ddp_bucket_size of up to 40 data-parallel ranks
 
 
@@ -309,6 +309,7 @@ SETTINGS = {
     "document": "document",
     "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
+    "schedule": "schedule.use",
     "zero": "zero",
     "sequence": "sequence",
     "recompute": "recompute",
@@ -448,6 +449,8 @@ def _expert_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
         ("expert", f"{e} ranks that share experts are not a part of {plan.copies} data-parallel "
          "ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
          range(1, plan.copies + 1)),
+        ("schedule", f"two micro-batches at once hide the exchange of tokens, and {e} ranks share "
+         "experts", lambda a: a.schedule != "combined-1f1b" or a.expert > 1, ("1f1b",)),
     ]  # fmt: skip
 
 

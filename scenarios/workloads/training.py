@@ -108,7 +108,9 @@ class PipelineSchedule(Section):
     """Order of micro-batches in the pipeline."""
 
     use: Schedule = "1f1b"
-    """``1f1b`` (as many forward ahead as there are stages behind), ``gpipe`` (all forward first),
+    """``1f1b`` (as many forward ahead as there are stages behind), ``combined-1f1b`` (each forward
+    beside the backward behind it, one computing while the other exchanges tokens with experts, as
+    many more in memory), ``gpipe`` (all forward first),
     ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``zb-h2`` (the same with twice
     as many forward ahead: no bubble, nearly twice the activations), ``zb-v`` (two chunks a stage,
     down through the first and up the second: no bubble in 1F1B's memory), ``dualpipe`` (from both
