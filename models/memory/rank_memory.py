@@ -9,7 +9,8 @@ import numpy as np
 
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
-from ..training.description import Model
+from ..training.description import Model, Transformer
+from ..training.feed_forward import exchange_buffers
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
@@ -30,6 +31,7 @@ class RankMemory:
     working : of the op under way: gradients of activations, layers that are computed again, weights
         that are gathered
     reserve : of the runtime and the communication library
+    buffers : of a low-latency exchange of tokens
     host : of the host, beside all that: an optimizer that is offloaded, and gradients that it takes
     at : when the peak is
     """
@@ -43,6 +45,7 @@ class RankMemory:
     reserve: Bytes
     at: PipelineTurn
     host: Bytes = 0.0
+    buffers: Bytes = 0.0
 
     @property
     def parts(self) -> dict[str, Bytes]:
@@ -54,6 +57,7 @@ class RankMemory:
             "activations": self.activations,
             "work under way": self.working,
             "reserve": self.reserve,
+            **({"buffers of the exchange": self.buffers} if self.buffers else {}),
         }
 
     @property
@@ -106,7 +110,15 @@ def rank_memory(
         reserve,
         at,
         (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
+        _buffers(model, plan) if counts[1] and plan.exchange != "normal" else 0.0,
     )
+
+
+def _buffers(model: Model, plan: ParallelPlan) -> Bytes:
+    """Bytes of the buffers of the exchange of tokens, one set for all layers."""
+    assert isinstance(model, Transformer)  # noqa: S101  rules of a plan ask for experts
+    assert model.experts  # noqa: S101
+    return exchange_buffers(model.experts, model.hidden, plan.split)
 
 
 def _peak_of_schedule(

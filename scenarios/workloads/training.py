@@ -18,7 +18,7 @@ from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
-from ...models.training.operations import ContextBy
+from ...models.training.operations import ContextBy, ExchangeBy
 from ...models.training.parallel_plan import (
     BUCKET,
     SETTINGS,
@@ -252,6 +252,11 @@ class TrainingWorkload(Periodic):
         Tokens of the busiest rank's experts, over the mean.
     routing : ExpertRouting or None
         How often each expert is chosen, in place of ``imbalance``.
+    exchange : str
+        How tokens go to experts and back: ``normal``, by the library's all-to-all, of which the
+        host has to know how many go where; or ``low-latency``, each GPU writing what it has for
+        each other straight into that one's memory, which has room for all (DeepEP's low-latency
+        kernels).
     bucket : int
         Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
         first stage has more buckets than one.
@@ -307,6 +312,7 @@ class TrainingWorkload(Periodic):
         detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
         routing: ExpertRouting | None = None,
+        exchange: ExchangeBy = "normal",
         bucket: Positive = BUCKET,
         overlap: bool = True,
         gather_ahead: bool = True,
@@ -350,6 +356,7 @@ class TrainingWorkload(Periodic):
             fused_attention=attention == "fused",
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
+            exchange=exchange,
             precision=_precision(self.model, precision, types, scales),
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),

@@ -391,6 +391,29 @@ def test_a_member_of_sends_copies_its_own_part_meanwhile(engine, fidelity):
     assert alone == pytest.approx(ALPHA + (3 + 0.6) * 1e6 / RATE)
 
 
+@ENGINES
+@FIDELITIES
+def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fidelity):
+    """Two of four parts cross a NIC of their own, and nothing is copied, late or stepped for."""
+    nic, link = Nic(bandwidth=RATE, latency=0.0), Link(bandwidth=100 * RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=2, nics=2, nic=nic, gpu_link=link))
+    fabric = Fabric(
+        algorithms="ring", algorithm="ring", fidelity=fidelity, launch=1.0, send_lateness=1.0,
+        network_step=1.0, own_part=1.0, piece=1e9, send_copying=1.0, choice="nccl",
+        low_latency_launch=1e-5, low_latency_efficiency=0.8,
+    )  # fmt: skip
+    alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
+    assert makespan(system, fabric, alone, engine) == pytest.approx(1e-5 + 2e6 / (0.8 * RATE))
+    uneven = graph(("all-to-all kernel=low-latency receive=1,1,2,0", range(4), 4e6))
+    assert makespan(system, fabric, uneven, engine) == pytest.approx(1e-5 + 4e6 / (0.8 * RATE))
+
+
+def test_a_low_latency_exchange_is_refused_where_the_library_has_none():
+    alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
+    with pytest.raises(BackendError, match=r"no low-latency all-to-all; take workload\.exchange"):
+        makespan(board(4), Fabric(), alone)
+
+
 def test_the_own_part_of_unequal_ones_is_the_largest():
     fabric = Fabric(algorithms="grouped", send_launch=0.0, own_part=0.5)
     uneven = graph(("all-to-all splits=4,2/1,1", range(2), 4e6))  # two members, parts of 1 MB
