@@ -373,6 +373,16 @@ def test_more_machines_cost_more_steps_between_them():
     assert steps == pytest.approx([2 * (n - 1) for n in (2, 4, 8)], abs=1)
 
 
+@pytest.mark.parametrize("name", ["all-reduce", "all-to-all"])
+def test_a_nic_fetches_bytes_by_itself_whatever_threads_reach_between_gpus(name):
+    """What kernels reach of the links between GPUs was taken of PCIe below a NIC, too."""
+    nic, pcie = Nic(bandwidth=RATE, latency=0.0, header=0), Link(bandwidth=1.2 * RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=1, nics=1, nic=nic, nic_link=pcie))
+    fabric = Fabric(algorithms="ring, grouped", efficiency=0.5, network_efficiency=1.0)
+    took = makespan(system, fabric, graph((name, range(2), 2e6)))
+    assert took == pytest.approx((2e6 if name == "all-reduce" else 1e6) / RATE)
+
+
 def test_flags_cost_the_network_their_share_unless_it_has_its_own():
     system = nodes(2, 1)
     for own, want in ((None, 0.45), (0.1, 0.1)):
@@ -395,7 +405,7 @@ def test_a_member_of_sends_copies_its_own_part_meanwhile(engine, fidelity):
 @FIDELITIES
 def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fidelity):
     """Two of four parts cross a NIC of their own, and nothing is copied, late or stepped for."""
-    nic, link = Nic(bandwidth=RATE, latency=0.0), Link(bandwidth=100 * RATE, latency=0.0)
+    nic, link = Nic(bandwidth=RATE, latency=0.0, header=0), Link(bandwidth=100 * RATE, latency=0.0)
     system = cluster(2, NodeSpec(gpus=2, nics=2, nic=nic, gpu_link=link))
     fabric = Fabric(
         algorithms="ring", algorithm="ring", fidelity=fidelity, launch=1.0, send_lateness=1.0,
