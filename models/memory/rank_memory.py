@@ -14,7 +14,13 @@ from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
 from ..training.schedules import INPUT, WEIGHT, PipelineTurn, turns_of_stage
-from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
+from ..training.stages import (
+    chunks_of_stage,
+    frozen_weights,
+    is_recomputed,
+    kept_bytes,
+    stage_weights,
+)
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
 
@@ -87,21 +93,19 @@ def rank_memory(
     >>> int(one.weights), int(one.gradients), int(one.optimizer)  # 1,840 parameters
     (3680, 7360, 22080)
     """
-    types, counts = plan.precision, stage_weights(model, plan, stage)
-    shared = tuple(
-        n / replicas(plan, group) for n, group in zip(counts, (DATA, EXPERT_DATA), strict=True)
-    )
-    whole, share = float(sum(counts)), float(sum(shared))
+    types = plan.precision
+    whole, share = _whole_and_share(plan, stage_weights(model, plan, stage))
+    frozen = _whole_and_share(plan, frozen_weights(model, plan, stage))[plan.zero == 3]
     updated = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
-    width = WIDTH[types.weights]
-    if types.products != types.weights:
-        width += WIDTH[types.products]
+    # adapters' products take their weights as they are
+    width = WIDTH[types.weights] if frozen else _stored_bytes(types.weights, types.products)
     return RankMemory(
         stage,
-        width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
+        width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables
+        + _stored_bytes(types.of_frozen, types.products) * frozen,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
         0.0 if plan.offload else types.optimizer_bytes * updated,
         activations,
@@ -109,7 +113,23 @@ def rank_memory(
         reserve,
         at,
         (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
-    )
+    )  # fmt: skip
+
+
+def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float, float]:
+    """Parameters of a rank, and its share of their copies.
+
+    Parameters
+    ----------
+    counts : of all but experts, and of experts
+    """
+    groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
+    return float(sum(counts)), float(sum(n / replicas(plan, group) for n, group in groups))
+
+
+def _stored_bytes(stored: str, products: str) -> int:
+    """Bytes of a weight, with the copy that products take where their type is another."""
+    return WIDTH[stored] + (WIDTH[products] if products != stored else 0)
 
 
 def _peak_of_schedule(
@@ -146,8 +166,10 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     elif plan.recompute == "selective":
         found += sum(o.core for o in layer.operations)
     if plan.zero == 3:  # this layer's weights, the next one's, and this one's gradients
-        each = 2 * WIDTH[plan.precision.weights] + WIDTH[plan.precision.gradients]
+        types = plan.precision
+        each = 2 * WIDTH[types.weights] + WIDTH[types.gradients]
         found += each * (layer.weights + layer.expert_weights)
+        found += 2 * WIDTH[types.of_frozen] * (layer.frozen + layer.frozen_experts)
     return found
 
 

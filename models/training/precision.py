@@ -20,6 +20,7 @@ class Precision:
     communication : of gradients on the network
     dispatch : of tokens on their way to experts, and of gradients on theirs; that of
         ``activations`` unless said.  What comes back from experts is in that of ``activations``
+    frozen : weights that are not trained, as they are stored; that of ``weights`` unless said
     master, moments : of the optimizer's own copy of the weights, and of its two moments; weights in
         the element type of ``master`` have no such copy
 
@@ -37,6 +38,16 @@ class Precision:
     master: str = "fp32"
     moments: str = "fp32"
     dispatch: str = ""
+    frozen: str = ""
+
+    @property
+    def of_frozen(self) -> str:
+        """Element type of weights that are not trained.
+
+        >>> PRECISIONS["fp8"].of_frozen
+        'bf16'
+        """
+        return self.frozen or self.weights
 
     @property
     def to_experts(self) -> str:
