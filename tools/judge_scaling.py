@@ -89,8 +89,9 @@ def main() -> None:
               f"factor {factor:.2f}", flush=True)  # fmt: skip
     mine, theirs = np.abs(ours), np.abs(linear)
     met = int(np.sum(mine <= np.maximum(0.05, theirs / 2)))
-    print(f"{len(mine)} of {len(judged)} pairs: mean {mine.mean():.1%}, linear {theirs.mean():.1%}; "
-          f"{met} within max(5 %, half of linear); {sum(inside)} inside")  # fmt: skip
+    print(f"{len(mine)} of {len(judged)} pairs: mean {mine.mean():.1%}, linear "
+          f"{theirs.mean():.1%}; {met} within max(5 %, half of linear); {sum(inside)} "
+          "inside")  # fmt: skip
     for why in sorted({p["not_described"] for p in judged} - {""}):
         print(f"not described: {why}, {sum(p['not_described'] == why for p in judged)}")
 
