@@ -17,8 +17,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-WIDTH: dict[str, int] = {  # bytes of one element
+WIDTH: dict[str, float] = {  # bytes of one element
     "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "fp8_e5m2": 1,
+    "fp4": 0.5,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
     "complex64": 8, "complex128": 16,
 }  # fmt: skip
@@ -45,12 +46,12 @@ class Operand:
 
     @property
     def bytes(self) -> int:
-        """Size in memory, B.
+        """Size in memory, B; the last of an odd number of half bytes takes a whole one.
 
-        >>> Operand("bf16", (4, 8)).bytes
-        64
+        >>> Operand("bf16", (4, 8)).bytes, Operand("fp4", (3, 3)).bytes
+        (64, 5)
         """
-        return WIDTH[self.dtype] * math.prod(self.shape)
+        return math.ceil(WIDTH[self.dtype] * math.prod(self.shape))
 
 
 @dataclass(frozen=True)

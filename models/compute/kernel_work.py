@@ -111,7 +111,7 @@ def streaming_work(moved: float) -> KernelWork:
     return KernelWork(moved / 6 / 1024, 128, 1, bytes=moved, far=moved)
 
 
-def _attention_work(op: OpShape, width: int) -> KernelWork:
+def _attention_work(op: OpShape, width: float) -> KernelWork:
     """Blocks of ``TILE`` queries of one head, which walk over the keys that they may see."""
     batch, heads, queries, keys = op.axes
     group, head, causal, window = op.exact
@@ -126,7 +126,7 @@ def _attention_work(op: OpShape, width: int) -> KernelWork:
     return KernelWork(batch * heads * rows * mean / most, FULL, most, each, 0.0, moved, moved)
 
 
-def _experts_work(op: OpShape, width: int) -> KernelWork:
+def _experts_work(op: OpShape, width: float) -> KernelWork:
     """Two grouped products: rows of each expert in whole tiles, weights of those that get any."""
     (tokens,) = op.axes
     hidden, inner, top, here, of, gated = op.exact

@@ -45,7 +45,7 @@ ALIGNED = 16  # B that one thread loads at a time
 COPIED = 4  # B that are copied at least where no register is between (PTX ISA, cp.async)
 
 
-def rows_are_aligned(p: MatrixProduct, width: int, at: int = ALIGNED) -> bool:
+def rows_are_aligned(p: MatrixProduct, width: float, at: int = ALIGNED) -> bool:
     """Whether rows of operands and result begin at multiples of ``at`` bytes.
 
     Libraries take other, slower programs for those that do not (CUTLASS names them by ``align``).

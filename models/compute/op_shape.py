@@ -86,6 +86,7 @@ POINTWISE = """
     sigmoid_backward silu silu_backward sin sqrt square sub tanh tanh_backward threshold
     threshold_backward where copy fill zero to _to_copy clone contiguous cat stack
 """.split()  # noqa: SIM905  one word a name
+QUANTIZED = "quantized"  # attribute of products whose operands an op before them scaled
 REGIONS = ("CompiledFunction", "CompiledFxGraph", "Compiled Region")  # of torch.compile
 ONLY_WRITTEN = ("fill", "zero", "normal", "uniform", "bernoulli", "arange")
 
@@ -140,8 +141,14 @@ def _may_do_anything(name: str) -> bool:
 
 
 def _product_shape(parts: Signature) -> OpShape | None:
+    """Product; measured ones of few bits have the quantizing of an operand in them, unless said.
+
+    >>> op_shape("compute:aten::_scaled_mm quantized=1 fp8[4x8] fp8[8x16]").exact
+    (1.0,)
+    """
     found = matrix_product(parts)
-    return None if found is None else OpShape("product", parts.dtype, (), tuple(found))
+    exact = (1.0,) if QUANTIZED in parts.attributes else ()
+    return None if found is None else OpShape("product", parts.dtype, exact, tuple(found))
 
 
 def _convolution_shape(parts: Signature, signature: str) -> OpShape | None:

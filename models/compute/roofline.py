@@ -27,13 +27,15 @@ from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streaming_work
 from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
 from .matrix_product import COPIED, MatrixProduct, matrix_product, rows_are_aligned, tiles_flop
-from .op_shape import op_shape
+from .op_shape import QUANTIZED, op_shape
 
 SHORT = 32  # terms that a product sums without joining
 SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
 STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
 LIKE = "like"  # attribute of a signature of given flop and bytes: the family that it errs like
 HALF = ("fp16", "bf16")  # whose long products were measured under the power limit
+SCALED = ("fp8", "fp4")  # types of operands that are scaled
+UNMEASURED = "fp4"  # type of products of which no table was at hand
 TENSOR_TYPES = ("tf32", "fp16", "bf16")  # fp8 is refused where it is not aligned
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
@@ -54,12 +56,17 @@ class Roofline(Backend):
     ----------
     bandwidth : MemoryRate
         Of its memory, as the datasheet has it.
-    peak_fp64, peak_fp32, peak_tf32, peak_fp16, peak_bf16, peak_fp8, peak_int8 : FlopRate or None
+    peak_fp64, peak_fp32, peak_tf32, peak_fp16, peak_bf16 : FlopRate or None
         Dense peaks, as the datasheet has them; None refuses ops of that type.
+    peak_fp8, peak_fp4, peak_int8 : FlopRate or None
+        The same of types of few bits.
     efficiency : Ratio
         Share of a peak that large kernels reach.
     efficiency_fp8 : Ratio or None
         The same for fp8, whose operands are scaled first; None for ``efficiency``.
+    efficiency_fp4 : Ratio or None
+        The same for fp4, of whose products no table was at hand, so that they are doubted as
+        rooflines of anything are; None for that of fp8.
     sustained : Ratio or None
         Share of the peaks of fp16 and bf16 that long products reach, whose power holds the clock
         down; None for ``efficiency``, however long.
@@ -74,7 +81,8 @@ class Roofline(Backend):
         Cost of any kernel, however small.
     launch_fp8 : Seconds or None
         The same for fp8, with the kernel that scales the first operand of a product, whose bytes
-        then come on top; None for ``launch`` and operands that are scaled.
+        then come on top; None for ``launch`` and operands that are scaled.  A product that says
+        ``quantized=1`` has operands that an op before it scaled, and starts as any other.
     exposed : Ratio
         Share of the shorter of arithmetic and memory that the longer does not hide.
     join : Seconds
@@ -128,9 +136,11 @@ class Roofline(Backend):
         peak_fp16: FlopRate | None = None,
         peak_bf16: FlopRate | None = None,
         peak_fp8: FlopRate | None = None,
+        peak_fp4: FlopRate | None = None,
         peak_int8: FlopRate | None = None,
         efficiency: Ratio = 1.0,
         efficiency_fp8: Ratio | None = None,
+        efficiency_fp4: Ratio | None = None,
         sustained: Ratio | None = None,
         burst: Seconds = 0.0,
         memory_efficiency: Ratio = 1.0,
@@ -154,11 +164,13 @@ class Roofline(Backend):
     ):
         stated = {
             "fp64": peak_fp64, "fp32": peak_tf32 if tf32 else peak_fp32, "tf32": peak_tf32,
-            "fp16": peak_fp16, "bf16": peak_bf16, "fp8": peak_fp8, "int8": peak_int8,
+            "fp16": peak_fp16, "bf16": peak_bf16, "fp8": peak_fp8, "fp4": peak_fp4,
+            "int8": peak_int8,
         }  # fmt: skip
         if peak_tf32 is None:  # where no tensor core has it, libraries take fp32
             stated["tf32"] = peak_fp32
         own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
+        own["fp4"] = own["fp8"] if efficiency_fp4 is None else efficiency_fp4
         self._stated_peaks = {t: p for t, p in stated.items() if p is not None}
         self.peaks = {t: p * own.get(t, efficiency) for t, p in self._stated_peaks.items()}
         if sustained is not None and sustained > efficiency:
@@ -359,7 +371,9 @@ class Roofline(Backend):
         if own is not None:
             return own[0]
         shape = op_shape(text)
-        return shape.family if shape is not None and shape.family in self.families else ROOFLINE
+        if shape is None or shape.dtype == UNMEASURED:
+            return ROOFLINE
+        return shape.family if shape.family in self.families else ROOFLINE
 
     def _checked_family(self, name: str, text: str) -> str:
         if self.families and name not in self.families:
@@ -394,16 +408,17 @@ class Roofline(Backend):
         parts = parse_signature(text)
         dtype = COMPUTED_AS.get(parts.dtype, parts.dtype)
         shape = matrix_product(parts)
-        launch = self.launch_fp8 if dtype == "fp8" else self.launch
+        scales = dtype == "fp8" and QUANTIZED not in parts.attributes
+        launch = self.launch_fp8 if scales else self.launch
         if shape is None or not math.prod(shape):
             return launch, 1.0, 1.0
         launch += self.cold
-        if dtype != "fp8":
+        if dtype not in SCALED:
             launch += self.join * math.log2(max(shape.k / SHORT, 1.0))
             return launch, 1.0, self._alignment_factor(shape, dtype)
-        if self.scales:
+        if self.scales and scales:
             launch += SCALING * shape.batch * shape.m * shape.k / self.sustained
-        if not self.tile_processors:
+        if not self.tile_processors or dtype != "fp8":
             return launch, 1.0, 1.0
         return launch, tiles_flop(shape, self.tile_processors) / (2.0 * math.prod(shape)), 1.0
 

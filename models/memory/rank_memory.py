@@ -101,11 +101,11 @@ def rank_memory(
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
     # adapters' products take their weights as they are
-    width = WIDTH[types.weights] if frozen else _stored_bytes(types.weights, types.products)
+    width = types.width(types.weights, weights=True) if frozen else types.weight_bytes
     return RankMemory(
         stage,
         width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables
-        + _stored_bytes(types.of_frozen, types.products) * frozen,
+        + types.frozen_bytes * frozen,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
         0.0 if plan.offload else types.optimizer_bytes * updated,
         activations,
@@ -125,11 +125,6 @@ def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float
     """
     groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
     return float(sum(counts)), float(sum(n / replicas(plan, group) for n, group in groups))
-
-
-def _stored_bytes(stored: str, products: str) -> int:
-    """Bytes of a weight, with the copy that products take where their type is another."""
-    return WIDTH[stored] + (WIDTH[products] if products != stored else 0)
 
 
 def _peak_of_schedule(
@@ -167,9 +162,11 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
         found += sum(o.core for o in layer.operations)
     if plan.zero == 3:  # this layer's weights, the next one's, and this one's gradients
         types = plan.precision
-        each = 2 * WIDTH[types.weights] + WIDTH[types.gradients]
+        each = 2 * types.width(types.weights, weights=True) + WIDTH[types.gradients]
         found += each * (layer.weights + layer.expert_weights)
-        found += 2 * WIDTH[types.of_frozen] * (layer.frozen + layer.frozen_experts)
+        found += (
+            2 * types.width(types.of_frozen, weights=True) * (layer.frozen + layer.frozen_experts)
+        )
     return found
 
 

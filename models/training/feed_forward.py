@@ -13,6 +13,7 @@ from .operations import (
     column_parallel,
     exchanged,
     linear,
+    quantized,
     row_parallel,
     streamed,
     text,
@@ -82,15 +83,17 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
     plain = split.precision.activations
     inputs = (2 if model.gated else 1) * experts.inner
     moved = _permutation(pairs, model.hidden, split)
+    comes = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
     parts = [
         linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
         _selection(own, experts, split),
         moved,
         *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
-        column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True),
+        column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True,
+                        comes=comes),
         activation(model.gated, here * rows, experts.inner // split.tensor, split),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
-                     expert=True),
+                     expert=True, returns=comes),
         *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         moved,
     ]  # fmt: skip
@@ -145,11 +148,11 @@ def _to_experts(
     plain, dtype = split.precision.activations, split.precision.to_experts
     name = split_name(receive=split.shares)
     there = _all_to_all(pairs, hidden, split, name, dtype, then)
-    if dtype == plain:
-        return (there,)
-    cast = streamed(f"{what} to {dtype}", "aten::_to_copy", plain, [(rows, hidden)],
-                    float(WIDTH[dtype] * rows * hidden))  # fmt: skip
-    return cast, there
+    cast = quantized(what, rows, hidden, split.precision, plain, dtype, copies=1)
+    if not cast and dtype != plain:
+        written = float(WIDTH[dtype] * rows * hidden)
+        cast = (streamed(f"{what} to {dtype}", "aten::_to_copy", plain, [(rows, hidden)], written),)
+    return *cast, there
 
 
 def _from_experts(pairs: int, hidden: int, split: Split, then: str = "") -> Work:
@@ -163,4 +166,5 @@ def _all_to_all(
     """Exchange of tokens among the ranks that share the experts: it ends with the busiest's."""
     crowded = 1.0 if split.shares else split.imbalance
     numbers = round(pairs * hidden * crowded)
-    return exchanged(f"tokens all-to-all{then}", name, EXPERT, dtype, numbers)
+    width = split.precision.width(dtype)
+    return exchanged(f"tokens all-to-all{then}", name, EXPERT, dtype, numbers, width=width)

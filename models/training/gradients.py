@@ -18,12 +18,16 @@ def reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
     'collective:reduce-scatter fp32[10]'
     """
     name = "reduce-scatter" if plan.zero else "all-reduce"
-    return exchanged(f"{label} {name}", name, group, plan.precision.communication, numbers)
+    dtype = plan.precision.communication
+    width = plan.precision.width(dtype)
+    return exchanged(f"{label} {name}", name, group, dtype, numbers, width=width)
 
 
 def gathering(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
     """All-gather of weights that ZeRO shares, or that were updated in shares."""
-    return exchanged(f"{label} all-gather", "all-gather", group, plan.precision.weights, numbers)
+    dtype = plan.precision.weights
+    width = plan.precision.width(dtype, weights=True)
+    return exchanged(f"{label} all-gather", "all-gather", group, dtype, numbers, width=width)
 
 
 def replicas(plan: ParallelPlan, group: str) -> int:

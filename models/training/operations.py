@@ -6,12 +6,13 @@ backward in reverse.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ...sim.signature import WIDTH, Operand, Signature
-from .precision import PRECISIONS, Precision
+from .precision import COPIES, PRECISIONS, SCALED, Precision
 
 TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer
 RING = "ring"  # in place of a group: the next rank of those that share each sequence
@@ -133,7 +134,7 @@ class Split:
         return self.tokens // self.tensor if self.sequence_parallel else self.tokens
 
     @property
-    def width(self) -> int:
+    def width(self) -> float:
         """Bytes of a number of an activation."""
         return WIDTH[self.precision.activations]
 
@@ -156,16 +157,29 @@ def text(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
     return str(Signature("compute", name, tuple(Operand(*o) for o in operands)))
 
 
-def product(label: str, m: int, k: int, n: int, dtype: str, width: int, batch: int = 1) -> Work:
+def product(
+    label: str, m: int, k: int, n: int, dtype: str, width: float, batch: int = 1,
+    scales: tuple[float, float] = (0.0, 0.0),
+) -> Work:  # fmt: skip
     """Matrix product of m x k and k x n; ``width`` B for each number of the result.
 
+    Parameters
+    ----------
+    scales : B of scales read with each number of both operands
+
+    Examples
+    --------
     >>> product("qkv", 4, 8, 2, "bf16", 2).flop
     128.0
+    >>> product("qkv", 64, 64, 64, "fp8", 2, scales=(1 / 32, 1 / 32)).signature
+    'compute:aten::_scaled_mm quantized=1 fp8[64x64] fp8[64x64]'
     """
-    name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype == "fp8" else "aten::mm"
+    name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype in SCALED else "aten::mm"
+    name += " quantized=1" if dtype in SCALED else ""  # by ops of their own, before
     first: tuple[int, ...] = (m, k) if batch == 1 else (batch, m, k)
     second: tuple[int, ...] = (k, n) if batch == 1 else (batch, k, n)
-    moved = batch * (WIDTH[dtype] * (m * k + k * n) + width * m * n)
+    one, other = (WIDTH[dtype] + each for each in scales)
+    moved = batch * (one * m * k + other * k * n + width * m * n)
     signature = text(name, (dtype, first), (dtype, second))
     return Work(label, signature, 2.0 * batch * m * k * n, float(moved))
 
@@ -179,13 +193,62 @@ def streamed(
     return Work(label, signature, 0.0, sum(o.bytes for o in operands) + written)
 
 
-def exchanged(label: str, name: str, group: str, dtype: str, numbers: int, beside: int = 0) -> Work:
+def quantized(
+    label: str, rows: int, width: int, types: Precision, source: str, dtype: str,
+    copies: int = COPIES, weights: bool = False,
+) -> tuple[Work, ...]:  # fmt: skip
+    """Ops that bring a tensor into a type of few bits, or out of one: read once, written.
+
+    Where its scale is the tensor's own largest number, it is read once more, before.  Nothing where
+    neither type is of few bits, or where it comes in this type and is not needed by columns, too.
+
+    Parameters
+    ----------
+    source, dtype : what it comes in, and is brought into
+    copies : by rows and by columns, or by rows alone; what comes scaled has its rows
+
+    Examples
+    --------
+    >>> [w.bytes for w in quantized("x", 32, 64, PRECISIONS["fp8"], "bf16", "fp8")]
+    [8192.0]
+    >>> [w.label for w in quantized("x", 32, 64, PRECISIONS["nvfp4"], "bf16", "fp4")]
+    ['x amax', 'x to fp4']
+    """
+    copies = copies if dtype in SCALED else 1
+    copies -= source == dtype
+    if not copies or not {source, dtype} & set(SCALED):
+        return ()
+    name, read = f"fused::quantize to={dtype}", types.width(source, weights) * rows * width
+    if types.scales.block and dtype in SCALED:
+        name += f" block={types.scales.block}"
+    written = copies * types.width(dtype, weights) * rows * width
+    signature = text(name, (source, (rows, width)))
+    cast = Work(f"{label} to {dtype}", signature, 0.0, float(read + written))
+    if not types.scales.current or dtype not in SCALED or source == dtype:
+        return (cast,)
+    return streamed(f"{label} amax", "aten::amax", source, [(rows, width)], 0.0), cast
+
+
+def exchanged(
+    label: str, name: str, group: str, dtype: str, numbers: int, beside: int = 0, width: float = 0.0
+) -> Work:
     """Collective of a group, of a buffer of so many numbers.
 
+    Parameters
+    ----------
+    width : B of a number with its share of a scale, of which the buffer is then bytes; that of its
+        type unless said
+
+    Examples
+    --------
     >>> exchanged("gather", "all-gather", "tensor", "bf16", 10).bytes
     20.0
+    >>> exchanged("tokens", "all-to-all", "expert", "fp8", 64, width=1.03125).signature
+    'collective:all-to-all uint8[66]'
     """
     operand = Operand(dtype, (numbers,))
+    if width > WIDTH[dtype]:
+        operand = Operand("uint8", (math.ceil(numbers * width),))
     signature = str(Signature("collective", name, (operand,)))
     return Work(label, signature, 0.0, float(operand.bytes), group, beside)
 
@@ -193,15 +256,20 @@ def exchanged(label: str, name: str, group: str, dtype: str, numbers: int, besid
 def linear(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
     bias: bool = False, dtype: str = "", between: Work | None = None, keeps: bool = True,
-    batch: int = 1, expert: bool = False,
+    batch: int = 1, expert: bool = False, comes: str = "", returns: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer: a product forward, two backward.
+
+    Operands in a type of few bits are quantized before, for all products that take them: the input
+    forward, and the gradient backward, each by rows and by columns; weights after their update.
 
     Parameters
     ----------
     dtype : of its operands; that of ``products`` unless said
+    comes, returns : types in which its input comes, and the gradient of its result; that of
+        ``activations`` unless said
     between : op that may run beside the gradient of the weights, once that of the input is known
-    keeps : whether its input is kept for it, and not already for another
+    keeps : whether its input is kept for it, and not already (and quantized) for another
     batch : experts, each with ``rows`` rows of its own
 
     Examples
@@ -210,26 +278,34 @@ def linear(
     >>> [w.label for w in layer.backward], layer.kept, layer.weights
     (['proj dgrad', 'proj wgrad', 'proj bias'], 256.0, 36)
     """
-    kind, width = dtype or split.precision.products, split.width
-    forward = product(label, rows, inputs, outputs, kind, width, batch)
-    backward = [product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch)]
+    types, width = split.precision, split.width
+    kind, every = dtype or types.products, batch * rows
+    own, weight = (types.width(kind, w) - WIDTH[kind] for w in (False, True))
+    forward = product(label, rows, inputs, outputs, kind, width, batch, (own, weight))
+    comes, returns = comes or types.activations, returns or types.activations
+    before = quantized(f"{label} input", every, inputs, types, comes, kind) if keeps else ()
+    back = quantized(f"{label} gradient", every, outputs, types, returns, kind)
+    backward = [
+        *back,
+        product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight)),
+    ]
     backward += [between] if between else []
-    of_weights = [product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch)]
+    of_weights = [product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch, (own, own))]
     if bias:
         shape = (batch * rows, outputs)
         size = WIDTH[split.precision.gradients] * outputs
         dtype = split.precision.activations
         of_weights.append(streamed(f"{label} bias", "aten::sum", dtype, [shape], size))
     backward += [work._replace(of_weights=True) for work in of_weights]
-    kept = float(batch * rows * inputs * WIDTH[kind]) if keeps else 0.0
+    kept = float(every * inputs * types.width(kind)) if keeps else 0.0
     weights = batch * outputs * (inputs + bias)
     later = kept + width * batch * rows * outputs
-    return Operation((forward,), tuple(backward), kept, weights, expert, later=later)
+    return Operation((*before, forward), tuple(backward), kept, weights, expert, later=later)
 
 
 def column_parallel(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, comes: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer whose outputs are shared among the tensor-parallel ranks (Megatron's f).
 
@@ -246,15 +322,18 @@ def column_parallel(
     numbers, bias_here = batch * rows * inputs, bias
     if t == 1:
         return linear(label, rows, inputs, outputs, split, bias=bias_here, dtype=dtype, batch=batch,
-                      expert=expert)  # fmt: skip
+                      expert=expert, comes=comes)  # fmt: skip
     name = "reduce-scatter" if split.sequence_parallel else "all-reduce"
     back = exchanged(f"{label} {name}", name, TENSOR, dtypes, numbers, beside=1)
     of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype, between=back,
-                batch=batch, expert=expert)  # fmt: skip
+                batch=batch, expert=expert, comes=comes)  # fmt: skip
     if not split.sequence_parallel:
         return of
     gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
-    again = gather._replace(label=f"{label} all-gather again", beside=1, of_weights=True)
+    inputs_gradient = next(n for n, w in enumerate(of.backward) if w.label == f"{label} dgrad")
+    again = gather._replace(
+        label=f"{label} all-gather again", beside=inputs_gradient + 1, of_weights=True
+    )
     return of._replace(
         forward=(gather, *of.forward),
         backward=(again, *of.backward),
@@ -265,12 +344,12 @@ def column_parallel(
 
 def row_parallel(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, returns: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer whose inputs are shared among the tensor-parallel ranks (Megatron's g)."""
     t, dtypes = split.tensor, split.precision.activations
     of = linear(label, rows, inputs // t, outputs, split, bias=bias, dtype=dtype, batch=batch,
-                expert=expert)  # fmt: skip
+                expert=expert, returns=returns)  # fmt: skip
     if t == 1:
         return of
     numbers = batch * rows * outputs

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from ...sim.signature import WIDTH, Operand, Signature
 from .gradients import DATA, EXPERT_DATA, gathering, replicas
-from .operations import Work, streamed
+from .operations import Work, quantized, streamed
 from .parallel_plan import ParallelPlan
+from .precision import SCALED
 
 MODULE = "optimizer"
 
@@ -47,7 +48,8 @@ def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
     """Update of a rank's share, on the GPU."""
     types, here = plan.precision, updated(plan, own, expert)
     passes = 1 if types.has_master else 2  # written from the copy, or read and written
-    each = WIDTH[types.gradients] + 2 * types.optimizer_bytes + passes * WIDTH[types.weights]
+    each = WIDTH[types.gradients] + 2 * types.optimizer_bytes
+    each += passes * types.width(types.weights, weights=True)
     adam = streamed("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)
     return adam._replace(bytes=float(here * each))
 
@@ -63,7 +65,7 @@ def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
     types = plan.precision
     gradients, weights = (Operand(t, (numbers,)) for t in (types.gradients, types.weights))
     each = WIDTH[types.gradients] + 2 * types.host_bytes
-    each += WIDTH[types.weights] * types.has_master
+    each += types.width(types.weights, weights=True) * types.has_master
     adam = Signature("host", "adam", (Operand(types.master, (numbers,)),))
     return (
         Work("gradients to the host", str(Signature("copy", "d2h", (gradients,))), 0.0,
@@ -91,15 +93,20 @@ def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
 
 
 def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
-    """Weights cast for products, to fp8 once straight and once transposed; nothing where they fit.
+    """Weights cast for products, or quantized by rows and by columns; nothing where they fit.
 
     >>> from .precision import PRECISIONS
-    >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["fp8"])
+    >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["mxfp8"])
     >>> [work.signature for work in cast_works(plan, 100)]
-    ['compute:aten::_to_copy bf16[100]']
+    ['compute:fused::quantize to=fp8 block=32 bf16[1x100]']
     """
     types = plan.precision
-    if numbers and types.products != types.weights:
-        cast = (2.0 if types.products == "fp8" else 1.0) * WIDTH[types.products] * numbers
+    if not numbers:
+        return
+    if types.products in SCALED or types.weights in SCALED:
+        yield from quantized("weights", 1, numbers, types, types.weights, types.products,
+                             weights=True)  # fmt: skip
+    elif types.products != types.weights:
+        cast = float(WIDTH[types.products] * numbers)
         yield streamed(f"weights to {types.products}", "aten::_to_copy", types.weights,
                        [(numbers,)], cast)  # fmt: skip

@@ -30,6 +30,10 @@ class GpuFacts(Section):
     )
     copy_engines: Whole | None = Field(None, description="Copies that run at once beside kernels.")
     power: Watts | None = Field(None, description="Power of the board at full load.")
+    scaled_block: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Fewest numbers of an operand that share a scale which its tensor cores apply.",
+    )
     core: bool | None = Field(
         None,
         description="It is a core of a processor: what the library's threads take of it, its ops "

@@ -28,7 +28,7 @@ from ...models.training.parallel_plan import (
     Schedule,
 )
 from ...models.training.plan_choices import allowed_plans
-from ...models.training.precision import PRECISIONS, Precision
+from ...models.training.precision import MICROSCALING, PRECISIONS, SCALED, Precision
 from ...models.training.schedules import turns_of_stage
 from ...models.training.stages import chunks_of_stage, layers_in_words
 from ...models.training.step_graph import COMPUTED, step_graph
@@ -37,6 +37,7 @@ from ...sim.errors import PlanError, ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
+from ...sim.signature import WIDTH
 from ...sim.units import Bytes, FlopRate
 from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings, HostRoom
@@ -124,12 +125,12 @@ class PipelineSchedule(Section):
 class ElementTypes(Section):
     """Element types of classes of tensors, where they are others than those of ``precision``."""
 
-    weights: Literal["bf16", "fp16", "fp32"] | None = None
+    weights: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
     """As they are stored, and gathered."""
     activations: Literal["bf16", "fp16", "fp32"] | None = None
     """As they are stored, and exchanged by ranks that share layers; attention and the output layer
     take them too."""
-    products: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    products: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
     """Operands of the products of layers."""
     gradients: Literal["bf16", "fp16", "fp32"] | None = None
     """As they are added up over micro-batches."""
@@ -137,22 +138,45 @@ class ElementTypes(Section):
     """Gradients on the network."""
     master: Literal["bf16", "fp16", "fp32"] | None = None
     """The optimizer's own copy of the weights; it has none where weights are of this type."""
-    frozen: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    frozen: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
     """Weights that adapters leave as they are, as they are stored; that of ``weights`` unless
     said."""
     moments: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
     """The optimizer's two moments."""
-    dispatch: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
+    dispatch: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
     """Tokens on their way to experts, and gradients on theirs; what comes back is of the type of
     activations."""
 
-    def chosen(self) -> dict[str, str]:
+    def chosen(self) -> dict[str, Any]:
         """Types that differ from those of the precision.
 
         >>> ElementTypes(dispatch="fp8").chosen()
         {'dispatch': 'fp8'}
         """
         return self.model_dump(exclude_none=True)
+
+
+class TensorScales(Section):
+    """Scales of numbers in fp8 and fp4, where they are others than those of ``precision``."""
+
+    block: Annotated[int, Field(ge=0)] | None = None
+    """Numbers of a row, or of a column, that share a scale; 0 for one of a whole tensor."""
+    type: Literal["fp32", "e4m3", "e8m0"] | None = None
+    """Of each scale: 4 B, or 1 B."""
+    square: bool | None = None
+    """Whether block x block weights share a scale, which is not stored for each of their rows."""
+    current: bool | None = None
+    """Whether the largest number of a tensor is looked for before it is scaled, in a pass of its
+    own; else its scale is of iterations before, or of blocks alone."""
+
+    def chosen(self) -> dict[str, Any]:
+        """Fields of ``Scales`` that are said.
+
+        >>> TensorScales(block=128, type="fp32").chosen()
+        {'block': 128, 'dtype': 'fp32'}
+        """
+        said = self.model_dump(exclude_none=True)
+        return {"dtype" if key == "type" else key: value for key, value in said.items()}
 
 
 class ExpertRouting(Section):
@@ -180,10 +204,14 @@ SEARCHED = (
     "recompute",
 )  # fmt: skip
 """Fields of a plan that a search over plans chooses."""
+SCALED_BY_KERNELS = 128
+"""Numbers whose partial sum a kernel itself scales, in registers, whatever tensor cores do
+(DeepSeek-AI 2024, arXiv:2412.19437, section 3.3.2)."""
 NO_HOST = HostRoom()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 AS_PRECISION_SAYS = ElementTypes()
+AS_PRECISION_SCALES = TensorScales()
 
 
 @workload("training")
@@ -220,11 +248,15 @@ class TrainingWorkload(Periodic):
         ``optimizer``: it and the master weights are on the host, which updates them, gradients and
         weights being copied over the link between host and GPU; or ``none``.
     precision : str
-        ``bf16``; ``fp8`` for products of layers, weights staying in bf16; ``fp16``; ``fp32``.
+        ``bf16``; ``fp16``; ``fp32``; for products of layers, weights staying in bf16, ``fp8`` (a
+        scale for each tensor), ``mxfp8`` and ``mxfp4`` (for 32 numbers) or ``nvfp4`` (for 16, and
+        one of the tensor).
     adapters : TrainedAdapters or None
         What alone is trained, in place of the model's own weights (LoRA); these are then frozen.
     types : ElementTypes
         Classes of tensors whose element types are others.
+    scales : TensorScales
+        Scales of what is in fp8 or fp4, where they are others.
     attention : str
         ``fused`` (flash attention), or ``written`` where scores go through memory.
     detail : str
@@ -282,9 +314,10 @@ class TrainingWorkload(Periodic):
         recompute: Recompute = "none",
         recompute_layers: Positive | None = None,
         offload: Literal["none", "optimizer"] = "none",
-        precision: Literal["bf16", "fp8", "fp16", "fp32"] = "bf16",
+        precision: Literal["bf16", "fp8", "mxfp8", "nvfp4", "mxfp4", "fp16", "fp32"] = "bf16",
         adapters: TrainedAdapters | None = None,
         types: ElementTypes = AS_PRECISION_SAYS,
+        scales: TensorScales = AS_PRECISION_SCALES,
         attention: Literal["fused", "written"] = "fused",
         detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
@@ -332,7 +365,7 @@ class TrainingWorkload(Periodic):
             fused_attention=attention == "fused",
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
-            precision=_precision(self.model, precision, types),
+            precision=_precision(self.model, precision, types, scales),
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",
@@ -409,15 +442,13 @@ class TrainingWorkload(Periodic):
             yield {SETTINGS[f]: getattr(plan, f) for f in searched}
 
     def _require_precision(self, plan: ParallelPlan) -> None:
-        if not self.gpu:
+        if not self.gpu or not (lacks := lacks_of_gpu(plan.precision, self.gpu)):
             return
-        for dtype in (plan.precision.products, plan.precision.activations):
-            if self.gpu.get(f"peak_{dtype}") is None:
-                known = [k.removeprefix("peak_") for k in self.gpu if k.startswith("peak_")]
-                raise ScenarioError(
-                    f"workload.precision: nobody says how quick this GPU is in {dtype}; take one "
-                    f"of {', '.join(known)}, or write cluster.node.gpu.peak_{dtype}"
-                )
+        possible = [name for name, one in PRECISIONS.items() if not lacks_of_gpu(one, self.gpu)]
+        products = WIDTH[plan.precision.products]
+        nearest = min(possible, key=lambda name: abs(WIDTH[PRECISIONS[name].products] - products))
+        what, cure = lacks
+        raise ScenarioError(f"workload.precision: {what}; take {nearest}, or write {cure}")
 
     def _require_fit(self, plan: ParallelPlan) -> None:
         known = None if self.host.memory is None else (self.host.memory, self.host.gpus)
@@ -509,13 +540,13 @@ def _sequence(model: Model, said: int | None) -> int:
     return said or own or 1
 
 
-def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
-    """Element types of all classes of tensors.
+def _precision(model: Model, name: str, types: ElementTypes, scales: TensorScales) -> Precision:
+    """Element types of all classes of tensors, and their scales.
 
     Raises
     ------
     ScenarioError
-        Tokens on their way to experts, or frozen weights, that the model has not.
+        Tokens on their way to experts, or frozen weights, that the model has not; scales of nothing; fp4 without.
     """
     if types.dispatch and not (isinstance(model, Transformer) and model.experts):
         raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
@@ -523,7 +554,37 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
         raise ScenarioError(
             "workload.types.frozen: every weight is trained; leave it out, or say adapters"
         )
-    return replace(PRECISIONS[name], **types.chosen())
+    said = replace(PRECISIONS[name], **types.chosen())
+    found = replace(said, scales=replace(said.scales, **scales.chosen()))
+    if scales.chosen() and not set(found.types) & set(SCALED):
+        raise ScenarioError(
+            f"workload.scales: nothing is in {' or '.join(SCALED)}; take precision: fp8, or leave "
+            "it out"
+        )
+    if found.products == "fp4" and not 0 < found.scales.block <= MICROSCALING.block:
+        raise ScenarioError(
+            f"workload.scales.block: {found.scales.block}, but products in fp4 take a scale for 16 "
+            "or 32 numbers; take 16 (precision: nvfp4) or 32 (mxfp4)"
+        )
+    return found
+
+
+def lacks_of_gpu(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What a GPU lacks for products of a precision, and the setting that would say otherwise.
+
+    >>> lacks_of_gpu(PRECISIONS["fp8"], {"peak_bf16": 1e15})
+    ('nobody says how quick this GPU is in fp8', 'cluster.node.gpu.peak_fp8')
+    """
+    for dtype in (precision.products, precision.activations):
+        if gpu.get(f"peak_{dtype}") is None:
+            return f"nobody says how quick this GPU is in {dtype}", f"cluster.node.gpu.peak_{dtype}"
+    block = precision.scales.block if precision.products in SCALED else 0
+    if 0 < block < SCALED_BY_KERNELS and block < (gpu.get("scaled_block") or SCALED_BY_KERNELS):
+        return (
+            f"nobody says that tensor cores of this GPU apply a scale for {block} numbers",
+            f"cluster.node.gpu.scaled_block: {block}",
+        )
+    return None
 
 
 def _adapted(model: Model, said: TrainedAdapters | None) -> Model:

@@ -31,7 +31,7 @@ def backend(kind, values):
 
 
 FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
-COUNTS = ("cores", "streams", "copy_engines", "processors")
+COUNTS = ("cores", "streams", "copy_engines", "processors", "scaled_block")
 WANTED = {
     "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core", "b200-sxm-180g",
             "gb200-186g", "gh200-96g", "mi300x-192g", "v100-sxm2-32g", "a40", "l40s",

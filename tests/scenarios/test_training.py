@@ -12,6 +12,7 @@ from foretrace.scenarios.studies.samples import samples_of
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import BackendError, ForetraceError, ScenarioError
+from foretrace.sim.units import seconds
 from rich.console import Console
 
 TINY = """
@@ -206,8 +207,9 @@ def test_each_class_of_tensors_may_have_an_element_type_of_its_own():
     assert said == fp8
     _, cast = run("workload.types.weights=fp32")
     assert cast["peak_memory"] == plain["peak_memory"]  # no copy, but one cast for products
-    _, there = run(FOUR, "workload.types.dispatch=fp8", text=MIXTURE)
-    _, even = run(FOUR, text=MIXTURE)
+    eight = "workload.precision=fp8"  # what experts take as it comes
+    _, there = run(FOUR, eight, "workload.types.dispatch=fp8", text=MIXTURE)
+    _, even = run(FOUR, eight, text=MIXTURE)
     assert there["iteration_time"] < even["iteration_time"]
 
 
@@ -215,7 +217,8 @@ def test_each_class_of_tensors_may_have_an_element_type_of_its_own():
     ("set", "told"),
     [
         ("{dispatch: fp8}", "workload.types.dispatch: the model has no experts; leave it out"),
-        ("{products: fp4}", "fp4"),
+        ("{products: fp4}", "workload.scales.block: 0, but products in fp4 take a scale for 16"),
+        ("{products: fp2}", "fp2"),
         ("{wieghts: bf16}", "did you mean 'workload.types.weights'"),
     ],
 )
@@ -291,6 +294,70 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
     _, bf16 = run("workload.batch=64")
     _, fp8 = run("workload.batch=64", "workload.precision=fp8")
     assert fp8["peak_memory"] != bf16["peak_memory"]
+
+
+@pytest.mark.parametrize(
+    ("set", "told"),
+    [
+        (["precision=nvfp4"], "in fp4; take fp8, or write cluster.node.gpu.peak_fp4"),
+        (["precision=mxfp8"], "apply a scale for 32 numbers; take fp8, or write cluster.node.gpu."),
+        (["scales.block=128"], "nothing is in fp8 or fp4; take precision: fp8, or leave it out"),
+        (["scales.blocks=128"], "did you mean 'workload.scales.block'"),
+        (["precision=nvfp4", "scales.block=128"], "take 16 (precision: nvfp4) or 32 (mxfp4)"),
+    ],
+)
+def test_numbers_and_scales_that_tensor_cores_do_not_take_are_refused(set, told):
+    assert told in refused(*(f"workload.{one}" for one in set))
+
+
+def seconds_of_ops(point, word):
+    """Seconds of the ops of rank 0 whose signatures have a word."""
+    detail = point.run().detail
+    texts = (detail.ops.signature_text(row) for row in range(len(detail.ops)))
+    took = detail.columns.end - detail.columns.start
+    return float(seconds(took[[word in text for text in texts]].sum(), detail.tick))
+
+
+def test_fp4_is_quicker_where_the_gpu_has_it_and_the_quantizing_of_it_is_seen():
+    """Llama 3 8B on B200s: at 7.7 TB/s what is read in bf16, and written by rows and columns."""
+    text = TINY.replace("h100-sxm5-80g", "b200-sxm-180g")
+    large = ["workload.model=llama3-8b", "workload.sequence=8192", "workload.zero=3"]
+    told = {p: run(*large, f"workload.precision={p}", text=text) for p in ("bf16", "fp8", "mxfp4")}
+    bf16, fp8, fp4 = (one["iteration_time"] for _, one in told.values())
+    assert bf16 > fp8 > fp4
+    utilization = told["mxfp4"][1]["mfu"] * fp4 / (told["bf16"][1]["mfu"] * bf16)
+    assert utilization == pytest.approx(2.25 / 9)
+    point, _ = told["mxfp4"]
+    scaled = seconds_of_ops(point, "fused::quantize ")
+    tokens, numbers = 4 * 8192, 3 * 4096 + 14336 + 6144 + 2 * 4096 + 28672  # inputs, gradients
+    least = 32 * tokens * numbers * (2 + 2 * (0.5 + 1 / 32)) / 7.7e12
+    assert least < scaled < 2 * least
+    assert scaled < seconds_of_ops(point, "aten::_scaled_mm ")
+    assert seconds_of_ops(told["bf16"][0], "fused::quantize ") == 0
+
+
+def bytes_sent(point, name):
+    """B of a rank's collectives of a name whose buffers are bytes, or of bytes each."""
+    ops = point.graph.template.programs[0].ops
+    texts = [ops.signature_text(row) for row in range(len(ops))]
+    return sum(
+        size
+        for size, text in zip(ops.bytes.tolist(), texts, strict=True)
+        if f"collective:{name}" in text and ("fp8[" in text or "uint8[" in text)
+    )
+
+
+def test_scales_of_blocks_are_sent_with_what_they_scale():
+    """Of blocks of 32 numbers a byte each: 33 B where 32 were sent, to experts and as weights."""
+    b200 = MIXTURE.replace("h100-sxm5-80g", "b200-sxm-180g")
+    types = "workload.types={dispatch: fp8, weights: fp8}"
+    plain, scaled = (
+        run(FOUR, f"workload.precision={name}", types, "workload.zero=1", text=b200)[0]
+        for name in ("fp8", "mxfp8")
+    )
+    for name in ("all-to-all", "all-gather"):
+        assert bytes_sent(plain, name)
+        assert bytes_sent(scaled, name) == pytest.approx(33 / 32 * bytes_sent(plain, name))
 
 
 def test_a_template_runs_without_being_written_out():
