@@ -56,10 +56,12 @@ TRAINED = {
 adapters: {rank: 16, of: [query-key-value, attention-output]}
   types: {frozen: fp8}""",
     "llama31_8b": "",
+    "llama31_405b": "schedule: {chunks: 8, ends: 1}",
 }
 """What is trained.  Adapters: ``lora_target_modules "qkv_proj,o_proj"``, rank 16, in sequences of
 8,192 (github.com/mlcommons/training, llama2_70b_lora/README.md); weights in fp8 alone assumed."""
-MODELS = {"llama2_70b_lora": "llama2-70b", "llama31_8b": "llama3-8b"}
+MODELS = {"llama2_70b_lora": "llama2-70b", "llama31_8b": "llama3-8b",
+          "llama31_405b": "llama3-405b"}  # fmt: skip
 ASIDE = 1 / 3  # of the pairs of language models, at least
 NO_LANGUAGE = ("stable_diffusion", "flux1", "gpt3")  # gpt3: the pair is of TPUs
 
@@ -133,7 +135,10 @@ def seconds(system: Row) -> float:
 def shared(system: Row) -> str:
     """How ranks share the model."""
     tensor, context = system["tensor"], system["context"]
-    return f"{{tensor: {tensor}, context: {context}, sequence: {str(tensor != '1').lower()}}}"
+    return (
+        f"{{tensor: {tensor}, context: {context}, pipeline: {system['pipeline']}, "
+        f"sequence: {str(tensor != '1').lower()}}}"
+    )
 
 
 def predicted(

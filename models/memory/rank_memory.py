@@ -162,11 +162,10 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
         found += sum(o.core for o in layer.operations)
     if plan.zero == 3:  # this layer's weights, the next one's, and this one's gradients
         types = plan.precision
-        each = 2 * types.width(types.weights, weights=True) + WIDTH[types.gradients]
+        trained, frozen = (types.width(t, weights=True) for t in (types.weights, types.of_frozen))
+        each = 2 * trained + WIDTH[types.gradients]
         found += each * (layer.weights + layer.expert_weights)
-        found += (
-            2 * types.width(types.of_frozen, weights=True) * (layer.frozen + layer.frozen_experts)
-        )
+        found += 2 * frozen * (layer.frozen + layer.frozen_experts)
     return found
 
 

@@ -448,7 +448,7 @@ class StageProgram:
         """Gathers of weights that are not trained, of which ZeRO-3 leaves a rank its share."""
         dtype = self.plan.precision.of_frozen
         for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
-            yield exchanged("frozen weights all-gather", "all-gather", group, dtype, count)
+            yield gathering(self.plan, group, count, "frozen weights", dtype)
 
     def _held(self, layer: Layer) -> dict[str, int]:
         """Parameters that a layer uses, by group."""

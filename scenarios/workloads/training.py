@@ -546,7 +546,8 @@ def _precision(model: Model, name: str, types: ElementTypes, scales: TensorScale
     Raises
     ------
     ScenarioError
-        Tokens on their way to experts, or frozen weights, that the model has not; scales of nothing; fp4 without.
+        Tokens on their way to experts, or frozen weights, that the model has not; scales of
+        nothing; fp4 without.
     """
     if types.dispatch and not (isinstance(model, Transformer) and model.experts):
         raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
