@@ -140,7 +140,7 @@ class Precision:
         """B of a weight that is not trained, likewise.
 
         >>> Precision(products="fp8", frozen="fp8").frozen_bytes
-        2
+        2.0
         """
         return self._bytes_stored_in(self.of_frozen)
 
