@@ -15,7 +15,13 @@ from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
 from ..training.schedules import INPUT, WEIGHT, PipelineTurn, turns_of_stage
-from ..training.stages import chunks_of_stage, is_recomputed, kept_bytes, stage_weights
+from ..training.stages import (
+    chunks_of_stage,
+    frozen_weights,
+    is_recomputed,
+    kept_bytes,
+    stage_weights,
+)
 
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
 
@@ -91,18 +97,22 @@ def rank_memory(
     >>> int(one.weights), int(one.gradients), int(one.optimizer)  # 1,840 parameters
     (3680, 7360, 22080)
     """
-    types, counts = plan.precision, stage_weights(model, plan, stage)
-    shared = tuple(
-        n / replicas(plan, group) for n, group in zip(counts, (DATA, EXPERT_DATA), strict=True)
-    )
-    whole, share = float(sum(counts)), float(sum(shared))
+    types = plan.precision
+    trained = stage_weights(model, plan, stage)
+    kept = frozen_weights(model, plan, stage)
+    whole, share = _whole_and_share(plan, trained)
+    frozen = _whole_and_share(plan, kept)[plan.zero == 3]
+    has_experts = bool(trained[1] or kept[1])
     updated = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
+    # adapters' products take their weights as they are
+    width = types.width(types.weights, weights=True) if frozen else types.weight_bytes
     return RankMemory(
         stage,
-        types.weight_bytes * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables,
+        width * (share if plan.zero == 3 else whole) + WIDTH[types.weights] * tables
+        + types.frozen_bytes * frozen,
         WIDTH[types.gradients] * (share if plan.zero >= 2 else whole),
         0.0 if plan.offload else types.optimizer_bytes * updated,
         activations,
@@ -110,8 +120,19 @@ def rank_memory(
         reserve,
         at,
         (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
-        _buffers(model, plan) if counts[1] and plan.exchange != "normal" else 0.0,
-    )
+        _buffers(model, plan) if has_experts and plan.exchange != "normal" else 0.0,
+    )  # fmt: skip
+
+
+def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float, float]:
+    """Parameters of a rank, and its share of their copies.
+
+    Parameters
+    ----------
+    counts : of all but experts, and of experts
+    """
+    groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
+    return float(sum(counts)), float(sum(n / replicas(plan, group) for n, group in groups))
 
 
 def _buffers(model: Model, plan: ParallelPlan) -> Bytes:
@@ -155,9 +176,11 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     elif plan.recompute == "selective":
         found += sum(o.core for o in layer.operations)
     if plan.zero == 3:  # this layer's weights, the next one's, and this one's gradients
-        stored = plan.precision.width(plan.precision.weights, weights=True)
-        each = 2 * stored + WIDTH[plan.precision.gradients]
+        types = plan.precision
+        trained, frozen = (types.width(t, weights=True) for t in (types.weights, types.of_frozen))
+        each = 2 * trained + WIDTH[types.gradients]
         found += each * (layer.weights + layer.expert_weights)
+        found += 2 * frozen * (layer.frozen + layer.frozen_experts)
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 Biases = Literal["none", "query-key-value", "all"]
+Adapted = Literal["query-key-value", "attention-output", "feed-forward-in", "feed-forward-out"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,28 @@ class LatentAttention:
     plain: int
     rotary: int
     value: int
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """Two thin products beside some of each layer's, trained in their place (LoRA, 2106.09685).
+
+    Every other weight is frozen.  Queries, keys and values are one product here, and so are a gate
+    and what it gates: each has one pair, as in Megatron-LM.
+
+    Parameters
+    ----------
+    rank : width between the two
+    of : products of a layer that have such a pair
+
+    Examples
+    --------
+    >>> Adapters(rank=16, of=("query-key-value", "attention-output")).rank
+    16
+    """
+
+    rank: int
+    of: tuple[Adapted, ...]
 
 
 @dataclass(frozen=True)
@@ -108,6 +131,7 @@ class Transformer:
         prediction; DeepSeek-V3, 2412.19437, section 2.2)
     experts, latent, encoder, patches : what the model has of these; None for nothing.  Of patches,
         ``vocabulary`` counts the classes of images
+    adapters : what alone is trained of it; None where every weight is
     source : where these facts are published
 
     Examples
@@ -136,6 +160,7 @@ class Transformer:
     latent: LatentAttention | None = None
     encoder: Encoder | None = None
     patches: Patches | None = None
+    adapters: Adapters | None = None
     source: str = ""
 
     @property

@@ -9,7 +9,16 @@ from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ...sim.errors import ScenarioError
-from .description import Branches, ImageNetwork, Model, Part, Recommender, Repeated, Transformer
+from .description import (
+    Adapted,
+    Branches,
+    ImageNetwork,
+    Model,
+    Part,
+    Recommender,
+    Repeated,
+    Transformer,
+)
 from .hugging_face import read_config
 
 T = TypeVar("T")
@@ -76,11 +85,38 @@ def _check_sizes(model: Transformer, where: str) -> None:
             f"{where}.experts.dense_layers: is {experts.dense_layers} of {model.layers} layers; "
             f"take {model.layers}"
         )
+    check_adapters(model, f"{where}.adapters")
     if patches and patches.image % patches.patch:
         raise ScenarioError(
             f"{where}.patches.patch: patches of {patches.patch} pixels do not tile an image of "
             f"{patches.image}; take {_nearest_divisor(patches.image, patches.patch)}"
         )
+
+
+def check_adapters(model: Transformer, where: str) -> None:
+    """Refuse adapters of products that the model has not.
+
+    Raises
+    ------
+    ScenarioError
+        No rank, no product, or one of attention or a network of another kind.
+    """
+    if model.adapters is None:
+        return
+    if not model.adapters.rank:
+        raise ScenarioError(f"{where}.rank: is 0; write a whole number above it")
+    if not model.adapters.of:
+        raise ScenarioError(f"{where}.of: is empty; name one of {', '.join(get_args(Adapted))}")
+    for number, name in enumerate(model.adapters.of):
+        if name == "query-key-value" and model.latent:
+            raise ScenarioError(
+                f"{where}.of[{number}]: latent attention makes queries, keys and values by several "
+                "products; leave it out"
+            )
+        if name.startswith("feed-forward") and model.experts:
+            raise ScenarioError(
+                f"{where}.of[{number}]: experts have no adapters here; leave it out"
+            )
 
 
 def _nearest_divisor(number: int, to: int) -> int:
@@ -121,14 +157,19 @@ def _read_value(kind: Any, value: Any, where: str) -> Any:
     if is_dataclass(kind):
         return _read_fields(kind, value, where)  # type: ignore[arg-type]
     if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise ScenarioError(f"{where}: is {value!r}; take one of {', '.join(get_args(kind))}")
+        known = get_args(kind)
+        if value not in known:
+            near = get_close_matches(str(value), known, 1)
+            cure = f"did you mean '{near[0]}'?" if near else f"take one of {', '.join(known)}"
+            raise ScenarioError(f"{where}: is {value!r}; {cure}")
         return value
     if get_origin(kind) is tuple:
         if not isinstance(value, Sequence) or isinstance(value, str):
             raise ScenarioError(f"{where}: is {value!r}; write a list")
-        return tuple(_read_value(int, v, f"{where}[{i}]") for i, v in enumerate(value)
-                     ) if get_args(kind)[0] is int else ()  # fmt: skip
+        each = get_args(kind)[0]
+        return () if each is Part else tuple(
+            _read_value(each, v, f"{where}[{i}]") for i, v in enumerate(value)
+        )  # fmt: skip
     if type(value) is not kind or (kind is int and value < 0):
         words = {int: "a whole number", bool: "true or false", str: "words"}
         raise ScenarioError(f"{where}: is {value!r}; write {words[kind]}")

@@ -82,7 +82,7 @@ def _positions(model: Transformer, split: Split) -> list[Operation]:
     types = model.encoder.token_types if model.encoder else 0
     mask = float(own * model.hidden) if model.dropout else 0.0
     sums = streamed("positions", "aten::add", dtype, [one, one], size + mask)
-    back = streamed("positions backward", "aten::sum", dtype, [one], 0.0)
+    back = streamed("positions backward", "aten::sum", dtype, [one], 0.0)._replace(of_weights=True)
     found = [Operation((sums,), (back,), mask, (model.positions + types) * model.hidden)]
     if model.encoder:
         found.append(norm("embedding norm", model.norm, own, model.hidden, split))

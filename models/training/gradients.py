@@ -23,9 +23,16 @@ def reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
     return exchanged(f"{label} {name}", name, group, dtype, numbers, width=width)
 
 
-def gathering(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
-    """All-gather of weights that ZeRO shares, or that were updated in shares."""
-    dtype = plan.precision.weights
+def gathering(
+    plan: ParallelPlan, group: str, numbers: int, label: str, dtype: str = ""
+) -> Work:  # fmt: skip
+    """All-gather of weights that ZeRO shares, or that were updated in shares.
+
+    Parameters
+    ----------
+    dtype : in which they are stored; that of ``weights`` unless said
+    """
+    dtype = dtype or plan.precision.weights
     width = plan.precision.width(dtype, weights=True)
     return exchanged(f"{label} all-gather", "all-gather", group, dtype, numbers, width=width)
 

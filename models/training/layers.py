@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from .adapters import adapted
 from .attention import attention
 from .description import ImageNetwork, Model, Recommender, Transformer
 from .embedding import embedding, output
@@ -44,13 +45,27 @@ class Layer:
 
     @property
     def weights(self) -> int:
-        """Parameters on this rank, those of experts left out."""
-        return sum(o.weights for o in self.operations if not o.expert)
+        """Parameters on this rank that are trained, those of experts left out."""
+        return self._count(trained=True, expert=False)
 
     @property
     def expert_weights(self) -> int:
-        """Parameters of experts on this rank."""
-        return sum(o.weights for o in self.operations if o.expert)
+        """Parameters of experts on this rank that are trained."""
+        return self._count(trained=True, expert=True)
+
+    @property
+    def frozen(self) -> int:
+        """Parameters on this rank that are not trained, those of experts left out."""
+        return self._count(trained=False, expert=False)
+
+    @property
+    def frozen_experts(self) -> int:
+        """Parameters of experts on this rank that are not trained."""
+        return self._count(trained=False, expert=True)
+
+    def _count(self, trained: bool, expert: bool) -> int:
+        """Parameters of some operations."""
+        return sum(o.weights for o in self.operations if (o.trained, o.expert) == (trained, expert))
 
     @property
     def tables(self) -> int:
@@ -94,18 +109,15 @@ def expert_layer(model: Transformer, split: Split) -> Layer:
 def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation, ...]) -> Layer:
     """Attention and network, each behind a norm (an encoder's come after, and take as long)."""
     own, h = split.own_tokens, model.hidden
-    return Layer(
-        name,
-        (
-            norm("attention norm", model.norm, own, h, split),
-            *attention(model, split),
-            residual("attention residual", own, h, split, model.dropout),
-            norm("feed-forward norm", model.norm, own, h, split),
-            *network,
-            residual("feed-forward residual", own, h, split, model.dropout),
-        ),
-        float(split.width * own * h),
+    operations = (
+        norm("attention norm", model.norm, own, h, split),
+        *attention(model, split),
+        residual("attention residual", own, h, split, model.dropout),
+        norm("feed-forward norm", model.norm, own, h, split),
+        *network,
+        residual("feed-forward residual", own, h, split, model.dropout),
     )
+    return Layer(name, adapted(operations, model, split), float(split.width * own * h))
 
 
 @lru_cache(maxsize=256)
@@ -124,16 +136,19 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
     inside = of(model, split)
     again = (o._replace(weights=0) for o in embedding(model, split))
     first, *rest = output(model, split)
+    before = (
+        *again,
+        norm("state norm", model.norm, own, h, split),
+        norm("token norm", model.norm, own, h, split),
+        linear("state and token", own, 2 * h, h, split),
+    )
+    after = (first, *(o._replace(weights=0) for o in rest))
     return Layer(
         "prediction layer",
         (
-            *again,
-            norm("state norm", model.norm, own, h, split),
-            norm("token norm", model.norm, own, h, split),
-            linear("state and token", own, 2 * h, h, split),
+            *adapted(before, model, split),
             *inside.operations,
-            first,
-            *(o._replace(weights=0) for o in rest),
+            *adapted(after, model, split),
         ),
         inside.entering,
     )
@@ -142,14 +157,14 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
 @lru_cache(maxsize=256)
 def embedding_layer(model: Transformer, split: Split) -> Layer:
     """Embeddings, before the first layer."""
-    return Layer("embedding", embedding(model, split), 0.0)
+    return Layer("embedding", adapted(embedding(model, split), model, split), 0.0)
 
 
 @lru_cache(maxsize=256)
 def output_layer(model: Transformer, split: Split) -> Layer:
     """Output layer and loss, after the last layer."""
     entering = float(split.width * split.own_tokens * model.hidden)
-    return Layer("output", output(model, split), entering)
+    return Layer("output", adapted(output(model, split), model, split), entering)
 
 
 @lru_cache(maxsize=64)

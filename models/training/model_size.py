@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from .description import Model
-from .layers import all_layers
+from .layers import Layer, all_layers
 from .operations import Split
 
-BACKWARD = 2  # products backward for each forward
+BACKWARD = 2  # products backward for each forward; one where weights are frozen
 
 
 def parameters(model: Model) -> int:
-    """Parameters of a model, all experts included.
+    """Parameters of a model, all experts, and adapters, included.
 
     >>> from .model_zoo import model as named
     >>> f"{parameters(named('llama3-8b')):,}"
     '8,030,261,248'
+    """
+    one = Split(batch=1, sequence=1)
+    return trained_parameters(model) + sum(
+        n * (layer.frozen + layer.frozen_experts) for layer, n in all_layers(model, one)
+    )
+
+
+def trained_parameters(model: Model) -> int:
+    """Parameters of a model that are trained: of one with adapters, theirs alone.
+
+    >>> from dataclasses import replace
+    >>> from .description import Adapters
+    >>> from .model_zoo import model as named
+    >>> lora = Adapters(rank=16, of=("query-key-value", "attention-output"))
+    >>> f"{trained_parameters(replace(named('llama2-70b'), adapters=lora)):,}"
+    '44,564,480'
     """
     one = Split(batch=1, sequence=1)
     return sum(
@@ -28,7 +44,8 @@ def model_flop(model: Model, sequence: int, document: int = 0) -> float:
 
     Products, and the scores that the mask leaves: half of ``s x s`` of a causal model.  Megatron-LM
     and PaLM count all of them, which is this of a model that is not causal (Narayanan et al. 2021,
-    arXiv:2104.04473, eq. 3; Chowdhery et al. 2022, arXiv:2204.02311, appendix B).
+    arXiv:2104.04473, eq. 3; Chowdhery et al. 2022, arXiv:2204.02311, appendix B).  Weights that are
+    frozen have no gradients: their products count twice, all others three times.
 
     Parameters
     ----------
@@ -42,5 +59,13 @@ def model_flop(model: Model, sequence: int, document: int = 0) -> float:
     (21120.0, 21120)
     """
     split = Split(batch=1, sequence=sequence, document=document)
-    forward = sum(n * layer.forward_flop for layer, n in all_layers(model, split))
-    return (1 + BACKWARD) * forward
+    return sum(n * _flop(layer) for layer, n in all_layers(model, split))
+
+
+def _flop(layer: Layer) -> float:
+    """Flop of a layer, forward and backward."""
+    return sum(
+        work.flop * (1 + (BACKWARD if operation.trained else 1))
+        for operation in layer.operations
+        for work in operation.forward
+    )

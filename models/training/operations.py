@@ -7,7 +7,7 @@ backward in reverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -57,6 +57,7 @@ class Operation(NamedTuple):
     core : B of what is kept that selective recomputation makes again, by running it again
     tables : parameters that the backward pass itself updates, row by row
     later : B kept where gradients of weights wait: inputs, and gradients of results
+    trained : whether its weights are; frozen ones have no gradients
     """
 
     forward: tuple[Work, ...] = ()
@@ -67,6 +68,7 @@ class Operation(NamedTuple):
     core: float = 0.0
     later: float = 0.0
     tables: int = 0
+    trained: bool = True
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,15 @@ class Split:
     def width(self) -> float:
         """Bytes of a number of an activation."""
         return WIDTH[self.precision.activations]
+
+
+def chosen_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, ...]:
+    """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
+    return tuple(
+        work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
+        for row, work in enumerate(works)
+        if chosen[row]
+    )
 
 
 def text(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:

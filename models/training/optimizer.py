@@ -85,17 +85,11 @@ def offloaded_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[tuple
 
 
 def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
-    """Ops after the update: weights gathered that were updated in shares, and cast.
-
-    Both belong to the next step's first forward pass where weights are gathered ahead.
-    """
-    if plan.gathers_ahead:
-        return
+    """Ops after the update: weights gathered that were updated in shares."""
     if plan.zero in (1, 2):
         for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
             if numbers and replicas(plan, group) > 1:
                 yield gathering(plan, group, numbers, "weights")
-    yield from cast_works(plan, own + expert)
 
 
 def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:

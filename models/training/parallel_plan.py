@@ -265,6 +265,11 @@ layers evenly; take 3
                 f"{len(self.stages)} stages; give {self.pipeline} numbers (parallel.pipeline) that "
                 f"add up to {layers}"
             )
+        if self.whole_layers and model.adapters:
+            raise PlanError(
+                "workload.detail: layers timed whole train every weight of theirs; leave adapters "
+                "out, or take detail: ops"
+            )
         if self.stages and (self.chunks > 1 or self.is_folded):
             chunks = self.chunks if self.chunks > 1 else 2
             cure = "schedule.chunks: 1" if self.chunks > 1 else "schedule.use: 1f1b"
@@ -388,6 +393,7 @@ def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     t, heads, part = plan.tensor, model.key_value_heads, plan.sequence // plan.context
     widths = [model.inner] * (model.dense_layers > 0)
     widths += [model.experts.inner] if model.experts else []
+    rank = model.adapters.rank if model.adapters else 0
     return [
         ("tensor", f"{t} ranks do not share {model.heads} heads of attention evenly",
          lambda a: model.heads % a.tensor == 0, range(1, model.heads + 1)),
@@ -396,6 +402,8 @@ def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
         *(("tensor", f"{t} ranks do not share {width} numbers of a feed-forward network evenly",
            lambda a, width=width: width % a.tensor == 0, range(1, model.heads + 1))
           for width in widths),
+        ("tensor", f"{t} ranks do not share adapters of rank {rank} evenly",
+         lambda a: rank % a.tensor == 0, range(1, t + 1)),
         ("tensor", f"{t} ranks do not share a sequence of {part} tokens evenly",
          lambda a: not a.sequence_parallel or a.sequence // a.context % a.tensor == 0,
          range(1, t + 1)),

@@ -61,6 +61,7 @@ class Precision:
     communication : of gradients on the network
     dispatch : of tokens on their way to experts, and of gradients on theirs; that of
         ``activations`` unless said.  What comes back from experts is in that of ``activations``
+    frozen : weights that are not trained, as they are stored; that of ``weights`` unless said
     master, moments : of the optimizer's own copy of the weights, and of its two moments; weights in
         the element type of ``master`` have no such copy
     scales : of whatever is of a type in ``SCALED``
@@ -79,6 +80,7 @@ class Precision:
     master: str = "fp32"
     moments: str = "fp32"
     dispatch: str = ""
+    frozen: str = ""
     scales: Scales = Scales()
 
     @property
@@ -89,7 +91,16 @@ class Precision:
         ['bf16', 'fp32', 'fp4']
         """
         return (self.weights, self.activations, self.products, self.gradients, self.communication,
-                self.to_experts, self.master, self.moments)  # fmt: skip
+                self.to_experts, self.master, self.moments, self.of_frozen)  # fmt: skip
+
+    @property
+    def of_frozen(self) -> str:
+        """Element type of weights that are not trained.
+
+        >>> PRECISIONS["fp8"].of_frozen
+        'bf16'
+        """
+        return self.frozen or self.weights
 
     @property
     def to_experts(self) -> str:
@@ -122,9 +133,21 @@ class Precision:
         >>> PRECISIONS["bf16"].weight_bytes, PRECISIONS["mxfp8"].weight_bytes
         (2, 4.0625)
         """
-        stored, taken = (self.width(t, weights=True) for t in (self.weights, self.products))
+        return self._bytes_stored_in(self.weights)
+
+    @property
+    def frozen_bytes(self) -> float:
+        """B of a weight that is not trained, likewise.
+
+        >>> Precision(products="fp8", frozen="fp8").frozen_bytes
+        2.0
+        """
+        return self._bytes_stored_in(self.of_frozen)
+
+    def _bytes_stored_in(self, dtype: str) -> float:
+        stored, taken = (self.width(t, weights=True) for t in (dtype, self.products))
         copies = COPIES if self.products in SCALED else 1
-        return stored + taken * (copies - (self.products == self.weights))
+        return stored + taken * (copies - (self.products == dtype))
 
     @property
     def optimizer_bytes(self) -> float:

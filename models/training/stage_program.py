@@ -272,7 +272,9 @@ class StageProgram:
         """Update of the weights: norm, Adam here or on the host, and what is shared of it."""
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         norm, adam = norm_work(plan, own, expert), adam_work(plan, own, expert)
-        shared = list(sharing_works(plan, own, expert))
+        shared = []
+        if not plan.gathers_ahead:  # else both are of the next step's first forward pass
+            shared = [*sharing_works(plan, own, expert), *self._casts(own + expert)]
         if plan.whole_layers and isinstance(self.model, Transformer):
             layers = sum(len(chunk) for chunk in self.chunks)
             whole = whole_update([norm, adam, *shared], layers, self.model.hidden, plan.split)
@@ -393,13 +395,17 @@ class StageProgram:
                 build.wait(waited)
             if key.gathers and not sharded:
                 held = layer.weights + layer.expert_weights + self._copied(layer)
-                casts = cast_works(self.plan, held)
-                build.append(self._works(casts, f"{phase} {layer.name}"))
+                build.append(self._works(self._casts(held), f"{phase} {layer.name}"))
             works = self._layer_works(layer, key.what)
             build.append(self._works(works, f"{phase} {layer.name}"))
             for row in self._hang(build, closed.get(number, []), "gradients"):
                 build.leave_open(row)
         return build.segment()
+
+    def _casts(self, numbers: int) -> Iterable[Work]:
+        """Casts of updated weights; none of adapters, whose products take them as they are."""
+        adapted = isinstance(self.model, Transformer) and self.model.adapters
+        return () if adapted else cast_works(self.plan, numbers)
 
     def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:
         """Ops of a layer, one for all of them where layers are timed whole."""
@@ -425,7 +431,7 @@ class StageProgram:
             sizes = [sum(each.values()) for each in reversed(numbers)]
             spans = [sorted(len(layers) - 1 - i for i in b)
                      for b in reversed(buckets(sizes, most))]  # fmt: skip
-        return {
+        found = {
             span[0]: [
                 gathering(self.plan, group, count, "weights")
                 for group in (DATA, EXPERT_DATA)
@@ -433,10 +439,20 @@ class StageProgram:
             ]
             for span in spans
         }
+        if self.plan.zero == 3:
+            for number, layer in enumerate(layers):
+                found[number] += self._frozen_gathers(layer)
+        return found
+
+    def _frozen_gathers(self, layer: Layer) -> Iterator[Work]:
+        """Gathers of weights that are not trained, of which ZeRO-3 leaves a rank its share."""
+        dtype = self.plan.precision.of_frozen
+        for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
+            yield gathering(self.plan, group, count, "frozen weights", dtype)
 
     def _held(self, layer: Layer) -> dict[str, int]:
         """Parameters that a layer uses, by group."""
-        found = _weights_by_group(self.plan, layer)
+        found = _by_group(self.plan, layer.weights, layer.expert_weights)
         if (copied := self._copied(layer)) and replicas(self.plan, DATA) > 1:
             found[DATA] = found.get(DATA, 0) + copied
         return found
@@ -452,17 +468,18 @@ class StageProgram:
         """Reductions by the number of the layer after which they begin."""
         found: dict[int, list[Work]] = {}
         most = bucket_size(self.plan, self._parts[chunk])
+        numbers = [_by_group(self.plan, one.weights, one.expert_weights) for one in layers]
         for group in (DATA, EXPERT_DATA):
-            sizes = [_weights_by_group(self.plan, layer).get(group, 0) for layer in layers]
+            sizes = [each.get(group, 0) for each in numbers]
             for bucket in buckets(sizes, most):
-                numbers = sum(sizes[i] for i in bucket)
-                if numbers:
-                    work = reduction(self.plan, group, numbers, "gradients")
+                count = sum(sizes[i] for i in bucket)
+                if count:
+                    work = reduction(self.plan, group, count, "gradients")
                     found.setdefault(bucket[-1], []).append(work)
         return found
 
 
-def _weights_by_group(plan: ParallelPlan, layer: Layer) -> dict[str, int]:
+def _by_group(plan: ParallelPlan, own: int, expert: int) -> dict[str, int]:
     """Parameters of a layer on a rank, by the group that holds copies of them; none alone."""
-    both = {DATA: layer.weights, EXPERT_DATA: layer.expert_weights}
+    both = {DATA: own, EXPERT_DATA: expert}
     return {group: n for group, n in both.items() if n and replicas(plan, group) > 1}

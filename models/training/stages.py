@@ -18,7 +18,7 @@ from .layers import (
     prediction_layer,
     whole_network,
 )
-from .operations import Split, Work
+from .operations import Split, Work, chosen_works
 from .parallel_plan import ParallelPlan
 from .schedules import PassKind
 
@@ -114,10 +114,16 @@ def _counted(chunk: Chunk) -> Iterator[str]:
 
 
 def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
-    """Whether a stage holds one of two copies of an embedding that both ends of the model use.
+    """Whether a stage trains one of two copies of an embedding that both ends of the model use.
 
     In a pipeline that is folded the same ranks hold both ends.
     """
+    adapted = isinstance(model, Transformer) and model.adapters is not None
+    return _holds_copy(model, plan, stage) and not adapted
+
+
+def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
+    """Whether a stage holds one of two copies of an embedding."""
     if not isinstance(model, Transformer):
         return False
     both = model.tied or model.predicted > 0
@@ -138,7 +144,7 @@ def sent_numbers(model: Model, plan: ParallelPlan) -> int:
 
 
 def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
-    """Parameters on a rank of a stage: of all but experts, and of experts.
+    """Parameters on a rank of a stage that are trained: of all but experts, and of experts.
 
     >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
     >>> stage_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
@@ -149,6 +155,20 @@ def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, in
     if stage > 0 and shares_embedding(model, plan, stage):
         own += shared_embedding(model, plan)
     return own, sum(layer.expert_weights for layer in layers)
+
+
+def frozen_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
+    """Parameters on a rank of a stage that are not trained: of all but experts, and of experts.
+
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> frozen_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
+    (0, 0)
+    """
+    layers = [layer for chunk in chunks_of_stage(model, plan, stage) for layer in chunk]
+    own = sum(layer.frozen for layer in layers)
+    if stage > 0 and _holds_copy(model, plan, stage) and not shares_embedding(model, plan, stage):
+        own += shared_embedding(model, plan)
+    return own, sum(layer.frozen_experts for layer in layers)
 
 
 def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
@@ -165,16 +185,7 @@ def backward_works(
     works = _all_backward_works(layer, plan)
     if what is PassKind.BACKWARD:
         return works
-    return _chosen(works, [work.of_weights == (what is PassKind.WEIGHT) for work in works])
-
-
-def _chosen(works: tuple[Work, ...], chosen: list[bool]) -> tuple[Work, ...]:
-    """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
-    return tuple(
-        work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
-        for row, work in enumerate(works)
-        if chosen[row]
-    )
+    return chosen_works(works, [work.of_weights == (what is PassKind.WEIGHT) for work in works])
 
 
 def _all_backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:

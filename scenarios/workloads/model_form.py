@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import WithJsonSchema
 
-from ...models.training.description import ImageNetwork, Recommender, Transformer
+from ...models.training.description import ImageNetwork, Part, Recommender, Transformer
 
 NAMES = {int: "integer", bool: "boolean", str: "string"}
 PARTS = {"type": "array", "description": "Parts of the network, in order."}
@@ -49,8 +49,8 @@ def _form_of(kind: Any) -> Mapping[str, Any]:
     if get_origin(kind) is Literal:
         return {"enum": list(get_args(kind))}
     if get_origin(kind) is tuple:
-        whole = get_args(kind)[0] is int
-        return {"type": "array", "items": {"type": "integer"}} if whole else PARTS
+        each = get_args(kind)[0]
+        return PARTS if each is Part else {"type": "array", "items": _form_of(each)}
     return {"type": NAMES[kind]}
 
 

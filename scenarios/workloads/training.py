@@ -13,10 +13,11 @@ from pydantic import Field
 from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
 from ...models.memory.rank_memory import RESERVE, memory_of_stages
 from ...models.training.bubble import BUBBLE, bubble_shares
-from ...models.training.description import Model, Transformer
+from ...models.training.description import Adapted, Adapters, Model, Transformer
+from ...models.training.description_reader import check_adapters
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
-from ...models.training.model_size import model_flop
+from ...models.training.model_size import model_flop, parameters, trained_parameters
 from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy, ExchangeBy
 from ...models.training.parallel_plan import (
@@ -139,6 +140,9 @@ class ElementTypes(Section):
     """Gradients on the network."""
     master: Literal["bf16", "fp16", "fp32"] | None = None
     """The optimizer's own copy of the weights; it has none where weights are of this type."""
+    frozen: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
+    """Weights that adapters leave as they are, as they are stored; that of ``weights`` unless
+    said."""
     moments: Literal["fp8", "bf16", "fp16", "fp32"] | None = None
     """The optimizer's two moments."""
     dispatch: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
@@ -185,6 +189,16 @@ class ExpertRouting(Section):
     for all alike.  Ranks take experts in turn."""
     recorded: Many[Annotated[float, Field(ge=0)]] | None = None
     """Tokens of each expert, as counted; each rank has a block of experts."""
+
+
+class TrainedAdapters(Section):
+    """Pairs of thin products that are trained beside products of layers, which are frozen."""
+
+    rank: Positive
+    """Width between the two."""
+    of: Annotated[list[Adapted], Field(min_length=1)]
+    """Products of each layer that have such a pair: ``query-key-value`` (one product, one pair),
+    ``attention-output``, ``feed-forward-in`` (with its gate), ``feed-forward-out``."""
 
 
 SEARCHED = (
@@ -239,6 +253,8 @@ class TrainingWorkload(Periodic):
         ``bf16``; ``fp16``; ``fp32``; for products of layers, weights staying in bf16, ``fp8`` (a
         scale for each tensor), ``mxfp8`` and ``mxfp4`` (for 32 numbers) or ``nvfp4`` (for 16, and
         one of the tensor).
+    adapters : TrainedAdapters or None
+        What alone is trained, in place of the model's own weights (LoRA); these are then frozen.
     types : ElementTypes
         Classes of tensors whose element types are others.
     scales : TensorScales
@@ -306,6 +322,7 @@ class TrainingWorkload(Periodic):
         recompute_layers: Positive | None = None,
         offload: Literal["none", "optimizer"] = "none",
         precision: Literal["bf16", "fp8", "mxfp8", "nvfp4", "mxfp4", "fp16", "fp32"] = "bf16",
+        adapters: TrainedAdapters | None = None,
         types: ElementTypes = AS_PRECISION_SAYS,
         scales: TensorScales = AS_PRECISION_SCALES,
         attention: Literal["fused", "written"] = "fused",
@@ -325,7 +342,7 @@ class TrainingWorkload(Periodic):
         host: HostRoom = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
-        self.model = named_model(model)
+        self.model = _adapted(named_model(model), adapters)
         self.parallel, self.gpu, self.host = parallel, gpu.settings, host
         self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
@@ -457,6 +474,7 @@ class TrainingWorkload(Periodic):
                 str(n) for n in (plan.tensor, plan.pipeline, plan.context, plan.data)
             ),
             "micro_batches": plan.micro_batches,
+            **({"trained": told} if (told := _trained(model)) else {}),
             **({"hosts": "a thread of each rank's"} if plan.host_threads else {}),
             "peak_memory": f"{most.peak / 1e9:.3g} GB ({most.peak / 2**30:.3g} GiB) on stage "
             f"{most.stage}, {most.when()}",
@@ -537,10 +555,15 @@ def _precision(model: Model, name: str, types: ElementTypes, scales: TensorScale
     Raises
     ------
     ScenarioError
-        Tokens on their way to experts that the model has not; scales of nothing; fp4 without.
+        Tokens on their way to experts, or frozen weights, that the model has not; scales of
+        nothing; fp4 without.
     """
     if types.dispatch and not (isinstance(model, Transformer) and model.experts):
         raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
+    if types.frozen and not (isinstance(model, Transformer) and model.adapters):
+        raise ScenarioError(
+            "workload.types.frozen: every weight is trained; leave it out, or say adapters"
+        )
     said = replace(PRECISIONS[name], **types.chosen())
     found = replace(said, scales=replace(said.scales, **scales.chosen()))
     if scales.chosen() and not set(found.types) & set(SCALED):
@@ -574,6 +597,25 @@ def lacks_of_gpu(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str
     return None
 
 
+def _adapted(model: Model, said: TrainedAdapters | None) -> Model:
+    """Model with the adapters that a scenario says.
+
+    Raises
+    ------
+    ScenarioError
+        Products that the model has not, or adapters said twice.
+    """
+    if said is None:
+        return model
+    if not isinstance(model, Transformer):
+        raise ScenarioError("workload.adapters: are for a transformer; leave them out")
+    if model.adapters:
+        raise ScenarioError("workload.adapters: the model says what they are, too; leave one out")
+    found = replace(model, adapters=Adapters(said.rank, tuple(said.of)))
+    check_adapters(found, "workload.adapters")
+    return found
+
+
 def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> ExpertChoice | None:
     """ExpertChoice as said.
 
@@ -600,6 +642,13 @@ def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> Expe
             f"{experts.count} experts; write one for each, not all of them 0"
         )
     return ExpertChoice(tuple(counts), dealt=False)
+
+
+def _trained(model: Model) -> str:
+    """Parameters that adapters train, in words; "" where all are trained."""
+    if not (isinstance(model, Transformer) and model.adapters):
+        return ""
+    return f"{trained_parameters(model):,} of {parameters(model):,} parameters (adapters)"
 
 
 def _is_part_of(path: str, name: str) -> bool:

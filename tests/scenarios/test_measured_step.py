@@ -54,6 +54,12 @@ def test_the_rest_is_slower_by_the_gpus_alone():
     assert time_of(blind) < time_of(calibrated) < factor * time_of(blind)
 
 
+def test_the_factor_is_on_kernels_where_gpus_share_their_multiprocessors_too():
+    shares = "cluster.node.gpu.core=true"
+    (plain,), (shared,) = points(MEASURED), points(MEASURED, shares)
+    assert shared.calibration.factor == pytest.approx(plain.calibration.factor, rel=1e-3)
+
+
 def test_every_variant_has_the_factor_of_the_base():
     more = TINY + "what_if: [{name: half, set: {workload.batch: 32}}]\n"
     whole, half = points(MEASURED, text=more)

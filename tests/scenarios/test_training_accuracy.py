@@ -84,6 +84,39 @@ def test_pairs_are_of_one_submitter_and_in_the_data(data):
         assert {(*at, pair["small"]), (*at, pair["large"])} <= known
 
 
+def test_submitters_are_set_aside_until_they_have_a_third_of_the_pairs(data):
+    from judge_scaling import set_aside, table
+
+    assert set_aside(table("mlperf_pairs.csv")) == {"NVIDIA", "Krai", "MangoBoost", "HPE", "Nebius"}
+
+
+def test_each_pair_that_is_described_says_how_both_systems_trained(data):
+    from judge_scaling import systems, table
+
+    known = systems()
+    for pair in table("mlperf_pairs.csv"):
+        both = [known[pair["benchmark"], pair["submitter"], pair[k]] for k in ("small", "large")]
+        assert pair["not_described"] or all("settings" in system for system in both)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "small", "large", "error"),
+    [
+        ("llama2_70b_lora", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n2", 0.01),
+        ("llama2_70b_lora", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n8", 0.03),
+        ("llama2_70b_lora", "hpg.dgxb200x8.n2", "hpg.dgxb200x8.n16", 0.03),
+        ("llama31_8b", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n2", 0.05),
+    ],
+)
+def test_a_larger_system_takes_what_was_measured(data, benchmark, small, large, error):
+    from judge_scaling import predicted, seconds, systems
+
+    of = "University-of-Florida"
+    known = systems()
+    said, _, _ = predicted(known[benchmark, of, small], known[benchmark, of, large])
+    assert said == pytest.approx(seconds(known[benchmark, of, large]), rel=error)
+
+
 def published(name, *set_):
     """Predicted over published time of a row of ``tools/_published_rows.py``."""
     from _published_rows import steps
