@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 Biases = Literal["none", "query-key-value", "all"]
+Chooser = Literal["tokens", "experts"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,9 @@ class Experts:
     inner : width of one
     shared : experts that every token visits, of the same width
     dense_layers : layers at the start that have no experts
+    chosen_by : who chooses: each token its experts, or each expert as many tokens as all take, so
+        that a token has ``chosen`` in the mean (expert choice, Zhou et al. 2022, 2202.09368); then
+        as torch writes it
     """
 
     count: int
@@ -27,6 +31,7 @@ class Experts:
     shared: int = 0
     dense_layers: int = 0
     selection_bias: bool = False
+    chosen_by: Chooser = "tokens"
 
 
 @dataclass(frozen=True)

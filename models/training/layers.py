@@ -42,12 +42,12 @@ class Layer:
         """Ops backward."""
         return tuple(w for o in reversed(self.operations) for w in o.backward)
 
-    @property
+    @cached_property
     def weights(self) -> int:
         """Parameters on this rank, those of experts left out."""
         return sum(o.weights for o in self.operations if not o.expert)
 
-    @property
+    @cached_property
     def expert_weights(self) -> int:
         """Parameters of experts on this rank."""
         return sum(o.weights for o in self.operations if o.expert)
@@ -122,7 +122,7 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
     own, h = split.own_tokens, model.hidden
     of = dense_layer if model.experts is None else expert_layer
     inside = of(model, split)
-    again = (o._replace(weights=0) for o in embedding(model, split))
+    again = (o._replace(parameters=()) for o in embedding(model, split))
     first, *rest = output(model, split)
     return Layer(
         "prediction layer",
@@ -133,7 +133,7 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
             linear("state and token", own, 2 * h, h, split),
             *inside.operations,
             first,
-            *(o._replace(weights=0) for o in rest),
+            *(o._replace(parameters=()) for o in rest),
         ),
         inside.entering,
     )
