@@ -41,21 +41,28 @@ def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Oper
     )
 
 
-def activation(gated: bool, rows: int, width: int, split: Split) -> Operation:
+def activation(gated: bool, rows: int, width: int, split: Split, batch: int = 1) -> Operation:
     """SwiGLU of gate and value side by side, or GELU; it keeps its input.
 
+    Parameters
+    ----------
+    batch : experts, each with ``rows`` rows of its own
+
+    Examples
+    --------
     >>> activation(True, 4, 8, Split(batch=1, sequence=4)).kept
     128.0
     """
     dtype = split.precision.activations
-    size = float(WIDTH[dtype] * rows * width)
+    size = float(WIDTH[dtype] * batch * rows * width)
+    several = (batch, rows) if batch > 1 else (rows,)
+    one = (*several, width)
     if gated:
-        both = (rows, 2 * width)
+        both = (*several, 2 * width)
         forward = Work("swiglu", text("aten::silu_and_mul", (dtype, both)), 0.0, 3 * size)
         backward = streamed("swiglu backward", "aten::silu_and_mul_backward", dtype,
-                            [(rows, width), both], 2 * size)  # fmt: skip
+                            [one, both], 2 * size)  # fmt: skip
         return Operation((forward,), (backward,), 2 * size)
-    one = (rows, width)
     return Operation(
         (streamed("gelu", "aten::gelu", dtype, [one], size),),
         (streamed("gelu backward", "aten::gelu_backward", dtype, [one, one], size),),
@@ -93,7 +100,7 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
         before,
         *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True),
-        activation(model.gated, here * rows, experts.inner // split.tensor, split),
+        activation(model.gated, rows, experts.inner // split.tensor, split, batch=here),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
                      expert=True),
         *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
