@@ -67,6 +67,7 @@ OF_WEIGHTS = {"_foreach_norm": 1, "_fused_adamw": 7}
 """Operators of lists of all weights, and how often they move each number: read once; weights and
 two moments read and written, gradients read."""
 PRODUCTS = ("mm", "addmm", "bmm")
+LISTS = ("cat",)  # of whose operands the profiler tells no more than thirty: compared by kind
 
 
 class Op(NamedTuple):
@@ -81,6 +82,8 @@ class Op(NamedTuple):
 def compared(of: Described, signature: Signature, flop: float, moved: float) -> Op:
     """An op of a signature; tokens of all sequences are rows, and products may be transposed."""
     name = signature.op.removeprefix("aten::").removesuffix("_")
+    if name in LISTS:
+        return Op(name, "", 0.0, 0.0)
     operands = [str(Operand(o.dtype, _rows(of, o.shape))) for o in signature.operands]
     product = matrix_product(signature) if name in PRODUCTS else None
     if product is not None:
@@ -118,9 +121,8 @@ def captured(of: Described, trace: Trace) -> list[Op]:
             one = Signature("compute", name, (Operand("fp32", (weights,)),))
             found.append(compared(of, one, 0.0, 4.0 * OF_WEIGHTS[name] * weights))
         elif not name.startswith("c10d::"):
-            flop, moved = op.work or (0.0, 0.0)
-            told = compared(of, Signature("compute", op.name, op.operands), flop, moved)
-            found.append(told._replace(flop=flop if op.work else 0.0))
+            told = Signature("compute", op.name, op.operands)
+            found.append(compared(of, told, *(op.work or (0.0, math.nan))))
     return found
 
 

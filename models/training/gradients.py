@@ -27,9 +27,12 @@ def gathering(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
     return exchanged(f"{label} all-gather", "all-gather", group, plan.precision.weights, numbers)
 
 
-def group_of(operation: Operation) -> str:
-    """Group of the ranks that hold the same weights of an operation."""
-    return EXPERT_DATA if operation.expert else DATA
+def group_of(plan: ParallelPlan, operation: Operation) -> str:
+    """Group of the ranks that hold the same weights of an operation.
+
+    Experts that nobody shares out are weights like others (Megatron-LM, ``param.allreduce``).
+    """
+    return EXPERT_DATA if operation.expert and plan.expert > 1 else DATA
 
 
 def scaled_works(plan: ParallelPlan, operation: Operation) -> tuple[Work, ...]:
@@ -40,7 +43,7 @@ def scaled_works(plan: ParallelPlan, operation: Operation) -> tuple[Work, ...]:
     >>> [work.signature for work in scaled_works(plan, Operation(parameters=((4, 2), (2,))))]
     ['compute:aten::mul fp32[4x2] fp64[]', 'compute:aten::mul fp32[2] fp64[]']
     """
-    if plan.reducer != "ddp" or replicas(plan, group_of(operation)) == 1:
+    if plan.reducer != "ddp" or replicas(plan, group_of(plan, operation)) == 1:
         return ()
     dtype = plan.precision.gradients
     return tuple(

@@ -557,6 +557,6 @@ class StageProgram:
                       shape)
             for number, layer in enumerate(layers)
             for place, operation in enumerate(reversed(layer.operations))
-            if (group := group_of(operation)) in groups
+            if (group := group_of(self.plan, operation)) in groups
             for shape in operation.parameters
         ]  # fmt: skip
