@@ -276,6 +276,7 @@ def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
         "type": "training", "model": str(description_file(name, folder)),
         "batch": of.samples * ranks, "micro_batch": of.samples, "precision": "fp32",
         "parallel": {"data": ranks}, "bucket": BUCKET // 4, "must_fit": False,
+        "loss": "written", "reducer": "ddp",
     }  # fmt: skip
     if of.sequence > 1:
         told["sequence"] = of.sequence

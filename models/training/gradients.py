@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ...sim.signature import WIDTH, Operand, Signature
 from .operations import Operation, Shape, Work, exchanged, streamed, with_operands
 from .parallel_plan import ParallelPlan
+from .precision import Precision
 
 DATA, EXPERT_DATA = "data", "expert data"  # groups of ranks that hold the same weights
 
@@ -120,6 +121,20 @@ def bucket_size(plan: ParallelPlan, part: int) -> float:
     if plan.zero == 3:
         return 1
     return math.inf if part else plan.bucket
+
+
+def ddp_buckets(types: Precision) -> tuple[int, int]:
+    """Parameters of the first bucket and of others, as torch's DDP fills them where it is told none.
+
+    torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB, and DistributedDataParallel's
+    ``bucket_cap_mb``, 25 MiB.
+
+    >>> from .precision import PRECISIONS
+    >>> ddp_buckets(PRECISIONS["fp32"])
+    (262144, 6553600)
+    """
+    width = WIDTH[types.gradients]
+    return 2**20 // width, 25 * 2**20 // width
 
 
 def buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[int]]:

@@ -117,8 +117,9 @@ def test_without_shapes_everything_is_unknown():
 
 RESNET = 8 * 3 * 2 * 4.09e9 * (64 / 224) ** 2
 """Eight images, three passes; 4.09e9 products of one at 224 x 224, as torchvision states."""
-GPT = 256 * 6 * (4 * 12 * 256**2 + 2048 * 256) + 4 * 4 * 4 * 64**2 * 64 * 14
-"""256 tokens, six flop a weight of layers and head; scores: 2 x 2 forward, 2 x 5 backward."""
+GPT = 256 * 6 * (4 * 12 * 256**2 + 2048 * 256) + 4 * 4 * 4 * 64**2 // 2 * 64 * 14
+"""256 tokens, six flop a weight of layers and head; scores that a mask leaves: 2 x 2
+forward, 2 x 5 backward."""
 
 
 @pytest.mark.parametrize(("name", "expected"), [("resnet50", RESNET), ("gpt", GPT)])
