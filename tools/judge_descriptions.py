@@ -42,6 +42,7 @@ from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.training.model_zoo import ZOO
 from foretrace.models.training.step_graph import step_graph
 from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.entry import families_file
 from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
@@ -54,6 +55,7 @@ from foretrace.traces.formats import kineto
 from foretrace.traces.infer.trace_info import memory_peak
 from foretrace.traces.trace import Trace
 
+CACHES = ("foretrace:torch-cold-epyc", "foretrace:host-epyc")
 JUDGED = ("ops", "memory", "time")
 WARM_UP = 3  # steps
 SAME = {  # operators of different names that do the same work
@@ -226,9 +228,10 @@ def record_peak(name: str, out: Path) -> None:
 
 
 def fitted_families(out: Path) -> Path:
-    """Families of ops on a core, fitted to recordings of no model that is judged."""
+    """Families of ops on a core, and its caches, fitted to recordings of no model that is judged."""
     data = measured_rows([f"foretrace:torch-{name}-epyc" for name in ("shapes", "rare")])
-    told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "")
+    caches = fit_cache_model(CACHES)
+    told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "", caches=caches)
     out.write_text(json.dumps(told))
     return out
 
@@ -247,7 +250,10 @@ def predicted(workload: dict[str, object], families: Path, ranks: int) -> float:
         },
         "backends": {
             "node*.gpu*": {
-                "use": [{"use": "families", "file": str(families)}, "roofline", "recorded"]
+                "use": [
+                    {"use": "families", "file": str(families), "caches": "step"},
+                    "roofline", "recorded",
+                ]
             }
         },
         "run": {"replicas": 1},
