@@ -3,11 +3,11 @@
     python tools/judge_descriptions.py ops|memory|time [MODEL …] [--ranks 2]
 
 ``ops``: the description's ops against those that torch's profiler captures: kind, operands, flop,
-bytes; of several ranks those of each, and collectives in their order.  ``memory``: peak of the description, of the step that is not run (``--meta``), and of
-torch's allocator from the process's beginning.  ``time``: an
-iteration from families that were fitted to recordings without the model, of the description and of
-the step that is not run, beside CPU and wall times of several process starts here, and how far
-these lie apart (A/A).  Needs torch.
+bytes; of several ranks those of each, and collectives in their order.  ``memory``: peak of the
+description, of the step that is not run (``--meta``), and of torch's allocator from the process's
+beginning.  ``time``: an iteration from families and cache costs that were fitted to recordings
+without the model, of the description and of the step that is not run, beside CPU and wall times of
+several process starts here, and how far these lie apart (A/A).  Needs torch.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ LISTS = ("cat",)  # of whose operands the profiler tells no more than thirty: co
 
 
 class Op(NamedTuple):
-    """An op as it is compared: kind, operands, flop, bytes; all of them are equal, or it differs."""
+    """An op as it is compared: two are the same where all of it is equal."""
 
     kind: str
     operands: str
@@ -228,7 +228,7 @@ def record_peak(name: str, out: Path) -> None:
 
 
 def fitted_families(out: Path) -> Path:
-    """Families of ops on a core, and its caches, fitted to recordings of no model that is judged."""
+    """Families of ops on a core, and its caches, fitted to recordings of no judged model."""
     data = measured_rows([f"foretrace:torch-{name}-epyc" for name in ("shapes", "rare")])
     caches = fit_cache_model(CACHES)
     told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "", caches=caches)
@@ -313,7 +313,7 @@ def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
 
 
 def record_exchange(name: str, ranks: int, folder: Path) -> None:
-    """Trace of a step of each rank, once DDP has put its buckets into the order of the gradients."""
+    """Trace of a step of each rank, once DDP has its buckets in the order of the gradients."""
     torch.distributed.init_process_group("gloo")
     step = make_step(MODELS[name], ranks)()
     step()

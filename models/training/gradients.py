@@ -124,7 +124,7 @@ def bucket_size(plan: ParallelPlan, part: int) -> float:
 
 
 def ddp_buckets(types: Precision) -> tuple[int, int]:
-    """Parameters of the first bucket and of others, as torch's DDP fills them where it is told none.
+    """Parameters of the first bucket and of others, where torch's DDP is told none.
 
     torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB, and DistributedDataParallel's
     ``bucket_cap_mb``, 25 MiB.

@@ -71,7 +71,8 @@ def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
         entering = float(split.width * now.numbers)
         operations, now = _part(part, now, split)
         found.append(NamedOperations(name, tuple(operations), entering))
-    return [*found, NamedOperations("output", (cross_entropy(now.batch, now.channels, split),), split.width * now.numbers)]
+    loss = cross_entropy(now.batch, now.channels, split)
+    return [*found, NamedOperations("output", (loss,), float(split.width * now.numbers))]
 
 
 def _unrolled(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -320,4 +321,3 @@ def _linear(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Im
     one = linear("linear", now.batch, inputs, outputs, replace(split, tensor=1), bias=True)
     then = Images(now.batch, outputs, 1, 1)
     return [one, *([_relu(then, split)] if "relu" in line.flags else [])], then
-

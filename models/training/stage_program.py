@@ -505,8 +505,11 @@ class StageProgram:
     def _bucket_gathers(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
         """Gathers of weights by the number of the layer that first needs them, in that order."""
         last_first = layers[::-1]
-        copied = [Parameter((number, len(layer.operations)), DATA, (more,))
-                  for number, layer in enumerate(last_first) if (more := self._copied(layer))]
+        copied = [
+            Parameter((number, len(layer.operations)), DATA, (more,))
+            for number, layer in enumerate(last_first)
+            if (more := self._copied(layer))
+        ]
         every = sorted([*self._parameters(last_first), *copied], key=lambda p: p.place)
         found: dict[int, list[Work]] = {}
         for bucket in reversed(self._filled(every, chunk)):  # from the end, as gradients are made

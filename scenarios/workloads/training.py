@@ -15,10 +15,10 @@ from ...models.memory.rank_memory import RESERVE, memory_of_stages
 from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Model, Transformer
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
+from ...models.training.gradients import ddp_buckets
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop
 from ...models.training.model_zoo import model as named_model
-from ...models.training.gradients import ddp_buckets
 from ...models.training.operations import ContextBy, Loss
 from ...models.training.parallel_plan import (
     BUCKET,
