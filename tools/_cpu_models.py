@@ -25,7 +25,9 @@ DENSE: dict[str, Any] = {
 }  # fmt: skip
 
 
-EXPERTS = {"count": 4, "chosen": 2, "inner": 4 * WIDTH}
+EXPERTS: dict[str, Any] = {
+    "count": 4, "chosen": 2, "inner": 4 * WIDTH, "chosen_by": "experts",
+}  # fmt: skip
 
 
 class Described(NamedTuple):
@@ -66,7 +68,7 @@ def plan(of: Described, ranks: int = 1) -> ParallelPlan:
     """Plan of a step: data-parallel ranks, a micro-batch each, everything in fp32."""
     return ParallelPlan(
         batch=of.samples * ranks, sequence=of.sequence, micro_batch=of.samples, data=ranks,
-        precision=PRECISIONS["fp32"], bucket=BUCKET // 4,
+        precision=PRECISIONS["fp32"], bucket=BUCKET // 4, loss="written", reducer="ddp",
     )  # fmt: skip
 
 

@@ -1,13 +1,13 @@
 """Descriptions of a small GPT, ResNet and mixture of experts, beside what torch does of them here.
 
-    python tools/judge_descriptions.py ops|memory|exchanged|time [MODEL …] [--ranks 2]
+    python tools/judge_descriptions.py ops|memory|time [MODEL …] [--ranks 2]
 
-``ops``: the description's ops against those that torch's profiler captures: kind, shape, flop,
-bytes.  ``memory``: peak of the description, of the step that is not run (``--meta``), and of
-torch's allocator from the process's beginning.  ``exchanged``: bytes of all-reduces.  ``time``: an
-iteration from families that were fitted to recordings without the model, of the description and of
-the step that is not run, beside CPU and wall times of several process starts here, and how far
-these lie apart (A/A).  Needs torch.
+``ops``: the description's ops against those that torch's profiler captures: kind, operands, flop,
+bytes; of several ranks those of each, and collectives in their order.  ``memory``: peak of the
+description, of the step that is not run (``--meta``), and of torch's allocator from the process's
+beginning.  ``time``: an iteration from families and cache costs that were fitted to recordings
+without the model, of the description and of the step that is not run, beside CPU and wall times of
+several process starts here, and how far these lie apart (A/A).  Needs torch.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,68 +42,94 @@ from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.training.model_zoo import ZOO
 from foretrace.models.training.step_graph import step_graph
 from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.entry import families_file
 from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.ops import Kind
-from foretrace.sim.signature import Signature, parse_signature
+from foretrace.sim.signature import Operand, Signature, parse_signature
 from foretrace.traces.capture.meta_hook import record_step
 from foretrace.traces.dispatched import dispatched_ops
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.trace_info import memory_peak
+from foretrace.traces.trace import Trace
 
-JUDGED = ("ops", "memory", "time", "exchanged")
+CACHES = ("foretrace:torch-cold-epyc", "foretrace:host-epyc")
+JUDGED = ("ops", "memory", "time")
 WARM_UP = 3  # steps
 SAME = {  # operators of different names that do the same work
     "fused::flash_attention": "attention",
     "_scaled_dot_product_flash_attention_for_cpu": "attention",
-    "fused::attention_backward": "attention backward",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "attention backward",
-    "mean": "_adaptive_avg_pool2d",
+    "fused::attention_backward": "attention_backward",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": "attention_backward",
+    "_foreach_norm": "linalg_vector_norm",
 }
-OF_WEIGHTS = {  # of whose lists the profiler tells no more than thirty shapes
-    "linalg_vector_norm": "norm of gradients",
-    "_foreach_norm": "norm of gradients",
-    "_fused_adamw": "Adam",
-}
-
-
-Key = tuple[str, tuple[int, ...]]
+OF_WEIGHTS = {"_foreach_norm": 1, "_fused_adamw": 7}
+"""Operators of lists of all weights, and how often they move each number: read once; weights and
+two moments read and written, gradients read."""
+PRODUCTS = ("mm", "addmm", "bmm")
+LISTS = ("cat",)  # of whose operands the profiler tells no more than thirty: compared by kind
 
 
 class Op(NamedTuple):
-    """An op as it is compared: kind and shape; flop, bytes."""
+    """An op as it is compared: two are the same where all of it is equal."""
 
-    key: Key
+    kind: str
+    operands: str
     flop: float
     bytes: float
 
 
-def compared(signature: Signature, flop: float, moved: float) -> Op:
-    """An op by its kind and shape: of a product m, n and k, of others the largest operand."""
+def compared(of: Described, signature: Signature, flop: float, moved: float) -> Op:
+    """An op of a signature; tokens of all sequences are rows, and products may be transposed."""
     name = signature.op.removeprefix("aten::").removesuffix("_")
-    product = matrix_product(signature)
+    if name in LISTS:
+        return Op(name, "", 0.0, 0.0)
+    operands = [str(Operand(o.dtype, _rows(of, o.shape))) for o in signature.operands]
+    product = matrix_product(signature) if name in PRODUCTS else None
     if product is not None:
-        sides = sorted((int(product.m), int(product.n)))  # a product may be written transposed
-        return Op(("product", (int(product.batch), *sides, int(product.k))), flop, moved)
-    if name in OF_WEIGHTS:
-        return Op((OF_WEIGHTS[name], ()), flop, moved)
-    sizes = [math.prod(o.shape) for o in signature.operands]
-    return Op((SAME.get(name, name), (max(sizes, default=0),)), flop, moved)
+        m, n = sorted((int(product.m), int(product.n)))
+        operands = [*operands[:-2], f"{signature.dtype} {product.batch}:{m}x{product.k}x{n}"]
+    return Op(SAME.get(name, name), " ".join(operands), flop, moved)
 
 
-def described(of: Described) -> list[Op]:
-    """Ops of a description, one rank."""
-    ops = step_graph(of.model, plan(of)).ops
-    rows = np.flatnonzero(ops.kind == Kind.COMPUTE).tolist()
+def _rows(of: Described, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape with the tokens of all sequences as rows, as a description has them."""
+    tokens = (of.samples, of.sequence)
+    return (math.prod(tokens), *shape[2:]) if of.sequence > 1 and shape[:2] == tokens else shape
+
+
+def described(of: Described, ranks: int = 1, rank: int = 0) -> list[Op]:
+    """Ops of a rank of a description, in order."""
+    block = step_graph(of.model, plan(of, ranks)).ops
+    rows = np.flatnonzero((block.kind == Kind.COMPUTE) & (block.rank == rank)).tolist()
     return [
-        compared(parse_signature(ops.signature_text(i)), ops.flop[i], ops.bytes[i]) for i in rows
+        compared(of, parse_signature(block.signature_text(i)), block.flop[i], block.bytes[i])
+        for i in rows
     ]
 
 
-def captured(of: Described, path: Path) -> list[Op]:
-    """Ops that torch's profiler captures of a step."""
+def captured(of: Described, trace: Trace) -> list[Op]:
+    """Ops that torch's profiler captured of a step, in order.
+
+    It tells no more than thirty shapes of a list; those of all weights are the module's.
+    """
+    weights = sum(p.numel() for p in of.module().parameters())
+    found = []
+    for op in dispatched_ops(trace):
+        name = op.name.removeprefix("aten::")
+        if name in OF_WEIGHTS:
+            one = Signature("compute", name, (Operand("fp32", (weights,)),))
+            found.append(compared(of, one, 0.0, 4.0 * OF_WEIGHTS[name] * weights))
+        elif not name.startswith("c10d::"):
+            told = Signature("compute", op.name, op.operands)
+            found.append(compared(of, told, *(op.work or (0.0, math.nan))))
+    return found
+
+
+def profiled(of: Described, path: Path) -> Trace:
+    """Trace of the second step of one process."""
     step = make_step(of)()
     step()
     with torch.profiler.profile(
@@ -112,46 +137,69 @@ def captured(of: Described, path: Path) -> list[Op]:
     ) as profiler:
         step()
     profiler.export_chrome_trace(str(path))
-    found = []
-    for op in dispatched_ops(kineto.read(path)):
-        told = Signature("compute", op.name, op.operands)
-        if op.lists and told.op.removeprefix("aten::") in OF_WEIGHTS:
-            found.append(Op((OF_WEIGHTS[told.op.removeprefix("aten::")], ()), 0.0, math.nan))
-            continue
-        work = op.work or (math.nan, math.nan)
-        found.append(compared(told, *work))
-    return found
+    return kineto.read(path)
 
 
 def compare(said: list[Op], seen: list[Op]) -> dict[str, Any]:
-    """Ops that both have, what only one has, and where flop or bytes of the same ops differ."""
-    here, there = (Counter(op.key for op in ops) for ops in (said, seen))
-    both = here & there
-    off = {}
-    for column in ("flop", "bytes"):
-        mine, theirs = (_sums(ops, both, column) for ops in (said, seen))
-        differ = {k: mine[k] / theirs[k] - 1 for k in mine if mine[k] != theirs[k] and theirs[k]}
-        off[column] = {k: round(v, 4) for k, v in sorted(differ.items())}
-    flop = [float(np.nansum([op.flop for op in ops])) for ops in (said, seen)]
+    """Ops that both have, with flop and bytes, and what only one has."""
+    here, there = Counter(said), Counter(seen)
+    told = [float(np.nansum([op.flop for op in ops])) for ops in (said, seen)]
     return {
-        "described": len(said), "captured": len(seen), "both": both.total(),
-        "described_only": _told(here - there), "captured_only": _told(there - here),
-        "flop": flop, "flop_off": off["flop"], "bytes_off": off["bytes"],
+        "described": len(said), "captured": len(seen), "both": (here & there).total(),
+        "described_only": _told(here - there), "captured_only": _told(there - here), "flop": told,
     }  # fmt: skip
 
 
-def _told(rest: Counter[Key]) -> list[str]:
-    return [f"{n} {name} {'x'.join(map(str, shape))}" for (name, shape), n in rest.most_common()]
+def _told(rest: Counter[Op]) -> dict[str, int]:
+    """Ops that only one has: kind and operands, flop and bytes where they are known, how many."""
+    found = Counter[str]()
+    for op, count in rest.items():
+        work = "" if math.isnan(op.bytes) else f" | {op.flop:.0f} flop {op.bytes:.0f} B"
+        found[f"{op.kind} {op.operands}".strip() + work] += count
+    return dict(sorted(found.items()))
 
 
-def _sums(ops: Iterable[Op], both: Counter[Key], name: str) -> dict[str, float]:
-    """Sums of flop or bytes by kind, of as many ops as both have."""
-    left, found = both.copy(), defaultdict[str, float](float)
-    for op in ops:
-        if left[op.key] > 0:
-            left[op.key] -= 1
-            found[op.key[0]] += getattr(op, name)
-    return found
+def judge_ops(name: str, folder: Path, ranks: int) -> None:
+    """Print how ops of a description are those captured; of several ranks all, and collectives."""
+    of = MODELS[name]
+    if ranks == 1:
+        found = compare(described(of), captured(of, profiled(of, folder / "rank0.json")))
+        print(json.dumps({"model": name, **found}), flush=True)
+        return
+    run_ranks("exchange", name, ranks, "--out", str(folder))
+    for rank in range(ranks):
+        trace = kineto.read(folder / f"{name}-{rank}.json")
+        found = compare(described(of, ranks, rank), captured(of, trace))
+        both = {"described": described_collectives(of, ranks), "captured": collectives(trace)}
+        line = {"model": name, "rank": rank, **found, "collectives": both}
+        print(json.dumps(line), flush=True)
+
+
+def described_collectives(of: Described, ranks: int) -> list[str]:
+    """Collectives of a description, in order: kind and operand; rank 0's."""
+    ops = step_graph(of.model, plan(of, ranks)).ops
+    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.rank == 0)).tolist()
+    return [ops.signature_text(i).removeprefix("collective:") for i in rows]
+
+
+KINDS = {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
+TYPES = {"float": "fp32", "long int": "int64"}
+
+
+def collectives(trace: Trace) -> list[str]:
+    """Collectives of a captured step, in the order in which they were asked for."""
+    name, shapes, dtypes = (trace.text(column) for column in ("name", "shapes", "dtypes"))
+    types = {}  # gloo's own thread tells the element type
+    asked = []
+    for i in np.argsort(trace.events["ts"], kind="stable").tolist():
+        kind = name[i].partition(":")[2].replace("_", "-")
+        if name[i].startswith("gloo:"):
+            (shape,), (dtype,) = json.loads(shapes[i])[:1], json.loads(dtypes[i])[:1]
+            types[kind, math.prod(shape)] = TYPES[dtype]
+        elif name[i].startswith("c10d::"):
+            numbers = sum(math.prod(shape) for shape in json.loads(shapes[i])[0])
+            asked.append((KINDS[name[i].removeprefix("c10d::")], numbers))
+    return [f"{kind} {types[kind, numbers]}[{numbers}]" for kind, numbers in asked]
 
 
 def judge_memory(name: str, folder: Path) -> None:
@@ -180,9 +228,10 @@ def record_peak(name: str, out: Path) -> None:
 
 
 def fitted_families(out: Path) -> Path:
-    """Families of ops on a core, fitted to recordings of no model that is judged."""
+    """Families of ops on a core, and its caches, fitted to recordings of no judged model."""
     data = measured_rows([f"foretrace:torch-{name}-epyc" for name in ("shapes", "rare")])
-    told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "")
+    caches = fit_cache_model(CACHES)
+    told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "", caches=caches)
     out.write_text(json.dumps(told))
     return out
 
@@ -201,7 +250,10 @@ def predicted(workload: dict[str, object], families: Path, ranks: int) -> float:
         },
         "backends": {
             "node*.gpu*": {
-                "use": [{"use": "families", "file": str(families)}, "roofline", "recorded"]
+                "use": [
+                    {"use": "families", "file": str(families), "caches": "step"},
+                    "roofline", "recorded",
+                ]
             }
         },
         "run": {"replicas": 1},
@@ -230,6 +282,7 @@ def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
         "type": "training", "model": str(description_file(name, folder)),
         "batch": of.samples * ranks, "micro_batch": of.samples, "precision": "fp32",
         "parallel": {"data": ranks}, "bucket": BUCKET // 4, "must_fit": False,
+        "loss": "written", "reducer": "ddp",
     }  # fmt: skip
     if of.sequence > 1:
         told["sequence"] = of.sequence
@@ -259,26 +312,8 @@ def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
         )
 
 
-def reduced(of: Described, ranks: int) -> list[float]:
-    """Bytes of each all-reduce of a description."""
-    ops = step_graph(of.model, plan(of, ranks)).ops
-    rows = (ops.kind == Kind.COLLECTIVE) & (ops.rank == 0)
-    return sorted(ops.bytes[rows].tolist())
-
-
-def judge_exchange(name: str, folder: Path, ranks: int) -> None:
-    """Print the all-reduces of a description, and those that torch's profiler captures."""
-    path = folder / "rank0.json"
-    run_ranks("exchange", name, ranks, "--out", str(path))
-    trace = kineto.read(path)
-    shapes = trace.text("shapes")[trace.text("name") == "c10d::allreduce_"]
-    seen = sorted(4.0 * sum(math.prod(s) for s in json.loads(text)[0]) for text in shapes)
-    told = {"model": name, "ranks": ranks, "described": reduced(MODELS[name], ranks)}
-    print(json.dumps({**told, "captured": seen}), flush=True)
-
-
-def record_exchange(name: str, ranks: int, out: Path) -> None:
-    """Trace of a step of rank 0, once DDP has put its buckets into the order of the gradients."""
+def record_exchange(name: str, ranks: int, folder: Path) -> None:
+    """Trace of a step of each rank, once DDP has its buckets in the order of the gradients."""
     torch.distributed.init_process_group("gloo")
     step = make_step(MODELS[name], ranks)()
     step()
@@ -287,8 +322,8 @@ def record_exchange(name: str, ranks: int, out: Path) -> None:
         activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
     ) as profiler:
         step()
-    if torch.distributed.get_rank() == 0:
-        profiler.export_chrome_trace(str(out))
+    rank = torch.distributed.get_rank()
+    profiler.export_chrome_trace(str(folder / f"{name}-{rank}.json"))
     torch.distributed.destroy_process_group()
 
 
@@ -356,13 +391,9 @@ def main() -> None:
         folder = Path(name)
         for model in args.models:
             if args.what == "ops":
-                of = MODELS[model]
-                found = compare(described(of), captured(of, folder / "rank0.json"))
-                print(json.dumps({"model": model, **found}), flush=True)
+                judge_ops(model, folder, args.ranks)
             if args.what == "memory":
                 judge_memory(model, folder)
-            if args.what == "exchanged":
-                judge_exchange(model, folder, args.ranks)
             if args.what == "time":
                 judge_time(model, folder, args)
 

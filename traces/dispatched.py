@@ -25,7 +25,7 @@ class DispatchedOp(NamedTuple):
     Parameters
     ----------
     name : without the mark of an operator that works in place, which is as much work
-    operands : tensors, in call order
+    operands : tensors that it reads, in call order; not where it puts its result (``out=``)
     lists : shapes of each list of tensors, whose types the profiler leaves out
     work : flop and bytes; None of an operator with such a list
     seconds : that it lasted, what it called included
@@ -66,6 +66,8 @@ def _dispatched(func: Any, name: str, said: list[str], seconds: float) -> Dispat
     kinds = [str(argument.type) for argument in func._schema.arguments]
     words = ["" if w.startswith("TensorList") else w for w in json.loads(dtypes)]
     operands = parse_operands(shapes, json.dumps(words))
+    places = sum(argument.is_out for argument in func._schema.arguments)  # the last ones
+    operands = operands[: len(operands) - places]
     pairs = zip(kinds, json.loads(shapes), strict=True)
     lists = tuple(tuple(map(tuple, dims)) for kind, dims in pairs if kind == "List[Tensor]")
     listed = any("List[" in kind and "Tensor" in kind for kind in kinds)

@@ -223,17 +223,25 @@ def _convolution_demand(parts: Signature, kind: str) -> Demand:
     Parameters
     ----------
     kind : family of its kernel; one that begins with ``im2col`` also copies columns
+
+    Examples
+    --------
+    >>> name = "compute:aten::convolution_backward{} fp32[1x4x8x8] fp32[1x3x8x8] fp32[4x3x3x3]"
+    >>> both, weights = (demand(name.format(told)) for told in ("", " input=0"))
+    >>> both.flop / weights.flop, both.bytes - weights.bytes  # the samples' gradient is not made
+    (2.0, 768.0)
     """
     back = "backward" in parts.name
+    samples = parts.attributes.get("input") == "0"  # of which nobody wants a gradient
     four = [o for o in parts.operands if len(o.shape) == 4]
     if len(four) < (3 if back else 2):
         moved = 2.0 * parts.bytes
         return Demand(0.0, moved, moved)
     x, weight = four[-2:]
     points = _output_points(parts, [o.shape for o in four])
-    flop = 2.0 * points * math.prod(weight.shape) * (2 if back else 1)
+    flop = 2.0 * points * math.prod(weight.shape) * (2 if back and not samples else 1)
     y = 4.0 * points * weight.shape[0]
-    ends = (x.bytes + weight.bytes) * (2 if back else 1) + y
+    ends = (x.bytes + weight.bytes) * (2 if back else 1) + y - (x.bytes if samples else 0)
     if not kind.startswith("im2col"):
         return Demand(flop, ends, ends)
     images = x.shape[0]

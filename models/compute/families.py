@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp
 from typing import Any
 
@@ -73,6 +73,19 @@ class FittedLine:
         known |= {n: float(data.get(n) or 0.0) for n in COSTS}
         known |= {n: data.get(n) or {} for n in BY_OP}
         return cls(**known, wrong=float(data.get("wrong", np.nan)))
+
+    def with_memory(self, costs: Caches) -> FittedLine:
+        """Line that knows memory, where nothing that it was fitted to left the caches.
+
+        Of ops that only move bytes: what does not fit comes at the rate of memory.
+
+        >>> costs = Caches([(2**18, 0.0), (2**22, 1e-8)], {}, 0.0, 1e9)
+        >>> FittedLine(byte_rate=1e10).with_memory(costs).rate_beyond
+        1000000000.0
+        """
+        if np.isfinite(self.rate_beyond) or np.isfinite(self.flop_rate):
+            return self
+        return replace(self, cache=costs.capacity, rate_beyond=costs.rate)
 
     def seconds(self, demands: Floats, factor: Floats | float = 1.0, launch: Any = None) -> Floats:
         """(n,) s of ops with these demands: start-up plus the sum of all costs.
@@ -160,6 +173,9 @@ class Families(Backend):
             self._lines = {name: FittedLine.of(one) for name, one in data["families"].items()}
             self.source = f"fitted: {data['source']}"
             self._costs = Caches.of(data["caches"]) if data.get("caches") else None
+            if self._costs is not None:
+                costs = self._costs
+                self._lines = {n: line.with_memory(costs) for n, line in self._lines.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BackendError(
                 f"{self.file}: holds no families of ops ({error}); make it with 'foretrace fit'"

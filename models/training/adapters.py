@@ -114,7 +114,7 @@ def _beside_columns(name: str, inputs: int, rank: int, outputs: int, split: Spli
         (*down.forward, *inner, *up.forward, _sum(name, tokens, outputs // t, split)),
         (*up.backward, *_joined(name, "all-reduce", tokens * rank, split, " backward"),
          *down.backward, _sum(name, tokens, inputs, split, " backward")),
-        down.kept + up.kept, down.weights + up.weights, later=down.later + up.later,
+        down.kept + up.kept, (*up.parameters, *down.parameters), later=down.later + up.later,
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def _beside_rows(name: str, inputs: int, rank: int, outputs: int, split: Split) 
          _sum(name, split.own_tokens, outputs, split)),
         (*enter, *up.backward, *_joined(name, "all-reduce", inner, split, " backward"),
          *down.backward, _sum(name, tokens, inputs // t, split, " backward")),
-        down.kept + up.kept, down.weights + up.weights, later=down.later + up.later,
+        down.kept + up.kept, (*up.parameters, *down.parameters), later=down.later + up.later,
     )  # fmt: skip
 
 

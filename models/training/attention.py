@@ -170,17 +170,21 @@ def _fused_block(model: Transformer, split: Split, block: ScoreBlock) -> BlockWo
     scores = seen * b * heads * block.queries * block.keys
     flop = 2.0 * scores * (model.head_width + model.value_width)
     gradient = Operand(dtype, (b, heads, block.queries, model.value_width))
+    sums = Operand("fp32", gradient.shape[:-1])  # of each row of scores
     result = float(gradient.bytes)
     read = float(sum(o.bytes for o in operands))
     causal = f"causal={int(block.causal)}"
     forward = str(Signature("compute", f"fused::flash_attention {causal}", tuple(operands)))
     backward = str(
-        Signature("compute", f"fused::attention_backward {causal}", (gradient, *operands))
+        Signature(
+            "compute", f"fused::attention_backward {causal}", (gradient, *operands, gradient, sums)
+        )
     )
     return BlockWorks(
         Work("attention", forward, flop, read + result),
-        Work("attention backward", backward, BACKWARD * flop, 2 * read + 2 * result),
-    )
+        Work("attention backward", backward, BACKWARD * flop,
+             2 * read + 2 * result + sums.bytes),
+    )  # fmt: skip
 
 
 def _written_core(model: Transformer, split: Split) -> Operation:

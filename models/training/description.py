@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 Biases = Literal["none", "query-key-value", "all"]
 Adapted = Literal["query-key-value", "attention-output", "feed-forward-in", "feed-forward-out"]
+Chooser = Literal["tokens", "experts"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,9 @@ class Experts:
     inner : width of one
     shared : experts that every token visits, of the same width
     dense_layers : layers at the start that have no experts
+    chosen_by : who chooses: each token its experts, or each expert as many tokens as all take, so
+        that a token has ``chosen`` in the mean (expert choice, Zhou et al. 2022, 2202.09368); then
+        as torch writes it
     """
 
     count: int
@@ -28,6 +32,7 @@ class Experts:
     shared: int = 0
     dense_layers: int = 0
     selection_bias: bool = False
+    chosen_by: Chooser = "tokens"
 
 
 @dataclass(frozen=True)

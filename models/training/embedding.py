@@ -12,6 +12,7 @@ from .operations import (
     Split,
     Work,
     column_parallel,
+    cross_entropy,
     exchanged,
     linear,
     norm,
@@ -34,10 +35,11 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
     size = float(WIDTH[dtype] * tokens * model.hidden)
     table, whole = (dtype, (rows, model.hidden)), (dtype, (tokens, model.hidden))
     index = ("int64", (tokens,))
-    forward = [Work("embedding", text("aten::embedding", table, index), 0.0, 2 * size)]
+    named = WIDTH["int64"] * tokens
+    forward = [Work("embedding", text("aten::embedding", table, index), 0.0, 2 * size + named)]
     backward = [
         Work("embedding backward", text("aten::embedding_dense_backward", whole, index), 0.0,
-             3 * size, of_weights=True)
+             3 * size + named, of_weights=True)
     ]  # fmt: skip
     if split.tensor > 1:
         names = ("reduce-scatter", "all-gather") if split.sequence_parallel else ("all-reduce", "")
@@ -46,7 +48,8 @@ def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
         if names[1]:
             gather = exchanged("embedding all-gather", names[1], TENSOR, dtype, numbers)
             backward.insert(0, gather._replace(of_weights=True))
-    parts = [Operation(tuple(forward), tuple(backward), 0.0, rows * model.hidden, later=size)]
+    weights = ((rows, model.hidden),)
+    parts = [Operation(tuple(forward), tuple(backward), 0.0, weights, later=size)]
     parts += _positions(model, split)
     return tuple(parts)
 
@@ -62,12 +65,13 @@ def _patches(model: Transformer, patches: Patches, split: Split) -> tuple[Operat
     moved = float(split.width * (math.prod(images) + math.prod(out) + numbers))
     operands = (dtype, images), (dtype, weight)
     stride = f"stride={patches.patch}"
-    back = text(f"aten::convolution_backward {stride}", (dtype, out), *operands)
+    back = text(f"aten::convolution_backward {stride} input=0", (dtype, out), *operands)
+    learnt = moved + split.width * numbers
     vectors = Operation(
         (Work("patches", text(f"aten::convolution {stride}", *operands), flop, moved),),
-        (Work("patches backward", back, 2 * flop, 2 * moved, of_weights=True),),
+        (Work("patches backward", back, flop, learnt, of_weights=True),),
         float(split.width * math.prod(images)),
-        numbers + 2 * h,  # a bias, and the class token
+        ((h,), weight, (1, 1, h)),  # a bias, and last the class token
         later=float(split.width * math.prod(out)),
     )
     return (vectors, *_positions(model, split))
@@ -81,9 +85,19 @@ def _positions(model: Transformer, split: Split) -> list[Operation]:
         return []
     types = model.encoder.token_types if model.encoder else 0
     mask = float(own * model.hidden) if model.dropout else 0.0
-    sums = streamed("positions", "aten::add", dtype, [one, one], size + mask)
-    back = streamed("positions backward", "aten::sum", dtype, [one], 0.0)._replace(of_weights=True)
-    found = [Operation((sums,), (back,), mask, (model.positions + types) * model.hidden)]
+    each = (own // split.batch, model.hidden)  # those of all sequences are the same
+    few = float(split.width * math.prod(each))
+    forward = [streamed("positions", "aten::add", dtype, [one, each], size + mask)]
+    backward = [streamed("positions backward", "aten::sum", dtype, [one], few)]
+    if model.patches is None:  # of images all of them are taken
+        table, index = (dtype, (model.positions, model.hidden)), ("int64", each[:1])
+        named = WIDTH["int64"] * each[0]
+        look = text("aten::embedding", table, index)
+        back = text("aten::embedding_dense_backward", (dtype, each), index)
+        forward.insert(0, Work("position embedding", look, 0.0, 2 * few + named))
+        backward.append(Work("position embedding backward", back, 0.0, 3 * few + named))
+    weights = tuple((n, model.hidden) for n in (model.positions, types) if n)
+    found = [Operation(tuple(forward), tuple(backward), mask, weights)]
     if model.encoder:
         found.append(norm("embedding norm", model.norm, own, model.hidden, split))
     return found
@@ -101,7 +115,7 @@ def output(model: Transformer, split: Split) -> tuple[Operation, ...]:
     layer = column_parallel("output", rows, model.hidden, wide, split, dtype=plain, bias=of_images)
     parts = [] if model.encoder else [norm("last norm", model.norm, own, model.hidden, split)]
     parts += _pooler(model, split)
-    parts += [layer._replace(weights=0) if model.tied else layer, _loss(model, split)]
+    parts += [layer._replace(parameters=()) if model.tied else layer, _loss(model, split)]
     return tuple(parts)
 
 
@@ -123,10 +137,8 @@ def _loss(model: Transformer, split: Split) -> Operation:
     Three numbers a token are exchanged: the largest logit, its own, and the sum.
     """
     tokens, here = _predictions(model, split), -(-model.vocabulary // split.tensor)
-    shape = ("fp32", (tokens, here))
-    size = 4.0 * tokens * here
-    forward = [Work("loss", text("aten::_log_softmax", shape), 0.0, 2.5 * size)]
-    if split.tensor > 1:
-        forward.append(exchanged("loss all-reduce", "all-reduce", TENSOR, "fp32", 3 * tokens))
-    back = text("aten::_log_softmax_backward_data", shape, shape)
-    return Operation(tuple(forward), (Work("loss backward", back, 0.0, 2.5 * size),), size)
+    loss = cross_entropy(tokens, here, split)
+    if split.tensor == 1:
+        return loss
+    shared = exchanged("loss all-reduce", "all-reduce", TENSOR, "fp32", 3 * tokens)
+    return loss._replace(forward=(*loss.forward, shared))

@@ -42,21 +42,28 @@ def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Oper
     )
 
 
-def activation(gated: bool, rows: int, width: int, split: Split) -> Operation:
+def activation(gated: bool, rows: int, width: int, split: Split, batch: int = 1) -> Operation:
     """SwiGLU of gate and value side by side, or GELU; it keeps its input.
 
+    Parameters
+    ----------
+    batch : experts, each with ``rows`` rows of its own
+
+    Examples
+    --------
     >>> activation(True, 4, 8, Split(batch=1, sequence=4)).kept
     128.0
     """
     dtype = split.precision.activations
-    size = float(WIDTH[dtype] * rows * width)
+    size = float(WIDTH[dtype] * batch * rows * width)
+    several = (batch, rows) if batch > 1 else (rows,)
+    one = (*several, width)
     if gated:
-        both = (rows, 2 * width)
+        both = (*several, 2 * width)
         forward = Work("swiglu", text("aten::silu_and_mul", (dtype, both)), 0.0, 3 * size)
         backward = streamed("swiglu backward", "aten::silu_and_mul_backward", dtype,
-                            [(rows, width), both], 2 * size)  # fmt: skip
+                            [one, both], 2 * size)  # fmt: skip
         return Operation((forward,), (backward,), 2 * size)
-    one = (rows, width)
     return Operation(
         (streamed("gelu", "aten::gelu", dtype, [one], size),),
         (streamed("gelu backward", "aten::gelu_backward", dtype, [one, one], size),),
@@ -79,23 +86,29 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
     """
     own, here = split.own_tokens, experts.count // split.expert
     pairs = own * experts.chosen
+    by_experts = experts.chosen_by == "experts"
     rows = _rows_of_each_expert(pairs, here, split)
     plain = split.precision.activations
     inputs = (2 if model.gated else 1) * experts.inner
-    moved = _permutation(pairs, model.hidden, split)
+    before = after = _permutation(pairs, model.hidden, split)
+    if by_experts:
+        before = _taken_rows(own, pairs, model.hidden, split)
+        after = _rows_put_back(own, pairs, model.hidden, split)
     comes = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
     parts = [
+        *([_both_ways(own, model.hidden, split)] if by_experts else []),
         linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
         _selection(own, experts, split),
-        moved,
+        before,
         *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True,
                         comes=comes),
-        activation(model.gated, here * rows, experts.inner // split.tensor, split),
+        activation(model.gated, rows, experts.inner // split.tensor, split, batch=here),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
                      expert=True, returns=comes),
         *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
-        moved,
+        after,
+        *([_weighting(own, experts.count, model.hidden, split)] if by_experts else []),
     ]  # fmt: skip
     if experts.shared:
         parts += feed_forward(model, split, experts.shared * experts.inner)
@@ -116,14 +129,80 @@ def _selection(rows: int, experts: Experts, split: Split) -> Operation:
     """
     shape = ("fp32", (rows, experts.count))
     size = 4.0 * rows * experts.count
+    forward = [Work("routing", text("aten::_softmax", shape), 0.0, 2 * size)]
+    if experts.chosen_by == "experts":
+        found = (WIDTH["fp32"] + WIDTH["int64"]) * rows * experts.chosen
+        choice = text("aten::topk", ("fp32", (experts.count, rows)))
+        forward.append(Work("choice of tokens", choice, 0.0, size + found))
+    waits = split.expert > 1 and split.exchange == "normal"
+    forward[-1] = forward[-1]._replace(awaited=waits)
+    back = text("aten::_softmax_backward_data", shape, shape)
     return Operation(
-        (Work("routing", text("aten::_softmax", shape), 0.0, 2 * size,
-              awaited=split.expert > 1 and split.exchange == "normal"),),
-        (Work("routing backward", text("aten::_softmax_backward_data", shape, shape), 0.0,
-              3 * size),),
+        tuple(forward),
+        (Work("routing backward", back, 0.0, 3 * size),),
         size,
-        experts.count if experts.selection_bias else 0,
-    )  # fmt: skip
+        ((experts.count,),) if experts.selection_bias else (),
+    )
+
+
+def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
+    """Rows that experts have chosen."""
+    dtype = split.precision.activations
+    whole = float(WIDTH[dtype] * rows * hidden)
+    zeros = Work("choice zeros", text("aten::new_zeros", (dtype, (pairs, hidden))), 0.0, whole)
+    return Operation(
+        (_selected("choice", rows, pairs, hidden, dtype),),
+        (zeros, _put_back("choice backward", rows, pairs, hidden, dtype)),
+        float(WIDTH["int64"] * pairs),
+    )
+
+
+def _both_ways(rows: int, hidden: int, split: Split) -> Operation:
+    """Tokens go to the router and to experts: their two gradients are added up."""
+    dtype, size = split.precision.activations, float(split.width * rows * hidden)
+    sums = streamed("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
+    return Operation((), (sums,))
+
+
+def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
+    """What experts make added up token by token."""
+    dtype = split.precision.activations
+    whole = float(WIDTH[dtype] * rows * hidden)
+    zeros = Work("sum zeros", text("aten::zeros_like", (dtype, (rows, hidden))), 0.0, whole)
+    return Operation(
+        (zeros, _put_back("sum of experts", rows, pairs, hidden, dtype)),
+        (_selected("sum of experts backward", rows, pairs, hidden, dtype),),
+    )
+
+
+def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
+    """Tokens times the sum of what the router gives them."""
+    dtype, whole, column = split.precision.activations, (rows, hidden), (rows, 1)
+    size, few = float(WIDTH[dtype] * rows * hidden), float(WIDTH[dtype] * rows)
+    times = streamed("weighting", "aten::mul", dtype, [whole, column], size)
+    return Operation(
+        (streamed("weights", "aten::sum", dtype, [(rows, count)], few), times),
+        (
+            streamed("weights backward", "aten::mul", dtype, [whole, whole], size),
+            times._replace(label="weighting backward"),
+            streamed("sum of weights backward", "aten::sum", dtype, [whole], few),
+        ),
+        size + few,
+    )
+
+
+def _selected(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
+    """Rows read where indices say."""
+    index = WIDTH["int64"] * pairs
+    name = text("aten::index_select", (dtype, (rows, hidden)), ("int64", (pairs,)))
+    return Work(label, name, 0.0, 2.0 * WIDTH[dtype] * pairs * hidden + index)
+
+
+def _put_back(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
+    """Rows added to those that indices say."""
+    whole, some = (dtype, (rows, hidden)), (dtype, (pairs, hidden))
+    moved = WIDTH[dtype] * (2.0 * rows * hidden + pairs * hidden) + WIDTH["int64"] * pairs
+    return Work(label, text("aten::index_add", whole, ("int64", (pairs,)), some), 0.0, moved)
 
 
 def _permutation(pairs: int, hidden: int, split: Split) -> Operation:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...sim.errors import ScenarioError
 from ...sim.signature import WIDTH
 from .description import Branches, ImageNetwork, Part, Repeated
-from .operations import Operation, Split, Work, linear, streamed, text
+from .operations import Operation, Split, Work, cross_entropy, linear, streamed, text
 
 WORDS = ("conv", "max-pool", "average-pool", "average", "linear", "dropout")
 FLAGS = ("norm", "relu", "bias", "ceil")
@@ -17,12 +17,23 @@ OPTIONS = ("stride", "pad", "groups")
 
 
 class Images(NamedTuple):
-    """Shape of what goes from part to part: images of a micro-batch."""
+    """What goes from part to part: images of a micro-batch.
+
+    Parameters
+    ----------
+    given : whether they are the samples, of which nobody wants a gradient
+    """
 
     batch: int
     channels: int
     height: int
     width: int
+    given: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Their sizes."""
+        return self[:4]
 
     @property
     def numbers(self) -> int:
@@ -53,14 +64,15 @@ def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
     ...     for part in image_layers(tiny, Split(batch=1, sequence=1))]
     [('conv', 108), ('average', 0), ('linear', 50), ('output', 0)]
     """
-    now = Images(split.batch, model.channels, model.image, model.image)
+    now = Images(split.batch, model.channels, model.image, model.image, given=True)
     found = []
     for part in _unrolled(model.parts):
         name = part.split()[0] if isinstance(part, str) else "block"
         entering = float(split.width * now.numbers)
         operations, now = _part(part, now, split)
         found.append(NamedOperations(name, tuple(operations), entering))
-    return [*found, NamedOperations("output", (_loss(now, split),), split.width * now.numbers)]
+    loss = cross_entropy(now.batch, now.channels, split)
+    return [*found, NamedOperations("output", (loss,), float(split.width * now.numbers))]
 
 
 def _unrolled(parts: tuple[Part, ...]) -> Iterator[Part]:
@@ -110,7 +122,7 @@ def _branches(part: Branches, now: Images, split: Split) -> tuple[list[Operation
             f"workload.model: branches that meet have images of {shapes}; give them the same"
         )
     if part.summed:
-        return [*found, _sum(ends[0], split), _relu(ends[0], split)], ends[0]
+        return [*found, _sum(now, ends[0], split), _relu(ends[0], split)], ends[0]
     whole = ends[0]._replace(channels=sum(e.channels for e in ends))
     return [*found, _joined(whole, split)], whole
 
@@ -194,15 +206,19 @@ def _convolution(line: _Line, now: Images, split: Split) -> tuple[list[Operation
     flop = 2.0 * then.batch * high * wide * numbers
     moved = float(width * (now.numbers + then.numbers + numbers))
     attributes = f" stride={stride}" if stride > 1 else ""
-    operands = (dtype, tuple(now)), (dtype, weight)
-    back = f"aten::convolution_backward{attributes}"
+    operands = (dtype, now.shape), (dtype, weight)
+    bias = ((outputs,),) if "bias" in line.flags else ()
+    row = [(dtype, shape) for shape in bias]
+    back = f"aten::convolution_backward{attributes}{' input=0' if now.given else ''}"
+    again = moved + width * (numbers + (0 if now.given else now.numbers))
     found = [
         Operation(
-            (Work("convolution", text(f"aten::convolution{attributes}", *operands), flop, moved),),
-            (Work("convolution backward", text(back, (dtype, tuple(then)), *operands), 2 * flop,
-                  2 * moved),),
+            (Work("convolution", text(f"aten::convolution{attributes}", *operands, *row), flop,
+                  moved + width * outputs * len(bias)),),
+            (Work("convolution backward", text(back, (dtype, then.shape), *operands),
+                  (1 if now.given else 2) * flop, again),),
             float(width * now.numbers),
-            numbers + ("bias" in line.flags) * outputs,
+            (*bias, weight),
         )
     ]  # fmt: skip
     if "norm" in line.flags:
@@ -215,39 +231,47 @@ def _convolution(line: _Line, now: Images, split: Split) -> tuple[list[Operation
 def _batch_norm(now: Images, split: Split) -> Operation:
     """Norm of each channel over all images: read once for its mean, once to be scaled."""
     dtype, size = split.precision.activations, float(split.width * now.numbers)
-    shape, row = (dtype, tuple(now)), ("fp32", (now.channels,))
+    shape, row = (dtype, now.shape), ("fp32", (now.channels,))
+    forward, backward = (row,) * 4, (row,) * 5  # weight, bias, means and variances, running too
+    each = 4.0 * now.channels
     return Operation(
-        (Work("batch norm", text("aten::native_batch_norm", shape, row, row), 0.0, 3 * size),),
-        (Work("batch norm backward", text("aten::native_batch_norm_backward", shape, shape, row),
-              0.0, 5 * size),),
+        (Work("batch norm", text("aten::native_batch_norm", shape, *forward), 0.0,
+              3 * size + len(forward) * each),),
+        (Work("batch norm backward", text("aten::native_batch_norm_backward", shape, shape,
+                                          *backward), 0.0, 5 * size + len(backward) * each),),
         size,
-        2 * now.channels,
+        ((now.channels,),) * 2,
+        channels=now.channels,
     )  # fmt: skip
 
 
 def _relu(now: Images, split: Split) -> Operation:
     """Values below 0 made 0, where they lie; what follows keeps the result."""
-    dtype, size, shape = split.precision.activations, float(split.width * now.numbers), tuple(now)
+    dtype, size, shape = split.precision.activations, float(split.width * now.numbers), now.shape
     return Operation(
         (streamed("relu", "aten::relu", dtype, [shape], size),),
         (streamed("relu backward", "aten::threshold_backward", dtype, [shape, shape], size),),
     )
 
 
-def _sum(now: Images, split: Split) -> Operation:
-    dtype, size, shape = split.precision.activations, float(split.width * now.numbers), tuple(now)
-    one = streamed("sum", "aten::add", dtype, [shape, shape], size)
-    return Operation((one,), (one._replace(label="sum backward"),))
+def _sum(now: Images, then: Images, split: Split) -> Operation:
+    """What branches make, and backward what they make of the gradient of what they all take."""
+    dtype, width = split.precision.activations, split.width
+    forward, backward = (
+        streamed(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
+        for label, of in (("sum", then), ("sum backward", now))
+    )
+    return Operation((forward,), () if now.given else (backward,))
 
 
 def _joined(now: Images, split: Split) -> Operation:
     """Channels of branches side by side; backward each takes its part where it lies."""
     dtype, size = split.precision.activations, float(split.width * now.numbers)
-    return Operation((streamed("join", "aten::cat", dtype, [tuple(now)], size),))
+    return Operation((streamed("join", "aten::cat", dtype, [now.shape], size),))
 
 
 def _dropout(now: Images, split: Split) -> Operation:
-    dtype, shape = split.precision.activations, tuple(now)
+    dtype, shape = split.precision.activations, now.shape
     moved = float((split.width + 1) * now.numbers)
     return Operation(
         (streamed("dropout", "aten::native_dropout", dtype, [shape], moved),),
@@ -272,15 +296,23 @@ def _pool(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Imag
         name = "aten::max_pool2d_with_indices" if largest else "aten::avg_pool2d"
     dtype = split.precision.activations
     before, after = (float(split.width * i.numbers) for i in (now, then))
-    places = float(WIDTH["int64"] * then.numbers) if "max" in name else 0.0
-    return [
-        Operation(
-            (streamed(line.word, name, dtype, [tuple(now)], after + places),),
-            (streamed(f"{line.word} backward", f"{name}_backward", dtype, [tuple(then)],
-                      before + places),),
-            before + places if "max" in name else 0.0,
-        )
-    ], then  # fmt: skip
+    if line.word == "max-pool":
+        places, put = float(WIDTH["int64"] * then.numbers), ("int64", then.shape)
+        operands = (dtype, then.shape), (dtype, now.shape), put
+        back = Work("max-pool backward", text(f"{name}_backward", *operands), 0.0,
+                    after + before + places)  # fmt: skip
+        return [
+            Operation(
+                (streamed(line.word, name, dtype, [now.shape], after + places),),
+                (back,),
+                before + places,
+            )
+        ], then
+    mean = then.height * then.width == 1  # as torch takes it
+    forward = streamed(line.word, "aten::mean" if mean else name, dtype, [now.shape], after)
+    backward = streamed(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
+                        dtype, [now.shape if mean else then.shape], before)  # fmt: skip
+    return [Operation((forward,), (backward,))], then
 
 
 def _linear(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
@@ -289,15 +321,3 @@ def _linear(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Im
     one = linear("linear", now.batch, inputs, outputs, replace(split, tensor=1), bias=True)
     then = Images(now.batch, outputs, 1, 1)
     return [one, *([_relu(then, split)] if "relu" in line.flags else [])], then
-
-
-def _loss(now: Images, split: Split) -> Operation:
-    """Cross-entropy over the classes."""
-    shape = ("fp32", (now.batch, now.channels))
-    size = 4.0 * now.batch * now.channels
-    back = text("aten::_log_softmax_backward_data", shape, shape)
-    return Operation(
-        (Work("loss", text("aten::_log_softmax", shape), 0.0, 2.5 * size),),
-        (Work("loss backward", back, 0.0, 2.5 * size),),
-        size,
-    )

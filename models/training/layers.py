@@ -43,12 +43,12 @@ class Layer:
         """Ops backward."""
         return tuple(w for o in reversed(self.operations) for w in o.backward)
 
-    @property
+    @cached_property
     def weights(self) -> int:
         """Parameters on this rank that are trained, those of experts left out."""
         return self._count(trained=True, expert=False)
 
-    @property
+    @cached_property
     def expert_weights(self) -> int:
         """Parameters of experts on this rank that are trained."""
         return self._count(trained=True, expert=True)
@@ -134,7 +134,7 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
     own, h = split.own_tokens, model.hidden
     of = dense_layer if model.experts is None else expert_layer
     inside = of(model, split)
-    again = (o._replace(weights=0) for o in embedding(model, split))
+    again = (o._replace(parameters=()) for o in embedding(model, split))
     first, *rest = output(model, split)
     before = (
         *again,
@@ -142,7 +142,7 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
         norm("token norm", model.norm, own, h, split),
         linear("state and token", own, 2 * h, h, split),
     )
-    after = (first, *(o._replace(weights=0) for o in rest))
+    after = (first, *(o._replace(parameters=()) for o in rest))
     return Layer(
         "prediction layer",
         (

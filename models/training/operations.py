@@ -18,6 +18,8 @@ TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members 
 RING = "ring"  # in place of a group: the next rank of those that share each sequence
 ContextBy = Literal["ring", "all-gather", "ulysses"]
 ExchangeBy = Literal["normal", "low-latency"]
+Loss = Literal["fused", "written"]
+Shape = tuple[int, ...]
 
 
 class Work(NamedTuple):
@@ -52,23 +54,30 @@ class Operation(NamedTuple):
     ----------
     forward, backward : ops, in order
     kept : B kept from forward to backward
-    weights : parameters that the rank holds of it
+    parameters : shapes of those that the rank holds of it, as their gradients are done
     expert : whether they are of experts, which other ranks hold than other weights
     core : B of what is kept that selective recomputation makes again, by running it again
     tables : parameters that the backward pass itself updates, row by row
     later : B kept where gradients of weights wait: inputs, and gradients of results
     trained : whether its weights are; frozen ones have no gradients
+    channels : of a norm of images, whose means and variances are no parameters; 0 of others
     """
 
     forward: tuple[Work, ...] = ()
     backward: tuple[Work, ...] = ()
     kept: float = 0.0
-    weights: int = 0
+    parameters: tuple[Shape, ...] = ()
     expert: bool = False
     core: float = 0.0
     later: float = 0.0
     tables: int = 0
     trained: bool = True
+    channels: int = 0
+
+    @property
+    def weights(self) -> int:
+        """Parameters that the rank holds of it."""
+        return sum(map(math.prod, self.parameters))
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,7 @@ class Split:
     shares : of a rank's tokens, those that go to the experts of each; () where ranks differ in what
         nobody says, and all exchange as much as the busiest
     fused_attention : whether scores are never written to memory (flash attention)
+    loss : ``fused``: one op each way; ``written`` as torch writes it
     precision : element types
 
     Examples
@@ -115,6 +125,7 @@ class Split:
     exchange: ExchangeBy = "normal"
     shares: tuple[int, ...] = ()
     fused_attention: bool = True
+    loss: Loss = "fused"
     precision: Precision = PRECISIONS["bf16"]
 
     @property
@@ -163,7 +174,7 @@ def text(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
 
 def product(
     label: str, m: int, k: int, n: int, dtype: str, width: float, batch: int = 1,
-    scales: tuple[float, float] = (0.0, 0.0),
+    scales: tuple[float, float] = (0.0, 0.0), bias: bool = False,
 ) -> Work:  # fmt: skip
     """Matrix product of m x k and k x n; ``width`` B for each number of the result.
 
@@ -177,7 +188,13 @@ def product(
     128.0
     >>> product("qkv", 64, 64, 64, "fp8", 2, scales=(1 / 32, 1 / 32)).signature
     'compute:aten::_scaled_mm quantized=1 fp8[64x64] fp8[64x64]'
+    >>> product("qkv", 4, 8, 2, "bf16", 2, bias=True).signature
+    'compute:aten::addmm bf16[2] bf16[4x8] bf16[8x2]'
     """
+    if bias and batch == 1 and dtype not in SCALED:
+        plain = product(label, m, k, n, dtype, width)
+        signature = text("aten::addmm", (dtype, (n,)), (dtype, (m, k)), (dtype, (k, n)))
+        return plain._replace(signature=signature, bytes=plain.bytes + WIDTH[dtype] * n)
     name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype in SCALED else "aten::mm"
     name += " quantized=1" if dtype in SCALED else ""  # by ops of their own, before
     first: tuple[int, ...] = (m, k) if batch == 1 else (batch, m, k)
@@ -191,10 +208,14 @@ def product(
 def streamed(
     label: str, name: str, dtype: str, read: Iterable[tuple[int, ...]], written: float
 ) -> Work:
+    """Op that only moves bytes, of operands of one element type."""
+    return with_operands(label, name, tuple(Operand(dtype, shape) for shape in read), written)
+
+
+def with_operands(label: str, name: str, read: tuple[Operand, ...], written: float) -> Work:
     """Op that only moves bytes: reads operands, and writes ``written`` B."""
-    operands = [Operand(dtype, shape) for shape in read]
-    signature = str(Signature("compute", name, tuple(operands)))
-    return Work(label, signature, 0.0, sum(o.bytes for o in operands) + written)
+    signature = str(Signature("compute", name, read))
+    return Work(label, signature, 0.0, sum(o.bytes for o in read) + written)
 
 
 def quantized(
@@ -260,7 +281,7 @@ def exchanged(
 def linear(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
     bias: bool = False, dtype: str = "", between: Work | None = None, keeps: bool = True,
-    batch: int = 1, expert: bool = False, comes: str = "", returns: str = "",
+    batch: int = 1, expert: bool = False, comes: str = "", returns: str = "", given: bool = False,
 ) -> Operation:  # fmt: skip
     """Linear layer: a product forward, two backward.
 
@@ -275,6 +296,7 @@ def linear(
     between : op that may run beside the gradient of the weights, once that of the input is known
     keeps : whether its input is kept for it, and not already (and quantized) for another
     batch : experts, each with ``rows`` rows of its own
+    given : whether its input is the samples, of which nobody wants a gradient
 
     Examples
     --------
@@ -285,26 +307,27 @@ def linear(
     types, width = split.precision, split.width
     kind, every = dtype or types.products, batch * rows
     own, weight = (types.width(kind, w) - WIDTH[kind] for w in (False, True))
-    forward = product(label, rows, inputs, outputs, kind, width, batch, (own, weight))
+    forward = product(label, rows, inputs, outputs, kind, width, batch, (own, weight), bias)
     comes, returns = comes or types.activations, returns or types.activations
     before = quantized(f"{label} input", every, inputs, types, comes, kind) if keeps else ()
-    back = quantized(f"{label} gradient", every, outputs, types, returns, kind)
-    backward = [
-        *back,
-        product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight)),
-    ]
+    dgrad = product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight))
+    backward = [*quantized(f"{label} gradient", every, outputs, types, returns, kind)]
+    backward += [] if given else [dgrad]
     backward += [between] if between else []
     of_weights = [product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch, (own, own))]
     if bias:
         shape = (batch * rows, outputs)
-        size = WIDTH[split.precision.gradients] * outputs
+        size = float(WIDTH[split.precision.gradients] * outputs)
         dtype = split.precision.activations
         of_weights.append(streamed(f"{label} bias", "aten::sum", dtype, [shape], size))
     backward += [work._replace(of_weights=True) for work in of_weights]
     kept = float(every * inputs * types.width(kind)) if keeps else 0.0
-    weights = batch * outputs * (inputs + bias)
+    several = (batch,) if batch > 1 else ()
+    parameters: tuple[Shape, ...] = ((*several, outputs, inputs),)
+    if bias:  # whose gradient is done first
+        parameters = ((*several, outputs), *parameters)
     later = kept + width * batch * rows * outputs
-    return Operation((*before, forward), tuple(backward), kept, weights, expert, later=later)
+    return Operation((*before, forward), tuple(backward), kept, parameters, expert, later=later)
 
 
 def column_parallel(
@@ -371,15 +394,17 @@ def norm(label: str, kind: str, rows: int, width: int, split: Split) -> Operatio
     >>> norm("norm", "rms", 16, 8, Split(batch=1, sequence=16)).kept
     256.0
     """
-    dtype, one = split.precision.activations, (rows, width)
-    size, row = float(WIDTH[dtype] * rows * width), (dtype, (width,))
-    forward = "aten::native_layer_norm" if kind == "layer" else "aten::rms_norm"
+    dtype, layer = split.precision.activations, kind == "layer"
+    size, one = float(WIDTH[dtype] * rows * width), Operand(dtype, (rows, width))
+    name = "aten::native_layer_norm" if layer else "aten::rms_norm"
+    weights = (Operand(dtype, (width,)),) * (2 if layer else 1)
+    found = (Operand("fp32", (rows, 1)),) * (2 if layer else 0)  # mean and deviation of each row
     return Operation(
-        (Work(label, text(forward, (dtype, one), row), 0.0, 2 * size),),
-        (Work(f"{label} backward", text(f"{forward}_backward", (dtype, one), (dtype, one), row),
-              0.0, 3 * size),),
+        (with_operands(label, name, (one, *weights), size),),
+        (with_operands(f"{label} backward", f"{name}_backward", (one, one, *found, *weights),
+                        size),),
         size,
-        width * (2 if kind == "layer" else 1),
+        ((width,),) * len(weights),
     )  # fmt: skip
 
 
@@ -394,3 +419,33 @@ def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> 
         back.append(streamed(f"{label} dropout backward", "aten::native_dropout_backward", dtype,
                              [one], size + mask))  # fmt: skip
     return Operation((streamed(label, name, dtype, [one, one], size + mask),), tuple(back), mask)
+
+
+def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
+    """Loss of logits in fp32; the logarithms of all are kept.
+
+    ``fused`` works in place, in as many passes as a vocabulary needs that ranks share; ``written``
+    are the ops of ``torch.nn.functional.cross_entropy``.
+
+    >>> [w.label for w in cross_entropy(4, 8, Split(1, 4, loss="written")).forward]
+    ['loss', 'loss of classes']
+    """
+    logits, size = ("fp32", (rows, classes)), 4.0 * rows * classes
+    back = "aten::_log_softmax_backward_data"
+    if split.loss == "fused":
+        one = Work("loss", text("aten::_log_softmax", logits), 0.0, 2.5 * size)
+        last = Work("loss backward", text(back, logits, logits), 0.0, 2.5 * size)
+        return Operation((one,), (last,), size)
+    number, target, named = ("fp32", ()), ("int64", (rows,)), float(WIDTH["int64"] * rows)
+    forward = (
+        Work("loss", text("aten::_log_softmax", logits), 0.0, 2 * size),
+        Work("loss of classes", text("aten::nll_loss_forward", logits, target), 0.0,
+             named + 4.0 * (rows + 2)),
+    )  # fmt: skip
+    given = text("aten::nll_loss_backward", number, logits, target, number)
+    backward = (
+        Work("gradient of the loss", text("aten::ones_like", number), 0.0, 4.0),
+        Work("loss of classes backward", given, 0.0, size + named + 8.0),
+        Work("loss backward", text(back, logits, logits), 0.0, 3 * size),
+    )
+    return Operation(forward, backward, size)

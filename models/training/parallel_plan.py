@@ -9,11 +9,12 @@ from typing import Any, Literal
 from ...sim.errors import PlanError
 from .description import ImageNetwork, Model, Transformer
 from .expert_choice import ExpertChoice
-from .operations import ContextBy, ExchangeBy, Split
+from .operations import ContextBy, ExchangeBy, Loss, Split
 from .precision import PRECISIONS, Precision
 
 Recompute = Literal["none", "selective", "full"]
 Schedule = Literal["1f1b", "combined-1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe"]
+Reducer = Literal["megatron", "ddp"]
 BUCKET = 40_000_000  # parameters; Megatron-LM's ddp_bucket_size of up to 40 data-parallel ranks
 
 
@@ -40,10 +41,15 @@ class ParallelPlan:
     recompute_layers : of ``full``, how many layers of each chunk, the first ones; 0 for all
     bucket : parameters whose gradients are reduced together in the first part of the model; each
         other part in a pipeline is one bucket (``gradients.bucket_size``)
+    first_bucket : those of the first bucket, where it is smaller; 0 where it is not
+    reducer : where gradients lie that are reduced: ``megatron`` has them in buckets as they are
+        made; ``ddp`` scales each into its bucket and copies it back, and sends means and variances
+        of norms of images round before each step (torch's DistributedDataParallel)
     overlap : whether gradients are reduced while others are computed
     gather_ahead : whether weights that were updated in shares (ZeRO 1 and 2) are gathered, in the
         same buckets, during the next step's first forward pass, not all of them behind the update
     fused_attention : whether scores are never written to memory
+    loss : one op each way, or the ops of torch's cross-entropy
     imbalance : tokens of the busiest rank's experts, over the mean
     exchange : how tokens go to experts and back
     routing : how often each expert is chosen, from which the same follows; None for equally often
@@ -79,9 +85,12 @@ class ParallelPlan:
     recompute: Recompute = "none"
     recompute_layers: int = 0
     bucket: int = BUCKET
+    first_bucket: int = 0
+    reducer: Reducer = "megatron"
     overlap: bool = True
     gather_ahead: bool = True
     fused_attention: bool = True
+    loss: Loss = "fused"
     imbalance: float = 1.0
     exchange: ExchangeBy = "normal"
     routing: ExpertChoice | None = None
@@ -157,6 +166,7 @@ class ParallelPlan:
             exchange=self.exchange,
             shares=self.routing.shares(self.expert) if self.routing else (),
             fused_attention=self.fused_attention,
+            loss=self.loss,
             precision=self.precision,
         )
 
@@ -315,6 +325,8 @@ SETTINGS = {
     "context": "parallel.context",
     "context_by": "parallel.context_by",
     "document": "document",
+    "loss": "loss",
+    "reducer": "reducer",
     "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "schedule": "schedule.use",
@@ -395,6 +407,8 @@ def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     widths += [model.experts.inner] if model.experts else []
     rank = model.adapters.rank if model.adapters else 0
     return [
+        ("loss", f"{t} ranks that share the vocabulary work out one loss together",
+         lambda a: a.loss == "fused" or a.tensor == 1, ("fused",)),
         ("tensor", f"{t} ranks do not share {model.heads} heads of attention evenly",
          lambda a: model.heads % a.tensor == 0, range(1, model.heads + 1)),
         ("tensor", f"{t} ranks do not share {heads} heads of keys evenly, nor have one each evenly",
@@ -460,8 +474,11 @@ def _expert_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     shared = f"{e} ranks do not share {experts} experts evenly"
     if not model.experts:
         shared = f"the model has no experts that {e} ranks could share"
+    by_experts = model.experts is not None and model.experts.chosen_by == "experts"
     return [
         ("expert", shared, lambda a: experts % a.expert == 0, range(1, experts + 1)),
+        ("expert", f"experts that choose tokens choose among a rank's own, not among {e} ranks'",
+         lambda a: not by_experts or a.expert == 1, (1,)),
         ("expert", f"{e} ranks that share experts are not a part of {plan.copies} data-parallel "
          "ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
          range(1, plan.copies + 1)),
@@ -476,6 +493,10 @@ def _batch_rules(plan: ParallelPlan) -> list[Rule]:
     p, d = plan.pipeline, plan.data
     once = plan.micro_batch * d
     return [
+        ("reducer", "DDP reduces the gradients of whole models while they are made: it knows no "
+         "stages, no shares (zero), and no overlap: false",
+         lambda a: a.reducer == "megatron" or (a.pipeline == 1 and not a.zero and a.overlap),
+         ("megatron",)),
         ("batch", f"{plan.batch} sequences are no multiple of {d} data-parallel ranks x "
          f"{plan.micro_batch} of a micro-batch", lambda a: a.batch % once == 0,
          range(once, plan.batch + once + 1)),

@@ -58,10 +58,11 @@ def _tables(model: Recommender, split: Split) -> tuple[Operation, ...]:
 def _network(name: str, widths: tuple[int, ...], split: Split) -> tuple[Operation, ...]:
     found = []
     dtype = split.precision.activations
-    for inputs, outputs in pairwise(widths):
+    for place, (inputs, outputs) in enumerate(pairwise(widths)):
         shape, size = (split.batch, outputs), float(split.width * split.batch * outputs)
         found += [
-            linear(name, split.batch, inputs, outputs, split, bias=True),
+            linear(name, split.batch, inputs, outputs, split, bias=True,
+                   given=name == "bottom" and not place),
             Operation(
                 (streamed("relu", "aten::relu", dtype, [shape], size),),
                 (streamed("relu backward", "aten::threshold_backward", dtype, [shape, shape],

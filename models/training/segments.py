@@ -217,9 +217,14 @@ class SegmentBuilder:
         """Let the end of the step wait for a row."""
         self._open.append(np.array([row]))
 
+    @property
+    def open(self) -> Rows:
+        """Rows for which the end of the step waits, in the order in which they were left."""
+        return np.concatenate([NONE, *self._open])
+
     def join(self) -> None:
         """Let the chain wait for all that is open."""
-        self.wait(np.concatenate([NONE, *self._open]).tolist())
+        self.wait(self.open.tolist())
         self._open = []
 
     def _add(self, part: Segment, after: Rows, base: int, entered: bool | None = None) -> None:
@@ -241,7 +246,7 @@ class SegmentBuilder:
             np.concatenate([NO_EDGES, *self._edges]),
             np.concatenate([NONE, *self._entries]),
             self.ends,
-            np.concatenate([NONE, *self._open]),
+            self.open,
             self._queues,
         )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,22 @@ import numpy as np
 from ...sim.ops import Kind
 from ...sim.spmd.spmd_graph import RankProgram
 from .description import Model, Transformer
-from .gradients import DATA, EXPERT_DATA, bucket_size, buckets, gathering, reduction, replicas
+from .gradients import (
+    DATA,
+    EXPERT_DATA,
+    bucket_size,
+    buckets,
+    gathering,
+    group_of,
+    reduction,
+    replicas,
+    returned_works,
+    scaled_works,
+    sent_statistics,
+)
 from .host_thread import with_host_thread
 from .layers import Layer
-from .operations import CONTEXT, EXPERT, RING, TENSOR, Work, exchanged
+from .operations import CONTEXT, EXPERT, RING, TENSOR, Shape, Work, exchanged
 from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
 from .parallel_plan import ParallelPlan
 from .schedules import KINDS, WEIGHT, PassKind, StageTurns, turns_of_stage
@@ -39,6 +52,7 @@ from .segments import (
     works_segment,
 )
 from .stages import (
+    backward_pieces,
     backward_works,
     chunks_of_stage,
     parts_of_stage,
@@ -73,6 +87,36 @@ class ChunkPass(NamedTuple):
     def forward(self) -> bool:
         """Whether it goes forward."""
         return self.what is PassKind.FORWARD
+
+
+class Parameter(NamedTuple):
+    """A parameter, and where its gradient is done.
+
+    Parameters
+    ----------
+    place : number of its layer, and of its operation there, as a pass backward meets them
+    """
+
+    place: tuple[int, int]
+    group: str
+    shape: Shape
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it is."""
+        return math.prod(self.shape)
+
+
+class Bucket(NamedTuple):
+    """Gradients that are reduced together."""
+
+    parameters: tuple[Parameter, ...]
+    group: str
+
+    @property
+    def numbers(self) -> int:
+        """Of all gradients."""
+        return sum(parameter.numbers for parameter in self.parameters)
 
 
 @dataclass(frozen=True)
@@ -121,6 +165,7 @@ class StageProgram:
         build, periods, computed = SegmentBuilder(), [], tuple[int, ...]()
         for step in range(self.steps):
             before = build.count
+            build.append(self._works(self._sent_statistics(), "statistics"))
             computed = self._write_turns(build)
             self._write_end(build)
             periods.append(np.full(build.count - before, step))
@@ -248,13 +293,31 @@ class StageProgram:
         """Rows that gather the first weights of a chunk, before it is reached."""
         if not self.plan.gathers_ahead:
             return []
-        return self._hang(build, self._bucket_gathers(self.chunks[chunk], chunk).get(0, []))
+        gathers = self._bucket_gathers(self.chunks[chunk], chunk)
+        return self._hang(build, next(iter(gathers.values()), []))
+
+    def _sent_statistics(self) -> list[Work]:
+        """What DDP sends round before a step."""
+        if self.plan.reducer != "ddp" or replicas(self.plan, DATA) == 1:
+            return []
+        return sent_statistics(o for layer in self.chunks[0] for o in layer.operations)
 
     def _write_end(self, build: SegmentBuilder) -> None:
+        if self.plan.reducer == "ddp":
+            self._copy_back(build)
         build.join()
         for work in self._last_reductions():
             build.op(self._number(work, MODULE))
         build.append(self._update())
+
+    def _copy_back(self, build: SegmentBuilder) -> None:
+        """Write how DDP takes gradients out of their buckets, in order, as each is reduced."""
+        closed = self._buckets(self.chunks[0][::-1], 0)
+        done = [bucket for place in sorted(closed) for bucket in closed[place]]
+        for row, bucket in zip(build.open.tolist(), done, strict=True):
+            build.wait([row])
+            shapes = (parameter.shape for parameter in bucket.parameters)
+            build.append(self._works(returned_works(self.plan, shapes), "gradients"))
 
     def _last_reductions(self) -> Iterator[Work]:
         """Reductions of gradients after the last of them."""
@@ -386,7 +449,7 @@ class StageProgram:
         gathers = self._bucket_gathers(layers, key.chunk) if key.gathers else {}
         after = dict(pairwise(gathers))
         sharded = self.plan.zero == 3
-        gathered = self._hang(build, gathers.get(0, [])) if sharded else []
+        gathered = self._hang(build, next(iter(gathers.values()), [])) if sharded else []
         for number, layer in enumerate(layers):
             if number in gathers:
                 waited, gathered = gathered, []
@@ -395,17 +458,42 @@ class StageProgram:
                 build.wait(waited)
             if key.gathers and not sharded:
                 held = layer.weights + layer.expert_weights + self._copied(layer)
-                build.append(self._works(self._casts(held), f"{phase} {layer.name}"))
-            works = self._layer_works(layer, key.what)
-            build.append(self._works(works, f"{phase} {layer.name}"))
-            for row in self._hang(build, closed.get(number, []), "gradients"):
-                build.leave_open(row)
+                casts = self._casts(held)
+                build.append(self._works(casts, f"{phase} {layer.name}"))
+            waiting: list[Work] = []
+            for place, works in enumerate(self._pieces(layer, key)):
+                waiting += works
+                if (number, place) in closed:
+                    build.append(self._works(waiting, f"{phase} {layer.name}"))
+                    self._reduce(build, closed[number, place])
+                    waiting = []
+            build.append(self._works(waiting, f"{phase} {layer.name}"))
         return build.segment()
+
+    def _pieces(self, layer: Layer, key: ChunkPass) -> list[Iterable[Work]]:
+        """Ops of a layer in pieces after which gradients may be reduced."""
+        if not key.reduces or self._is_timed_whole:
+            before: list[Iterable[Work]] = [()] * (len(layer.operations) - 1)
+            return [*before, self._layer_works(layer, key.what)]
+        pieces = backward_pieces(layer, self.plan, key.what)
+        pairs = zip(pieces, reversed(layer.operations), strict=True)
+        return [(*piece, *scaled_works(self.plan, operation)) for piece, operation in pairs]
+
+    def _reduce(self, build: SegmentBuilder, filled: Iterable[Bucket]) -> None:
+        """Write reductions of buckets, for which the end of the step waits."""
+        works = [reduction(self.plan, each.group, each.numbers, "gradients") for each in filled]
+        for row in self._hang(build, works, "gradients"):
+            build.leave_open(row)
 
     def _casts(self, numbers: int) -> Iterable[Work]:
         """Casts of updated weights; none of adapters, whose products take them as they are."""
         adapted = isinstance(self.model, Transformer) and self.model.adapters
         return () if adapted else cast_works(self.plan, numbers)
+
+    @property
+    def _is_timed_whole(self) -> bool:
+        """Whether each layer is one op."""
+        return self.plan.whole_layers and isinstance(self.model, Transformer)
 
     def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:
         """Ops of a layer, one for all of them where layers are timed whole."""
@@ -424,25 +512,25 @@ class StageProgram:
 
     def _bucket_gathers(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
         """Gathers of weights by the number of the layer that first needs them, in that order."""
-        numbers = [self._held(layer) for layer in layers]
-        spans = [[number] for number in range(len(layers))]
-        if self.plan.zero != 3:  # filled from the end, as gradients are made
-            most = bucket_size(self.plan, self._parts[chunk])
-            sizes = [sum(each.values()) for each in reversed(numbers)]
-            spans = [sorted(len(layers) - 1 - i for i in b)
-                     for b in reversed(buckets(sizes, most))]  # fmt: skip
-        found = {
-            span[0]: [
-                gathering(self.plan, group, count, "weights")
-                for group in (DATA, EXPERT_DATA)
-                if (count := sum(numbers[i].get(group, 0) for i in span))
-            ]
-            for span in spans
-        }
+        last_first = layers[::-1]
+        copied = [
+            Parameter((number, len(layer.operations)), DATA, (more,))
+            for number, layer in enumerate(last_first)
+            if (more := self._copied(layer))
+        ]
+        every = sorted([*self._parameters(last_first), *copied], key=lambda p: p.place)
+        found: dict[int, list[Work]] = {}
+        for bucket in reversed(self._filled(every, chunk)):  # from the end, as gradients are made
+            first = len(layers) - 1 - bucket[-1].place[0]
+            for group in (DATA, EXPERT_DATA):
+                if count := sum(p.numbers for p in bucket if p.group == group):
+                    work = gathering(self.plan, group, count, "weights")
+                    found.setdefault(first, []).append(work)
         if self.plan.zero == 3:
             for number, layer in enumerate(layers):
-                found[number] += self._frozen_gathers(layer)
-        return found
+                if frozen := list(self._frozen_gathers(layer)):
+                    found.setdefault(number, []).extend(frozen)
+        return dict(sorted(found.items()))
 
     def _frozen_gathers(self, layer: Layer) -> Iterator[Work]:
         """Gathers of weights that are not trained, of which ZeRO-3 leaves a rank its share."""
@@ -450,12 +538,14 @@ class StageProgram:
         for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
             yield gathering(self.plan, group, count, "frozen weights", dtype)
 
-    def _held(self, layer: Layer) -> dict[str, int]:
-        """Parameters that a layer uses, by group."""
-        found = _by_group(self.plan, layer.weights, layer.expert_weights)
-        if (copied := self._copied(layer)) and replicas(self.plan, DATA) > 1:
-            found[DATA] = found.get(DATA, 0) + copied
-        return found
+    def _filled(self, parameters: Sequence[Parameter], chunk: int) -> list[tuple[Parameter, ...]]:
+        """Parameters in buckets, of ZeRO-3 layer by layer."""
+        plan = self.plan
+        if plan.zero == 3:
+            return [tuple(of) for _, of in groupby(parameters, key=lambda p: p.place[0])]
+        sizes = [parameter.numbers for parameter in parameters]
+        filled = buckets(sizes, bucket_size(plan, self._parts[chunk]), plan.first_bucket)
+        return [tuple(parameters[i] for i in inside) for inside in filled]
 
     def _copied(self, layer: Layer) -> int:
         """Parameters of a layer that are a copy of the embedding on the first stage."""
@@ -464,19 +554,33 @@ class StageProgram:
         shared = shares_embedding(self.model, self.plan, self.stage)
         return shared_embedding(self.model, self.plan) if shared else 0
 
-    def _buckets(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
-        """Reductions by the number of the layer after which they begin."""
-        found: dict[int, list[Work]] = {}
-        most = bucket_size(self.plan, self._parts[chunk])
-        numbers = [_by_group(self.plan, one.weights, one.expert_weights) for one in layers]
+    def _buckets(
+        self, layers: tuple[Layer, ...], chunk: int
+    ) -> dict[tuple[int, int], list[Bucket]]:
+        """Buckets by the layer, and the operation there, after which they are full.
+
+        Parameters
+        ----------
+        layers : as a pass backward meets them
+        """
+        found: dict[tuple[int, int], list[Bucket]] = {}
+        every = self._parameters(layers)
         for group in (DATA, EXPERT_DATA):
-            sizes = [each.get(group, 0) for each in numbers]
-            for bucket in buckets(sizes, most):
-                count = sum(sizes[i] for i in bucket)
-                if count:
-                    work = reduction(self.plan, group, count, "gradients")
-                    found.setdefault(bucket[-1], []).append(work)
+            for filled in self._filled([p for p in every if p.group == group], chunk):
+                found.setdefault(filled[-1].place, []).append(Bucket(filled, group))
         return found
+
+    def _parameters(self, layers: tuple[Layer, ...]) -> list[Parameter]:
+        """Parameters of which other ranks hold copies, as their gradients are done."""
+        groups = {group for group in (DATA, EXPERT_DATA) if replicas(self.plan, group) > 1}
+        return [
+            Parameter((number, len(layer.operations) - 1 if self._is_timed_whole else place), group,
+                      shape)
+            for number, layer in enumerate(layers)
+            for place, operation in enumerate(reversed(layer.operations))
+            if operation.trained and (group := group_of(self.plan, operation)) in groups
+            for shape in operation.parameters
+        ]  # fmt: skip
 
 
 def _by_group(plan: ParallelPlan, own: int, expert: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from .description import Model, Transformer
 from .layers import (
@@ -182,24 +182,32 @@ def backward_works(
     layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
 ) -> tuple[Work, ...]:
     """Ops backward of a layer, with those that run again for it; of both or one of its passes."""
-    works = _all_backward_works(layer, plan)
+    return tuple(chain.from_iterable(backward_pieces(layer, plan, what)))
+
+
+def backward_pieces(
+    layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
+) -> list[tuple[Work, ...]]:
+    """Ops backward of a layer, operation by operation, the last one first."""
+    pieces = _all_backward_pieces(layer, plan)
     if what is PassKind.BACKWARD:
-        return works
-    return chosen_works(works, [work.of_weights == (what is PassKind.WEIGHT) for work in works])
+        return pieces
+    weights = what is PassKind.WEIGHT
+    return [chosen_works(works, [w.of_weights == weights for w in works]) for works in pieces]
 
 
-def _all_backward_works(layer: Layer, plan: ParallelPlan) -> tuple[Work, ...]:
+def _all_backward_pieces(layer: Layer, plan: ParallelPlan) -> list[tuple[Work, ...]]:
+    last_first = layer.operations[::-1]
     if is_recomputed(layer, plan):
-        again = tuple(w._replace(label=f"{w.label} again") for w in layer.forward)
-        return again + layer.backward
+        first, *more = (operation.backward for operation in last_first)
+        return [_again(layer.forward) + first, *more]
     if plan.recompute != "selective":
-        return layer.backward
-    works: list[Work] = []
-    for operation in reversed(layer.operations):
-        if operation.core:
-            works += [w._replace(label=f"{w.label} again") for w in operation.forward]
-        works += operation.backward
-    return tuple(works)
+        return [operation.backward for operation in last_first]
+    return [_again(o.forward if o.core else ()) + o.backward for o in last_first]
+
+
+def _again(works: tuple[Work, ...]) -> tuple[Work, ...]:
+    return tuple(work._replace(label=f"{work.label} again") for work in works)
 
 
 def kept_bytes(layer: Layer, plan: ParallelPlan) -> float:

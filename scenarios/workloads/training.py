@@ -16,15 +16,17 @@ from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Adapted, Adapters, Model, Transformer
 from ...models.training.description_reader import check_adapters
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
+from ...models.training.gradients import ddp_buckets
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop, parameters, trained_parameters
 from ...models.training.model_zoo import model as named_model
-from ...models.training.operations import ContextBy, ExchangeBy
+from ...models.training.operations import ContextBy, ExchangeBy, Loss
 from ...models.training.parallel_plan import (
     BUCKET,
     SETTINGS,
     ParallelPlan,
     Recompute,
+    Reducer,
     Schedule,
 )
 from ...models.training.plan_choices import allowed_plans
@@ -261,6 +263,9 @@ class TrainingWorkload(Periodic):
         Scales of what is in fp8 or fp4, where they are others.
     attention : str
         ``fused`` (flash attention), or ``written`` where scores go through memory.
+    loss : str
+        ``fused``: cross-entropy as one op each way; or ``written`` as torch writes it, where no
+        ranks share the vocabulary.
     detail : str
         ``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
         them.
@@ -273,9 +278,14 @@ class TrainingWorkload(Periodic):
         host has to know how many go where; or ``low-latency``, each GPU writing what it has for
         each other straight into that one's memory, which has room for all (DeepEP's low-latency
         kernels).
-    bucket : int
+    bucket : int or None
         Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
-        first stage has more buckets than one.
+        first stage has more buckets than one. Unless said, 40 million, or of ``reducer: ddp`` what
+        fills 25 MiB, the first bucket 1 MiB.
+    reducer : str
+        Where gradients that are reduced lie: ``megatron`` makes them in their buckets; ``ddp``
+        (torch's DistributedDataParallel) scales each into its bucket and copies it back, and sends
+        means and variances of norms of images to all ranks before each iteration.
     overlap : bool
         Whether gradients are reduced while others are computed.
     gather_ahead : bool
@@ -326,11 +336,13 @@ class TrainingWorkload(Periodic):
         types: ElementTypes = AS_PRECISION_SAYS,
         scales: TensorScales = AS_PRECISION_SCALES,
         attention: Literal["fused", "written"] = "fused",
+        loss: Loss = "fused",
         detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
         routing: ExpertRouting | None = None,
         exchange: ExchangeBy = "normal",
-        bucket: Positive = BUCKET,
+        bucket: Positive | None = None,
+        reducer: Reducer = "megatron",
         overlap: bool = True,
         gather_ahead: bool = True,
         reserve: Bytes = RESERVE,
@@ -348,6 +360,9 @@ class TrainingWorkload(Periodic):
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         threads = host.dispatches and detail == "ops"
+        chosen = _precision(self.model, precision, types, scales)
+        own = ddp_buckets(chosen) if reducer == "ddp" else (0, BUCKET)
+        first_bucket, buckets = (0, bucket) if bucket else own
         self.plan = ParallelPlan(
             batch=batch,
             sequence=_sequence(self.model, sequence),
@@ -367,14 +382,17 @@ class TrainingWorkload(Periodic):
             zero=zero,
             recompute=recompute,
             recompute_layers=recompute_layers or 0,
-            bucket=bucket,
+            bucket=buckets,
+            first_bucket=first_bucket,
+            reducer=reducer,
             overlap=overlap,
             gather_ahead=gather_ahead,
             fused_attention=attention == "fused",
+            loss=loss,
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
             exchange=exchange,
-            precision=_precision(self.model, precision, types, scales),
+            precision=chosen,
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),
             whole_layers=detail == "layers",

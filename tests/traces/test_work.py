@@ -92,6 +92,41 @@ def test_bytes_are_those_of_every_tensor_once(name, shapes, moved):
     assert called(name, shapes).bytes == moved
 
 
+SDPA = "aten::_scaled_dot_product_{}"
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors", "place"),
+    [
+        ("flash_attention_for_cpu", 3, 4), ("flash_attention_for_cpu_backward", 6, 7),
+        ("flash_attention", 3, 4), ("flash_attention_backward", 6, 11),
+        ("efficient_attention", 3, 6), ("efficient_attention_backward", 6, 11),
+    ],
+)  # fmt: skip
+def test_a_causal_mask_leaves_half_of_the_scores(name, tensors, place):
+    full, masked = (
+        called(SDPA.format(name), [HEADS] * tensors, {place: told}) for told in ("False", "True")
+    )
+    assert (masked.flop, masked.bytes) == (full.flop / 2, full.bytes)
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "settings", "moved"),
+    [
+        ("native_batch_norm", [IMAGES, [64]], {}, 3 * 4 * 8 * 64 * 256 + 4 * 64),
+        ("native_batch_norm_backward", [IMAGES, IMAGES, [64]], {}, 5 * 4 * 8 * 64 * 256 + 4 * 64),
+        ("sum", [[10, 20]], {1: "[0]"}, 4 * (200 + 20)),
+        ("mul", [[100], [], [100]], {}, 4 * 201),  # the last one is where the result is put
+        ("topk", [[4, 16]], {1: "3"}, 4 * 64 + 12 * 12),
+        ("max_pool2d_with_indices", [[1, 2, 8, 8]],
+         {1: "[3, 3]", 2: "[2, 2]", 3: "[1, 1]", 4: "[1, 1]", 5: "False"}, 4 * 128 + 12 * 32),
+        ("new_zeros", [[3, 4]], {1: "[5, 4]"}, 4 * 20),
+    ],
+)  # fmt: skip
+def test_bytes_are_those_that_a_description_counts(name, shapes, settings, moved):
+    assert called(f"aten::{name}", shapes, settings).bytes == moved
+
+
 def test_element_types_have_their_width():
     assert called("aten::add_", [[8], [8]], dtype="c10::Half").bytes == 48
 
@@ -117,8 +152,9 @@ def test_without_shapes_everything_is_unknown():
 
 RESNET = 8 * 3 * 2 * 4.09e9 * (64 / 224) ** 2
 """Eight images, three passes; 4.09e9 products of one at 224 x 224, as torchvision states."""
-GPT = 256 * 6 * (4 * 12 * 256**2 + 2048 * 256) + 4 * 4 * 4 * 64**2 * 64 * 14
-"""256 tokens, six flop a weight of layers and head; scores: 2 x 2 forward, 2 x 5 backward."""
+GPT = 256 * 6 * (4 * 12 * 256**2 + 2048 * 256) + 4 * 4 * 4 * 64**2 // 2 * 64 * 14
+"""256 tokens, six flop a weight of layers and head; scores that a mask leaves: 2 x 2
+forward, 2 x 5 backward."""
 
 
 @pytest.mark.parametrize(("name", "expected"), [("resnet50", RESNET), ("gpt", GPT)])

@@ -1,9 +1,11 @@
 """Flop and bytes of a recorded operator, from its arguments.
 
-Counted are the multiplications and additions of matrix products, convolutions and attention (a
-causal mask not deducted, as ``torch.utils.flop_counter`` counts), and the bytes of every tensor,
-read or written once.  Other arithmetic counts as 0 flop: pointwise ops wait for memory.  An
+Counted are the multiplications and additions of matrix products, convolutions and attention (half
+of them where the arguments say that a mask is causal), and the bytes of every tensor, read or
+written once; twice read is what a batch norm reads, for its sums and to be scaled.  Of tables only
+rows that are touched count.  Other arithmetic counts as 0 flop: pointwise ops wait for memory.  An
 operator without a rule here, or called with other arguments than its rule knows, is unknown.
+Models that are described count alike (``models/training/``), which tests compare.
 
 Of an operator that launched several kernels (split sums, layouts that are turned, both gradients
 of a convolution) the names say which of them multiply: those share its flop and bytes.  Each of
@@ -230,21 +232,39 @@ def _convolution_backward_rule(mask: int) -> Rule:
     return rule
 
 
-def _attention_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Attention of (query, key, value), each (batch, heads, length, width)."""
-    q, k, v = tensors[:3]
-    b, h, s, width = q.shape
-    pairs = b * h * s * k.shape[2]
-    out = Operand(q.dtype, (b, h, s, v.shape[3]))
-    return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved(tensors, out))
+def _attention_rule(causal: int, length: int = 2) -> Rule:
+    """Attention of (query, key, value), each (batch, heads, length, width).
+
+    Parameters
+    ----------
+    causal : position of the argument that says whether a mask is causal
+    length : place of the length in a shape; 1 where it stands before the heads
+    """
+
+    def rule(tensors: Tensors, settings: Settings) -> OpWork:
+        q, k, v = tensors[:3]
+        flop = 2 * _scores(q, k, settings, causal, length) * (q.shape[3] + v.shape[3])
+        out = Operand(q.dtype, (*q.shape[:3], v.shape[3]))
+        return OpWork(flop, _bytes_moved(tensors if length == 2 else tensors[:3], out))
+
+    return rule
 
 
-def _attention_backward_work(tensors: Tensors, _: Settings) -> OpWork:
+def _attention_backward_rule(causal: int) -> Rule:
     """Backward pass of attention: (gradient, query, key, value, …); scores are computed again."""
-    q, k, v = tensors[1:4]
-    b, h, s, width = q.shape
-    pairs = b * h * s * k.shape[2]
-    return OpWork(2 * pairs * (3 * width + 2 * v.shape[3]), _bytes_moved(tensors, q, k, v))
+
+    def rule(tensors: Tensors, settings: Settings) -> OpWork:
+        q, k, v = tensors[1:4]
+        flop = 2 * _scores(q, k, settings, causal) * (3 * q.shape[3] + 2 * v.shape[3])
+        return OpWork(flop, _bytes_moved(tensors, q, k, v))
+
+    return rule
+
+
+def _scores(q: Operand, k: Operand, settings: Settings, causal: int, length: int = 2) -> float:
+    """Scores of queries and keys, half of them where a mask is said to be causal."""
+    masked = settings[causal : causal + 1] == ["True"]
+    return prod(q.shape[:3]) * k.shape[length] * (0.5 if masked else 1.0)
 
 
 def _input_gradient_work(tensors: Tensors, _: Settings) -> OpWork:
@@ -268,19 +288,15 @@ def _weight_gradient_work(tensors: Tensors, settings: Settings) -> OpWork:
     return OpWork(_convolution_flop(gradient, weight), _bytes_moved((gradient, x), weight))
 
 
-def _flash_attention_work(tensors: Tensors, _: Settings) -> OpWork:
-    """Attention of (query, key, value), each (batch, length, heads, width)."""
-    q, k, v = tensors[:3]
-    b, s, h, width = q.shape
-    pairs = b * h * s * k.shape[1]
-    out = Operand(q.dtype, (b, s, h, v.shape[3]))
-    return OpWork(2 * pairs * (width + v.shape[3]), _bytes_moved((q, k, v), out))
-
-
 def _fused_adam_work(tensors: Tensors, _: Settings) -> OpWork:
     """Adam on lists (weights, gradients, mean, variance, …): all but the gradients are written."""
     weights, _gradients, mean, variance = tensors[:4]
     return OpWork(0, _bytes_moved(tensors, weights, mean, variance))
+
+
+def _binary_work(tensors: Tensors, settings: Settings) -> OpWork:
+    """Pointwise operators of two operands; a third is the place of the result."""
+    return _pointwise_work(tensors[:2], settings)
 
 
 def _pointwise_work(tensors: Tensors, _: Settings) -> OpWork:
@@ -294,6 +310,89 @@ def _first_operand_sized_work(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(0, _bytes_moved(tensors, tensors[0]))
 
 
+def _batch_norm_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Norm over all images of a channel: its input is read for the sums, and to be scaled."""
+    return OpWork(0, _bytes_moved(tensors, tensors[0], tensors[0]))
+
+
+def _batch_norm_backward_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Backward pass of (gradient, input, …), both read twice; miopen's has them the other way."""
+    one, other = tensors[:2]
+    return OpWork(0, _bytes_moved(tensors, one, other, one))
+
+
+def _reduction_work(tensors: Tensors, settings: Settings) -> OpWork:
+    """Sum or mean of some dimensions, where they are told."""
+    x = tensors[0]
+    if not settings:
+        return OpWork(0, x.bytes)
+    dims = _parse_integers(settings[1]) if settings[1].startswith("[") else range(len(x.shape))
+    out = prod(x.shape) // max(prod(x.shape[d] for d in dims), 1)
+    return OpWork(0, _bytes_moved((x, Operand(x.dtype, (out,)))))
+
+
+def _lookup_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Rows of a table, (table, indices): read and written."""
+    table, index = tensors[:2]
+    return OpWork(0, index.bytes + 2 * prod(index.shape) * _row_bytes(table))
+
+
+def _lookup_gradient_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Rows of (gradient, indices) added to those of a table."""
+    gradient, index = tensors[:2]
+    return OpWork(0, index.bytes + 3 * gradient.bytes)
+
+
+def _row_bytes(table: Operand) -> int:
+    return table.bytes // table.shape[0]
+
+
+def _rows_added_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Rows of the last operand added to those of the first."""
+    return OpWork(0, _bytes_moved(tensors[:3], tensors[0]))
+
+
+def _largest_work(tensors: Tensors, settings: Settings) -> OpWork:
+    """The largest so many of each row, and their places."""
+    x, count = tensors[0], int(settings[1])
+    found = prod(x.shape[:-1]) * count
+    return OpWork(0, _bytes_moved((x, Operand(x.dtype, (found,)), Operand("int64", (found,)))))
+
+
+def _class_loss_work(tensors: Tensors, _: Settings) -> OpWork:
+    """One number of each row of (logarithms, classes); their mean, and how many they are."""
+    x, target = tensors[:2]
+    read = Operand(x.dtype, (prod(target.shape) + 2,))
+    return OpWork(0, _bytes_moved((target, read)))
+
+
+def _class_loss_backward_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Gradient of (gradient, logarithms, classes, …, count): all is written, little read."""
+    gradient, x, target = tensors[:3]
+    return OpWork(0, _bytes_moved((gradient, x, target, tensors[-1])))
+
+
+def _largest_of_windows_work(tensors: Tensors, settings: Settings) -> OpWork:
+    """Largest number of each window of (input, window, stride, padding, spread), and its place."""
+    x = tensors[0]
+    window, step, pad, spread = (_parse_integers(settings[i]) for i in range(1, 5))
+    more = [s - 1 if settings[5] == "True" else 0 for s in step or window]
+    sides = zip(x.shape[-2:], window, step or window, pad, spread, more, strict=True)
+    out = [(n + 2 * p - d * (w - 1) - 1 + m) // s + 1 for n, w, s, p, d, m in sides]
+    shape = (*x.shape[:-2], *out)
+    return OpWork(0, _bytes_moved((x, Operand(x.dtype, shape), Operand("int64", shape))))
+
+
+def _largest_of_windows_backward_work(tensors: Tensors, _: Settings) -> OpWork:
+    """Gradient of (gradient, input, places): as large as the input, which is not read."""
+    return OpWork(0, _bytes_moved(tensors))
+
+
+def _zeros_work(tensors: Tensors, settings: Settings) -> OpWork:
+    """New tensor of the size that is told."""
+    return OpWork(0, Operand(tensors[0].dtype, tuple(_parse_integers(settings[1]))).bytes)
+
+
 def _first_operand_only_work(tensors: Tensors, _: Settings) -> OpWork:
     """Operators that only read or only write their first operand; the rest is small beside it."""
     return OpWork(0, tensors[0].bytes)
@@ -304,16 +403,20 @@ def _copy_work(tensors: Tensors, _: Settings) -> OpWork:
     return OpWork(0, _bytes_moved(tensors[:2]))
 
 
+BINARY = ("add", "div", "mul", "sub")
 POINTWISE = """
-    abs add addcdiv addcmul bitwise_and clamp clamp_min cos div eq exp ge gelu gelu_backward gt
-    le lerp log lt masked_fill maximum minimum mul ne neg pow reciprocal relu rsqrt rsub sigmoid
-    sigmoid_backward silu silu_backward sin sqrt sub tanh tanh_backward threshold_backward where
+    abs addcdiv addcmul bitwise_and clamp clamp_min cos eq exp ge gelu gelu_backward gt
+    le lerp log lt masked_fill maximum minimum ne neg pow reciprocal relu rsqrt rsub sigmoid
+    sigmoid_backward silu silu_backward sin sqrt tanh tanh_backward threshold_backward where
 """.split()  # noqa: SIM905  one word a name
 LIKE_FIRST = """
-    _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data native_batch_norm
-    native_batch_norm_backward native_layer_norm native_layer_norm_backward cudnn_batch_norm
-    cudnn_batch_norm_backward miopen_batch_norm miopen_batch_norm_backward
+    _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data native_layer_norm
+    native_layer_norm_backward
 """.split()  # noqa: SIM905
+NORMS_OF_IMAGES = ("native", "cudnn", "miopen")
+ONE_TENSOR = """
+    bernoulli_ fill_ linalg_vector_norm normal_ ones_like uniform_ zero_ zeros_like
+""".split()  # noqa: SIM905  one word a name
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("mm", "addmm", "bmm", "baddbmm"), _matrix_product_work),
@@ -330,19 +433,29 @@ RULES: dict[str, Rule] = {
     "cudnn_convolution_backward_input": _input_gradient_work,
     "cudnn_convolution_backward_weight": _weight_gradient_work,
     "_slow_conv2d_backward": _convolution_backward_rule(6),
-    "_scaled_dot_product_flash_attention_for_cpu": _attention_work,
-    "_scaled_dot_product_flash_attention": _attention_work,
-    "_scaled_dot_product_efficient_attention": _attention_work,
-    "_flash_attention_forward": _flash_attention_work,
-    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward_work,
-    "_scaled_dot_product_flash_attention_backward": _attention_backward_work,
-    "_scaled_dot_product_efficient_attention_backward": _attention_backward_work,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention_rule(4),
+    "_scaled_dot_product_flash_attention": _attention_rule(4),
+    "_scaled_dot_product_efficient_attention": _attention_rule(6),
+    "_flash_attention_forward": _attention_rule(8, length=1),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward_rule(7),
+    "_scaled_dot_product_flash_attention_backward": _attention_backward_rule(11),
+    "_scaled_dot_product_efficient_attention_backward": _attention_backward_rule(11),
+    **dict.fromkeys([*BINARY, *(f"{name}_" for name in BINARY)], _binary_work),
     **dict.fromkeys([*POINTWISE, *(f"{name}_" for name in POINTWISE)], _pointwise_work),
     **dict.fromkeys(LIKE_FIRST, _first_operand_sized_work),
-    "sum": _first_operand_only_work,
-    "mean": _first_operand_only_work,
+    **{f"{of}_batch_norm": _batch_norm_work for of in NORMS_OF_IMAGES},
+    **{f"{of}_batch_norm_backward": _batch_norm_backward_work for of in NORMS_OF_IMAGES},
+    **dict.fromkeys(("sum", "mean"), _reduction_work),
+    **dict.fromkeys(("embedding", "index_select"), _lookup_work),
+    "embedding_dense_backward": _lookup_gradient_work,
+    **dict.fromkeys(("index_add", "index_add_"), _rows_added_work),
+    "topk": _largest_work,
+    "nll_loss_forward": _class_loss_work,
+    "nll_loss_backward": _class_loss_backward_work,
+    "max_pool2d_with_indices": _largest_of_windows_work,
+    "max_pool2d_with_indices_backward": _largest_of_windows_backward_work,
+    "new_zeros": _zeros_work,
     "copy_": _copy_work,
-    **dict.fromkeys(
-        ("fill_", "zero_", "normal_", "uniform_", "bernoulli_"), _first_operand_only_work
-    ),
+    "clone": _first_operand_sized_work,
+    **dict.fromkeys(ONE_TENSOR, _first_operand_only_work),
 }

@@ -93,7 +93,7 @@ def test_a_convolution_is_an_op_with_its_shapes_arithmetic_and_bytes():
     assert work.signature == told
     assert work.flop == 2 * (2 * 4 * 4 * 4) * 3 * 9
     assert work.bytes == 2 * (2 * 3 * 64 + 2 * 4 * 16 + 4 * 27)
-    assert first.operations[0].backward[0].flop == 2 * work.flop
+    assert first.operations[0].backward[0].flop == work.flop  # nobody wants that of the images
     assert first.entering == first.operations[0].kept == 2 * 2 * 3 * 64
 
 
