@@ -491,7 +491,7 @@ class StageProgram:
         """Ops of a layer, one for all of them where layers are timed whole."""
         forward = what is PassKind.FORWARD
         works = layer.forward if forward else backward_works(layer, self.plan, what)
-        if not self._is_timed_whole:
+        if not (self.plan.whole_layers and isinstance(self.model, Transformer)):
             return works
         phase = "forward" if forward else "backward"
         return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)
