@@ -81,6 +81,7 @@ def sent_statistics(operations: Iterable[Operation]) -> list[Work]:
     channels = [operation.channels for operation in operations if operation.channels]
     if not channels:
         return []
+    shapes: dict[str, list[Shape]]
     shapes = {"fp32": [(n,) for n in channels for _ in range(2)], "int64": [()] * len(channels)}
     found = []
     for dtype, each in shapes.items():

@@ -89,7 +89,7 @@ class ChunkPass(NamedTuple):
         return self.what is PassKind.FORWARD
 
 
-class Parameter(NamedTuple):
+class Weight(NamedTuple):
     """A parameter, and where its gradient is done.
 
     Parameters
@@ -110,7 +110,7 @@ class Parameter(NamedTuple):
 class Bucket(NamedTuple):
     """Gradients that are reduced together."""
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[Weight, ...]
     group: str
 
     @property
@@ -514,7 +514,7 @@ class StageProgram:
         """Gathers of weights by the number of the layer that first needs them, in that order."""
         last_first = layers[::-1]
         copied = [
-            Parameter((number, len(layer.operations)), DATA, (more,))
+            Weight((number, len(layer.operations)), DATA, (more,))
             for number, layer in enumerate(last_first)
             if (more := self._copied(layer))
         ]
@@ -538,7 +538,7 @@ class StageProgram:
         for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
             yield gathering(self.plan, group, count, "frozen weights", dtype)
 
-    def _filled(self, parameters: Sequence[Parameter], chunk: int) -> list[tuple[Parameter, ...]]:
+    def _filled(self, parameters: Sequence[Weight], chunk: int) -> list[tuple[Weight, ...]]:
         """Parameters in buckets, of ZeRO-3 layer by layer."""
         plan = self.plan
         if plan.zero == 3:
@@ -570,11 +570,11 @@ class StageProgram:
                 found.setdefault(filled[-1].place, []).append(Bucket(filled, group))
         return found
 
-    def _parameters(self, layers: tuple[Layer, ...]) -> list[Parameter]:
+    def _parameters(self, layers: tuple[Layer, ...]) -> list[Weight]:
         """Parameters of which other ranks hold copies, as their gradients are done."""
         groups = {group for group in (DATA, EXPERT_DATA) if replicas(self.plan, group) > 1}
         return [
-            Parameter((number, len(layer.operations) - 1 if self._is_timed_whole else place), group,
+            Weight((number, len(layer.operations) - 1 if self._is_timed_whole else place), group,
                       shape)
             for number, layer in enumerate(layers)
             for place, operation in enumerate(reversed(layer.operations))
