@@ -3,7 +3,8 @@
 Pairs are in ``mlperf_pairs.csv``: systems of one submitter in MLPerf Training (unverified, derived
 from MLPerf logs), with what is not described where that is so; how each system trained is in
 ``mlperf_systems.csv``.  A pair is answered by ``measured``: one factor from the smaller system, as
-``foretrace run`` finds it.  Submitters that were set aside are scored with ``--aside`` alone.
+``foretrace run`` finds it.  Submitters that were set aside are scored with ``--aside`` alone.  With
+``--operator`` hosts of systems without CUDA graphs take so long to dispatch an op.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ workload:
   zero: 1
   bucket: 768000000
   must_fit: false
+  hosts: {hosts}
   {trained}
   measured: {{iteration_time: {seconds} s, on: {on}}}
 cluster:
@@ -42,6 +44,7 @@ cluster:
   node:
     gpu: {{model: {gpu}, count: {node}}}
     nic: {{model: connectx-7, count: {node}}}
+    host: {{model: xeon-8480c-dual, operator: {operator}, exchange: {operator}}}
     links:
       - {{from: gpu, to: gpu, via: {link}}}
       - {{from: gpu, to: nic, via: pcie5-x16}}
@@ -70,6 +73,7 @@ def main() -> None:
     """Print each pair that is described, and how many are not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--aside", action="store_true", help="those set aside, in their place")
+    parser.add_argument("--operator", default="", help="of a host, 113 us say; else it is ahead")
     parser.add_argument("--set", action="append", default=[], help="laid over every scenario")
     asked = parser.parse_args()
     known, pairs = systems(), table("mlperf_pairs.csv")
@@ -79,7 +83,7 @@ def main() -> None:
     for pair in (p for p in judged if not p["not_described"]):
         small, large = (known[pair["benchmark"], pair["submitter"], pair[k]]
                         for k in ("small", "large"))  # fmt: skip
-        said, (low, high), factor = predicted(small, large, asked.set)
+        said, (low, high), factor = predicted(small, large, asked.set, asked.operator)
         took = seconds(large)
         each = [int(s["global_batch_size"]) / int(s["accelerators"]) for s in (small, large)]
         ours.append(said / took - 1)
@@ -142,10 +146,11 @@ def shared(system: Row) -> str:
 
 
 def predicted(
-    small: Row, large: Row, settings: Sequence[str] = ()
+    small: Row, large: Row, settings: Sequence[str] = (), operator: str = ""
 ) -> tuple[float, list[float], float]:
     """Seconds of the larger system's step, their interval, and the factor of the smaller one."""
     on = {
+        "hosts": hosts(small, operator),
         "batch": small["global_batch_size"], "micro_batch": small["micro_batch"],
         "parallel": shared(small), "precision": small["precision"],
         "nodes": nodes(small), "cluster.node.gpu.count": count(small),
@@ -155,6 +160,7 @@ def predicted(
         model=MODELS[large["benchmark"]], trained=TRAINED[large["benchmark"]],
         batch=large["global_batch_size"], micro_batch=large["micro_batch"],
         parallel=shared(large), precision=large["precision"], nodes=nodes(large),
+        hosts=hosts(large, operator), operator=operator or "51.4 us",
         gpu=large["gpu"], node=count(large), seconds=seconds(small),
         link="nvlink4" if large["gpu"].startswith("h") else "nvlink5",
         on="{" + ", ".join(f"{key}: {value}" for key, value in on.items()) + "}",
@@ -163,6 +169,11 @@ def predicted(
     value = summary.value("base", "iteration_time.p50")
     factor = summary.points["base"]["calibration"]["factor"]
     return value.value, list(value.interval or (np.nan, np.nan)), factor
+
+
+def hosts(system: Row, operator: str) -> str:
+    """Whether ops are dispatched one by one, as without CUDA graphs, or replayed."""
+    return "threads" if operator and system["graphs"] == "no" else "ahead"
 
 
 def count(system: Row) -> int:
