@@ -109,7 +109,9 @@ class FatTree(GraphTopology):
             graph.hang([graph.number[a] for a in here], number, first + np.arange(len(here)))
             for above in pool:
                 self._add_pooled_uplinks(graph, number, above, len(here))
-        if len(joined) > 1 and not self.pooled:
+        if pool:
+            self._set_levels(graph, len(joined), [1], [0], [len(joined)])
+        elif len(joined) > 1:
             self._add_tiers(graph, len(joined), max(map(len, joined.values())), switch)
         return graph
 
@@ -145,6 +147,13 @@ class FatTree(GraphTopology):
             )
         else:
             level, low, span = self._add_pods(graph, leaves, uplinks, switch)
+        self._set_levels(graph, leaves, level, low, span)
+
+    @staticmethod
+    def _set_levels(
+        graph: SwitchGraph, leaves: int, level: list[int], low: list[int], span: list[int]
+    ) -> None:
+        """Say which leaves are below each switch above them."""
         source, target = graph.columns[:2]
         graph.levels = TreeLinks(
             source,

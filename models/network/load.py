@@ -131,7 +131,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         algorithm, order = _in_one_channel(algorithm, members, system)
         orders = [order]
     _require_joined(members, system)
-    uses = _exchange_loads(members, system) if algorithm.is_exchange else None
+    uses = _exchange_loads(algorithm, members, system)
     if uses is None:
         uses = _loads(_sends(algorithm, orders, shape), system)
     path = algorithm.latency_path(*shape)
@@ -175,8 +175,9 @@ def _largest_shares(
     ----------
     node : (members,) machine of each
     """
-    if algorithm.is_exchange:
-        return 1 / len(node), (len(set(node)) > 1) / len(node)
+    if algorithm.exchange is not None and algorithm.is_exchange:
+        part = algorithm.exchange.part(len(node))
+        return algorithm.exchange.times * part, (len(set(node)) > 1) * part
     _, _, share = algorithm.flows(*shape)
     return float(share.max(initial=0.0)), _network_share(algorithm.steps(*shape), np.array(node))
 
@@ -322,12 +323,17 @@ def _sends(algorithm: Algorithm, orders: Sequence[Members], shape: tuple[int, ..
     return [_Sends(order, source, target, share / len(orders)) for order in orders]
 
 
-def _exchange_loads(members: Members, system: System) -> dict[int, float] | None:
-    """Bytes over each component where each member sends each other 1/n of S.
+def _exchange_loads(
+    algorithm: Algorithm, members: Members, system: System
+) -> dict[int, float] | None:
+    """Bytes over each component where each member sends each other as much.
 
-    None where the machine cannot tell without going through all pairs.
+    None where they do not, and where the machine cannot tell without going through all pairs.
     """
-    found = system.exchange_loads(members, 1 / len(members))
+    told = algorithm.exchange
+    if told is None or not algorithm.is_exchange:
+        return None
+    found = system.exchange_loads(members, told.times * told.part(len(members)))
     return None if found is None else dict(zip(*(x.tolist() for x in found), strict=True))
 
 

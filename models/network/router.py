@@ -163,6 +163,11 @@ class GraphRouter(MachineRouter):
             axis=-1,
         )
 
+    @property
+    def ends_inside(self) -> int:
+        """Number of the ends that are in the GPU's machine; they come first."""
+        return len(self.links.roles) + 4
+
     def places(self, gpus: Ints) -> list[Ints]:
         """(…,) machine, domain of GPU links, NIC and leaf of each GPU; two may share them."""
         of = self.links
