@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,54 @@ AS_RECORDED = "recorded: delay or gap of the trace"
 NOBODY, TOLD = -1, -2  # is asked about an op: it lasts as recorded, or as a rule says
 
 
-def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None]:
+class Bindings(Sequence[Backend | None]):
+    """Backend of each component.
+
+    Parameters
+    ----------
+    backends : each once
+    which : (components,) number of each one's; -1 for none
+
+    Examples
+    --------
+    >>> model = Backend()
+    >>> bound = Bindings.of([model, None, model])
+    >>> bound.which.tolist(), bound[1], bound[2] is model
+    ([0, -1, 0], None, True)
+    """
+
+    def __init__(self, backends: Sequence[Backend], which: NDArray[np.int32]):
+        self.backends, self.which = tuple(backends), which
+
+    @classmethod
+    def of(cls, bound: Sequence[Backend | None]) -> Bindings:
+        """From the backend of each component."""
+        if isinstance(bound, cls):
+            return bound
+        once = {id(b): b for b in bound if b is not None}
+        number = {key: i for i, key in enumerate(once)}
+        return cls(tuple(once.values()), np.array([number.get(id(b), -1) for b in bound], np.int32))
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @overload
+    def __getitem__(self, at: int) -> Backend | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Backend | None]: ...
+    def __getitem__(self, at: int | slice) -> Backend | None | Sequence[Backend | None]:
+        """Backend of a component, or of several."""
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        which = int(self.which[at])
+        return None if which < 0 else self.backends[which]
+
+    def others(self, other: Callable[[Backend], Backend]) -> Bindings:
+        """The same with another backend in place of each."""
+        return Bindings([other(b) for b in self.backends], self.which)
+
+
+def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
     """Backend of each component: the exact name over a glob, a longer glob over a shorter.
 
     Raises
@@ -41,11 +89,18 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
     >>> bind(system, {"node*.gpu*": model, "node0.gpu0": driver})[0] is driver
     True
     """
-    found: list[Backend | None] = [None] * len(system.components)
+    which = np.full(len(system.components), -1, np.int32)
+    once = {id(b): b for b in backends.values()}
+    number = {key: i for i, key in enumerate(once)}
     for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
-        for i in system.match(pattern) or (system.number(pattern),):
-            found[i] = backends[pattern]
-    return found
+        there = system.matching(pattern)
+        which[there if len(there) else system.number(pattern)] = number[id(backends[pattern])]
+    used, first = np.unique(which[which >= 0], return_index=True)
+    order = used[np.argsort(first)]  # by the first component of each
+    place = np.full(len(once) + 1, -1, np.int32)  # the last is nobody's
+    place[order] = np.arange(len(order))
+    every = tuple(once.values())
+    return Bindings([every[i] for i in order.tolist()], place[which])
 
 
 @dataclass(frozen=True)
@@ -247,12 +302,8 @@ def _rows_by_backend(
 ) -> list[tuple[Backend, NDArray[np.int64]]]:
     """Rows of each backend, in the order of their first row."""
     rows = np.flatnonzero(component >= 0)
-    first = np.full(len(bound), -1, np.int64)  # of each component that is asked, for its backend
-    number: dict[int, int] = {}
-    for c in np.flatnonzero(np.bincount(component[rows], minlength=1)).tolist():
-        who = bound[c]
-        first[c] = -1 if who is None else number.setdefault(id(who), c)
-    group = first[component[rows]]
+    made = Bindings.of(bound)
+    group = made.which[component[rows]]
     if np.any(group < 0):
         row = int(rows[np.argmax(group < 0)])
         name = system.components[component[row]].name
@@ -262,6 +313,5 @@ def _rows_by_backend(
             f"has no backend; bind one, e.g. backends: {{{name}: {{use: recorded}}}}",
             (row,),
         )
-    there = np.flatnonzero(np.bincount(group, minlength=len(bound))).tolist()
-    found = [(who, rows[group == g]) for g in there if (who := bound[g]) is not None]
-    return sorted(found, key=lambda one: int(one[1][0]))
+    found = [(who, rows[group == g]) for g, who in enumerate(made.backends)]
+    return sorted((one for one in found if len(one[1])), key=lambda one: int(one[1][0]))

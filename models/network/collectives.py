@@ -314,7 +314,7 @@ class Fabric(Backend):
     def _plans(self, name: str, members: Members, system: System) -> list[CollectivePlan]:
         collective, splits = _read_name(name, len(members))
         _check_known("collective", collective, tuple(ALGORITHMS))
-        together = len({system.node_of(m) for m in members}) == 1
+        together = len(np.unique(system.machine[list(members)])) == 1
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
             possible = a.usable(len(members)) and (a.uneven or splits is None)

@@ -120,11 +120,11 @@ class GraphRouter(MachineRouter):
         links: MachineLinks,
         adapters: Sequence[Adapter],
         topology: GraphTopology,
-        names: Sequence[str],
+        count: int,
         first: int,
     ):
         super().__init__(links, adapters, topology, (), first)
-        self.graph, self.first, self.count = topology, first, first + len(names)
+        self.graph, self.first, self.count = topology, first, first + count
         sends, hears = (links.roles[way] >= 0 for way in ("tx", "rx"))
         self._sends_to = np.where(links.over_gpu & sends, links.domain, -1)
         self._hears_from = np.where(hears, links.domain, -2)

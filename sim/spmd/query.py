@@ -153,14 +153,13 @@ class QuestionTable:
 def equal_timing_groups(simulation: Simulation) -> Numbers:
     """(components,) number of each component's group of equally timed components; or -1."""
     bound = simulation.bound
-    owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
     found = np.full(len(bound), -1, np.int64)
     used = 0
-    for backend in simulation.answerers:
+    for i, backend in enumerate(simulation.answerers):
         numbers = backend.alike(simulation.system)
         if numbers is None or backend.online:
             continue
-        own = owner == id(backend)
+        own = bound.which == i
         compact, first = number_by_first_appearance(numbers[own])
         found[own] = compact + used
         used += len(first)

@@ -39,12 +39,12 @@ def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer)
         asked = [part for part in matched if not means_part_of_component(glob, part, made.index)]
         if asked and all(part.rate is not None for part in asked):
             _refuse_non_link(answerer(binding, scenario, asked[0]), scenario, glob)
-    components = list(made.components)
+    components: dict[int, Component] = {}
     for number, binding in entries_by_component(scenario.backends, made).items():
-        part = components[number]
+        part = made.components[number]
         if part.rate is not None:
             components[number] = _with_link_numbers(answerer(binding, scenario, part), part)
-    return made.with_facts(components)
+    return made.with_facts(made.components.replaced(components))
 
 
 def _is_plain_link(backend: Backend) -> bool:

@@ -213,11 +213,11 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
     """
     if not scenario.cluster.override:
         return machine
-    components, down = list(machine.components), []
+    components, down = dict[int, Component](), list[int]()
     for number, override in sorted(
         entries_by_component(scenario.cluster.override, machine).items()
     ):
-        part = components[number]
+        part = machine.components[number]
         if part.rate is not None:
             factor = 0.0 if override.down else 1 / override.slowdown
             components[number] = _with_slower_rates(part, factor)
@@ -229,7 +229,7 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
             )
     if down and isinstance(machine.router, GraphRouter):
         machine.router.take_down(down)
-    return machine.with_facts(components)
+    return machine.with_facts(machine.components.replaced(components))
 
 
 def _with_slower_rates(part: Component, factor: float) -> Component:
