@@ -351,8 +351,9 @@ class System:
         {0: 1}
         """
         gpus = np.array(self.numbers, np.int64)
-        found = zip(gpus.tolist(), self.played(role)[gpus].tolist(), strict=True)
-        return {gpu: part for gpu, part in found if part >= 0}
+        part = self.played(role)[gpus]
+        has = part >= 0
+        return dict(zip(gpus[has].tolist(), part[has].tolist(), strict=True))
 
     @cached_property
     def _players_by_role(self) -> dict[str, NDArray[np.int32]]:

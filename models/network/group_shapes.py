@@ -130,8 +130,8 @@ class _AlikeGpus:
         apart = _count(nic[nic >= 0]) + (ports.shape[1] - 1) * _count(leaf[nic >= 0])
         number = np.full(len(system.components), -1)
         far = np.where(ends >= 0, ends - gpus[:, None], -len(number))[:, :inside]
-        columns = far, _kinds(ends, system), router.joined(gpus)[:, None]
-        number[gpus] = _equal_rows(np.hstack(columns))[0]
+        kinds, joined = _kinds(ends, system), router.joined(gpus)
+        number[gpus] = _equal_rows(np.vstack([far.T, kinds.T, joined]).T)[0]
         return cls(system, router, number, _count(ports.ravel()) == apart)
 
     def shapes(self, groups: Ints) -> Ints:
@@ -147,7 +147,8 @@ class _AlikeGpus:
         if self.distinct:
             places = (groups, *self.router.places(groups))
             moved = [np.where(x >= 0, x - x[:, :1], -len(self.number)) for x in places]
-            which, first = _equal_rows(np.hstack([self.number[groups], *moved, alone]))
+            columns = np.vstack([self.number[groups].T, *(x.T for x in moved), alone.T])
+            which, first = _equal_rows(columns.T)
         return _shapes(groups[first], alone[first], self.system, self.router)[which]
 
 
@@ -187,10 +188,8 @@ def _first_places(table: Ints) -> Ints:
 
 def _kinds(ends: Ints, system: System) -> Ints:
     """Table of numbers that are equal where components are alike; 0 for none."""
-    there = ends >= 0
-    kind = np.zeros(ends.shape, np.int64)
-    kind[there] = 1 + system.likeness(ends[there])
-    return kind
+    kind = np.append(1 + system.likeness(np.arange(len(system.components))), 0)
+    return np.asarray(kind[ends])  # none is the last
 
 
 def _equal_rows(table: Ints) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from .routing import ECMP, SPRAY, Routing
 from .switch import Switch
 from .switch_graph import SwitchGraph
 from .tree_links import TreeLinks
-from .wiring import Adapter, Cables, FabricParts, topology
+from .wiring import Adapter, Adapters, Cables, FabricParts, topology
 
 Ints = NDArray[np.int64]
 POOL = "pool"
@@ -110,7 +110,7 @@ class FatTree(GraphTopology):
         order = np.argsort(home, kind="stable")
         graph.add_switches("leaf", (f"leaf{i}" for i in number.tolist()))
         pool = graph.add_switches("", ["pool"] if self.pooled and len(number) > 1 else [])
-        names = LeafPorts(number, counts, [graph.adapters[i] for i in order.tolist()], bool(pool))
+        names = LeafPorts(number, counts, Adapters.of(graph.adapters).take(order), bool(pool))
         parts, kinds = [switch.component(names[0])], np.zeros(len(names), np.int64)
         ends = names.first + counts
         if pool:
@@ -223,7 +223,7 @@ class FatTree(GraphTopology):
         ----------
         down : ports of a leaf that face machines
         """
-        node = np.array([a.node for a in adapters], np.int64)
+        node = Adapters.of(adapters).node
         _, begins, which = np.unique(node, return_index=True, return_inverse=True)
         place = np.argsort(np.argsort(begins))[which]  # of its machine, by first NIC
         found, leaf, used = np.zeros(len(begins), np.int64), 0, 0
@@ -316,7 +316,7 @@ class Rail(FatTree):
 
     def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
         """(NICs,) leaf of each: those of a rail in order, as many to a leaf as have room."""
-        rail = np.array([a.rail for a in adapters], np.int64)
+        rail = Adapters.of(adapters).rail
         order = np.argsort(rail, kind="stable")
         before = np.empty(len(rail), np.int64)
         first = np.cumsum(np.bincount(rail)) - np.bincount(rail)
@@ -325,7 +325,7 @@ class Rail(FatTree):
 
     def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
-        return len({a.node for a in adapters})
+        return len(np.unique(Adapters.of(adapters).node))
 
 
 def switches_above(below: int, uplinks: int, ports: int) -> int | None:

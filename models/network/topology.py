@@ -28,7 +28,7 @@ from .node_spec import ROLES, MachineParts
 from .node_spec import NodeSpec as NodeSpec
 from .router import GraphRouter, MachineLinks, MachineRouter
 from .switch import Switch
-from .wiring import TOPOLOGIES, Adapter, FabricParts, Topology
+from .wiring import TOPOLOGIES, Adapters, FabricParts, Topology
 
 Ints = NDArray[np.int64]
 
@@ -152,8 +152,8 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     return topology.parts()
 
 
-def _adapters(nics: Sequence[int]) -> list[Adapter]:
-    return [Adapter(i, k) for i, count in enumerate(nics) for k in range(count)]
+def _adapters(nics: Sequence[int] | Ints) -> Adapters:
+    return Adapters.of_machines(np.asarray(nics, np.int64))
 
 
 def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
@@ -202,8 +202,8 @@ class _SystemBuilder:
                 else ComponentList.of_machines(made.components, int(first), count)
             )
         first = sum(map(len, blocks))
-        nics = [made.node.nics for count, made in self.machines for _ in range(count)]
-        adapters = _adapters(nics)
+        nics = np.array([made.node.nics for _, made in self.machines], np.int64)
+        adapters = _adapters(np.repeat(nics, self.counts))
         topology = self.fabric.build_topology() if self.size > 1 else FatTree()
         switch = self.fabric.switch if self.size > 1 else None
         ports = ComponentList.of(topology.components(adapters, switch))

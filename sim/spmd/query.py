@@ -114,7 +114,17 @@ class QuestionTable:
         self._tables: list[Ops] = []
         self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
         self._members: list[Csr] = []
+        self._groups: dict[int, Csr] = {}
         self._n = 0
+
+    def gpus_of_groups(self, family: int) -> Csr:
+        """GPUs of each group of a family."""
+        if family not in self._groups:
+            groups = self.template.groups[family]
+            order = np.argsort(groups, kind="stable")
+            indptr = np.concatenate([[0], np.cumsum(np.bincount(groups))])
+            self._groups[family] = Csr(indptr, self.gpus[order])
+        return self._groups[family]
 
     def add(
         self,
@@ -160,9 +170,14 @@ def equal_timing_groups(simulation: Simulation) -> Numbers:
         if numbers is None or backend.online:
             continue
         own = bound.which == i
-        compact, first = number_by_first_appearance(numbers[own])
+        mine = numbers[own]
+        if len(mine) and np.all(mine == mine[0]):
+            compact, count = np.zeros(1, np.int64), 1
+        else:
+            compact, first = number_by_first_appearance(mine)
+            count = len(first)
         found[own] = compact + used
-        used += len(first)
+        used += count
     return found
 
 
