@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -18,6 +19,7 @@ from .graph import Graph
 from .merge import Merge
 from .op_times import SAID, OpTimes
 from .ops import Kind, Ops
+from .part_names import Names
 from .place import component_asked_per_op
 from .roles import NETWORK
 from .system import System
@@ -61,16 +63,87 @@ class Bindings(Sequence[Backend | None]):
     def __getitem__(self, at: int) -> Backend | None: ...
     @overload
     def __getitem__(self, at: slice) -> Sequence[Backend | None]: ...
-    def __getitem__(self, at: int | slice) -> Backend | None | Sequence[Backend | None]:
+    def __getitem__(self, at: int | slice) -> Backend | Sequence[Backend | None] | None:
         """Backend of a component, or of several."""
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
         which = int(self.which[at])
         return None if which < 0 else self.backends[which]
 
+    def first_of_each(self, components: Sequence[int]) -> list[int]:
+        """The first of some components that each backend, or none, is bound to."""
+        numbers = np.asarray(components, np.int64)
+        return numbers[np.unique(self.which[numbers], return_index=True)[1]].tolist()
+
+    def used(self) -> Bindings:
+        """The same without backends of no component, in the order of the first of each."""
+        used, first = np.unique(self.which[self.which >= 0], return_index=True)
+        order = used[np.argsort(first)]
+        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last is nobody's
+        place[order] = np.arange(len(order))
+        return Bindings([self.backends[i] for i in order.tolist()], place[self.which])
+
     def others(self, other: Callable[[Backend], Backend]) -> Bindings:
         """The same with another backend in place of each."""
         return Bindings([other(b) for b in self.backends], self.which)
+
+
+class BackendsByName(Mapping[str, Backend]):
+    """Backends of components by name, without a row for each.
+
+    Parameters
+    ----------
+    names : of all components
+    bound : their backends
+
+    Examples
+    --------
+    >>> from foretrace.sim.part_names import ListedNames
+    >>> model = Backend()
+    >>> named = BackendsByName(ListedNames(("a", "b"), ("", "")), Bindings.of([None, model]))
+    >>> list(named), named["b"] is model, "a" in named
+    (['b'], True, False)
+    """
+
+    def __init__(self, names: Names, bound: Bindings):
+        self.names, self.bound = names, bound
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return np.flatnonzero(self.bound.which >= 0).tolist()
+
+    def __getitem__(self, name: str) -> Backend:
+        """Backend of the component of a name."""
+        number = self.names.find(name)
+        found = self.bound[number] if number >= 0 else None
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the components that have a backend."""
+        return map(self.names.name, self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def values(self) -> ValuesView[Backend]:
+        """Backends, each once."""
+        return dict(enumerate(self.bound.backends)).values()
+
+    def others(self, other: Callable[[Backend], Backend]) -> BackendsByName:
+        """The same with another backend in place of each."""
+        return BackendsByName(self.names, self.bound.others(other))
+
+
+def other_backends(
+    backends: Mapping[str, Backend], other: Callable[[Backend], Backend]
+) -> Mapping[str, Backend]:
+    """The same names with another backend in place of each, asked once for each."""
+    if isinstance(backends, BackendsByName):
+        return backends.others(other)
+    made = {id(b): other(b) for b in backends.values()}
+    return {name: made[id(b)] for name, b in backends.items()}
 
 
 def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
@@ -89,18 +162,15 @@ def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
     >>> bind(system, {"node*.gpu*": model, "node0.gpu0": driver})[0] is driver
     True
     """
+    if isinstance(backends, BackendsByName):
+        return backends.bound
     which = np.full(len(system.components), -1, np.int32)
     once = {id(b): b for b in backends.values()}
     number = {key: i for i, key in enumerate(once)}
     for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
         there = system.matching(pattern)
         which[there if len(there) else system.number(pattern)] = number[id(backends[pattern])]
-    used, first = np.unique(which[which >= 0], return_index=True)
-    order = used[np.argsort(first)]  # by the first component of each
-    place = np.full(len(once) + 1, -1, np.int32)  # the last is nobody's
-    place[order] = np.arange(len(order))
-    every = tuple(once.values())
-    return Bindings([every[i] for i in order.tolist()], place[which])
+    return Bindings(tuple(once.values()), which).used()
 
 
 @dataclass(frozen=True)

@@ -132,8 +132,9 @@ def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
         if names is None:
             names = system.gpus if need.kind == "gpu" else system.select(kind=need.kind)
             names = names[: need.count]
-        for name in names:
-            system.number(name)
+        else:
+            for name in names:
+                system.number(name)
         if len(names) < (need.count or 0):
             job._refuse_launch(
                 f"pool {pool!r} has {len(names)} {need.kind}, its workload needs {need.count}; "

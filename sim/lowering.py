@@ -8,7 +8,7 @@ below 2^62, so that weights down to 1/16 have room.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray

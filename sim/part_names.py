@@ -314,7 +314,9 @@ class PartsByRole(Mapping[str, Mapping[str, str]]):
         if at < 0:
             raise KeyError(gpu)
         return {
-            role: self.gpus.names.name(int(of[at])) for role, of in self.roles.items() if of[at] >= 0
+            role: self.gpus.names.name(int(of[at]))
+            for role, of in self.roles.items()
+            if of[at] >= 0
         }
 
     def __iter__(self) -> Iterator[str]:

@@ -23,7 +23,14 @@ from .part_names import ChosenNames, PartsByRole
 from .units import Seconds
 
 FEW = 32  # flows that are quicker one by one, from the cache of routes
-WITHOUT_FACTS = ("numbers", "machine", "_matches", "_players_by_role", "_route_cache", "_share_cache")
+WITHOUT_FACTS = (
+    "numbers",
+    "machine",
+    "_matches",
+    "_players_by_role",
+    "_route_cache",
+    "_share_cache",
+)
 
 
 class Route(NamedTuple):
@@ -235,9 +242,8 @@ class System:
         if pattern in self.index:
             return np.array([self.index[pattern]])
         if pattern not in self._matches:
-            own = not pattern.startswith(SELECTED) and DIGITS.search(pattern) is not None
             self._matches[pattern] = self.components.matching(
-                lambda part: fits(pattern, part), by_digits=own
+                lambda part: fits(pattern, part), by_digits=tells_digits(pattern)
             )
         return self._matches[pattern]
 
@@ -616,6 +622,15 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
 
 SELECTED = "kind:"
 DIGITS = re.compile(r"[0-9?\[]")  # what tells names apart that differ in digits alone
+
+
+def tells_digits(pattern: str) -> bool:
+    """Whether of two names that differ in digits alone a glob may mean one.
+
+    >>> [tells_digits(glob) for glob in ("node*.gpu*", "node1*.gpu*", "kind:store.nic0")]
+    [False, True, False]
+    """
+    return not pattern.startswith(SELECTED) and DIGITS.search(pattern) is not None
 
 
 def fits(pattern: str, component: Component, name: str = "") -> bool:

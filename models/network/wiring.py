@@ -54,7 +54,9 @@ class Adapters(Sequence[Adapter]):
     def of_machines(cls, nics: NDArray[np.int64]) -> Adapters:
         """NICs of machines of which each has so many."""
         first = np.cumsum(nics) - nics
-        return cls(np.repeat(np.arange(len(nics)), nics), np.arange(nics.sum()) - np.repeat(first, nics))
+        return cls(
+            np.repeat(np.arange(len(nics)), nics), np.arange(nics.sum()) - np.repeat(first, nics)
+        )
 
     @classmethod
     def of(cls, adapters: Sequence[Adapter]) -> Adapters:

@@ -189,9 +189,7 @@ def run_programs(
                 )
             if not state[PARKED].any() or len(blocks.at) > ranks:
                 break
-            blocks, state, counts[TOP] = _taken_apart(
-                blocks, template, meet, answered.words, state
-            )
+            blocks, state, counts[TOP] = _taken_apart(blocks, template, meet, answered.words, state)
     _, ops, beyond = counts.tolist()
     stuck = np.count_nonzero(state[PARKED])
     if beyond:
@@ -207,9 +205,9 @@ def _initial_state(
     """Arrays that hold the state of a run before its first op.
 
     Registers, of a block after the other, each with the ends of all its members; cursors of blocks
-    (op, word, own op); where blocks are parked (1 at a collective, 2 + family at a mailbox), and for
-    how many members' meetings; arrivals; the stack of blocks that go on; meetings; messages sent and
-    heard; of the members of a block, ticks of an op and the first row of each.
+    (op, word, own op); where blocks are parked (1 at a collective, 2 + family at a mailbox), and
+    for how many members' meetings; arrivals; the stack of blocks that go on; meetings; messages
+    sent and heard; of the members of a block, ticks of an op and the first row of each.
     """
     ranks, count = template.ranks, len(blocks.at) - 1
     cursor = np.zeros((count, 3), np.int64)
@@ -345,7 +343,7 @@ def _run_until_blocked(
 def _read_latest_ends(
     words: Array, w: Int, register: Array, base: Int, n: Int, member: Array
 ) -> None:
-    """Read when each member of a block could begin the op at a word: what it waits for has ended."""
+    """Read when each member of a block could begin the op at a word, behind what it waits for."""
     for m in range(n):
         member[ARRIVES, m] = 0
     for k in range(1, (np.int64(words[w]) >> READS) + 1):
@@ -420,9 +418,7 @@ def _add_drawn(
 
 
 @jit_without_refcounts
-def _all_sent(
-    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int
-) -> bool:
+def _all_sent(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> bool:
     """Whether the next message to each member of a block was sent."""
     member_of, (_, box_at, mail), heard = blocks[1], messages, state[HEARD]
     for m in range(n):

@@ -200,9 +200,7 @@ def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, 
     """
     apart = []
     plain = program_executor._taken_apart
-    monkeypatch.setattr(
-        program_executor, "_taken_apart", lambda *a: apart.append(1) or plain(*a)
-    )
+    monkeypatch.setattr(program_executor, "_taken_apart", lambda *a: apart.append(1) or plain(*a))
     hears, works, sends, meets = Kind.RECV, Kind.COMPUTE, Kind.SEND, Kind.COLLECTIVE
     pairs = [(meets, 1)] * (columns > 1)
     written = [
