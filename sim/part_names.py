@@ -84,6 +84,17 @@ class Names(Sequence[str]):
         return repr(tuple(self))
 
 
+def names_of(names: Sequence[str], numbers: NDArray[np.integer], nobody: str) -> NDArray[Any]:
+    """(n,) names of components by number; that of nobody, which is -1.
+
+    >>> names_of(("a", "b"), np.array([1, -1, 1]), "-").tolist()
+    ['b', '-', 'b']
+    """
+    used, which = np.unique(numbers, return_inverse=True)
+    found = np.array([nobody if i < 0 else names[i] for i in used.tolist()], object)
+    return found[which]
+
+
 class ListedNames(Names):
     """Names that were given one by one.
 
