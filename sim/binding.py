@@ -73,7 +73,8 @@ class Bindings(Sequence[Backend | None]):
     def first_of_each(self, components: Sequence[int]) -> list[int]:
         """The first of some components that each backend, or none, is bound to."""
         numbers = np.asarray(components, np.int64)
-        return numbers[np.unique(self.which[numbers], return_index=True)[1]].tolist()
+        _, first = np.unique(self.which[numbers], return_index=True)
+        return [int(i) for i in numbers[first]]
 
     def used(self) -> Bindings:
         """The same without backends of no component, in the order of the first of each."""
@@ -110,7 +111,7 @@ class BackendsByName(Mapping[str, Backend]):
 
     @cached_property
     def _numbers(self) -> list[int]:
-        return np.flatnonzero(self.bound.which >= 0).tolist()
+        return [int(i) for i in np.flatnonzero(self.bound.which >= 0)]
 
     def __getitem__(self, name: str) -> Backend:
         """Backend of the component of a name."""

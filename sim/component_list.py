@@ -90,7 +90,7 @@ class ComponentList(Sequence[Component]):
         return self._made(i)
 
     def _made(self, number: int) -> Component:
-        part, name = self.parts[self.which[number]], self.names.name(number)
+        part, name = self.parts[int(self.which[number])], self.names.name(number)
         return part if part.name == name else part.renamed(name, node=self.names.node(number))
 
     def __iter__(self) -> Iterator[Component]:
@@ -112,7 +112,7 @@ class ComponentList(Sequence[Component]):
         return repr(tuple(self))
 
     @cached_property
-    def index(self) -> Mapping[str, int]:
+    def by_name(self) -> Mapping[str, int]:
         """Number of each component by name."""
         return NameIndex(self.names)
 

@@ -128,13 +128,12 @@ def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
         )
     found = {}
     for pool, need in needs.items():
-        names = job.on.get(pool)
-        if names is None:
-            names = system.gpus if need.kind == "gpu" else system.select(kind=need.kind)
-            names = names[: need.count]
-        else:
-            for name in names:
-                system.number(name)
+        names = tuple(job.on.get(pool, ()))
+        if pool not in job.on:
+            every = system.gpus if need.kind == "gpu" else system.select(kind=need.kind)
+            names = tuple(every[: need.count])
+        for name in names if pool in job.on else ():
+            system.number(name)
         if len(names) < (need.count or 0):
             job._refuse_launch(
                 f"pool {pool!r} has {len(names)} {need.kind}, its workload needs {need.count}; "

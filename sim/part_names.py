@@ -192,7 +192,7 @@ class JoinedNames(Names):
 
     def __init__(self, blocks: Sequence[Names]):
         self._blocks = [block for block in blocks if len(block)]
-        self._ends = np.cumsum([len(block) for block in self._blocks]).tolist()
+        self._ends: list[int] = np.cumsum([len(block) for block in self._blocks]).tolist()
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -215,7 +215,7 @@ class JoinedNames(Names):
         """Number of a name; -1 for none."""
         for block, end in zip(self._blocks, self._ends, strict=True):
             if (found := block.find(name)) >= 0:
-                return end - len(block) + found
+                return int(end - len(block) + found)
         return -1
 
     def machines(self) -> Ints:
@@ -270,8 +270,8 @@ class ChosenNames(Names):
     def find(self, name: str) -> int:
         """Number of a name among those that are chosen; -1 for none."""
         found = self.names.find(name)
-        at = np.flatnonzero(self.numbers == found) if found >= 0 else ()
-        return int(at[0]) if len(at) else -1
+        at = np.flatnonzero(self.numbers == found)
+        return int(at[0]) if found >= 0 and len(at) else -1
 
 
 class NameIndex(Mapping[str, int]):

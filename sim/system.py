@@ -183,7 +183,7 @@ class System:
     @property
     def index(self) -> Mapping[str, int]:
         """Number of each component by name."""
-        return self.components.index
+        return self.components.by_name
 
     def with_facts(self, components: ComponentList) -> System:
         """The same machine with other rates, latencies and capacities of its parts, in order.

@@ -65,7 +65,11 @@ class GroupShapes:
         size = members.counts
         number, group = np.zeros(len(size), np.int64), np.zeros(len(size), np.int64)
         router = system.router if compared and isinstance(system.router, GraphRouter) else None
-        alike = None if router is None else _AlikeGpus.of(members.values, system, router)
+        alike = (
+            None
+            if router is None
+            else _AlikeGpus.of(members.values.astype(np.int64), system, router)
+        )
         groups: dict[int, Ints] = {}
         used = 0
         for n in np.flatnonzero(np.bincount(size)).tolist():

@@ -119,8 +119,10 @@ class FatTree(GraphTopology):
                 kinds[ends + k] = len(parts) + of
                 parts += [self._pooled_uplinks(switch, nics, way) for nics in size.tolist()]
             leaf, above = np.arange(len(number)), np.full(len(number), pool[0])
-            across = np.stack([[leaf, above], [above, leaf]], axis=-1)
-            graph.add_links(*across.reshape(2, -1), np.stack([ends, ends + 1], axis=-1).ravel())
+            rises = np.stack([leaf, above], axis=-1)  # up, then down, leaf after leaf
+            graph.add_links(
+                rises.ravel(), rises[:, ::-1].ravel(), np.stack([ends, ends + 1], axis=-1).ravel()
+            )
             self._set_levels(graph, len(number), [1], [0], [len(number)])
         graph.add_components(ComponentList(parts, kinds, names))
         own = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -321,7 +323,7 @@ class Rail(FatTree):
         before = np.empty(len(rail), np.int64)
         first = np.cumsum(np.bincount(rail)) - np.bincount(rail)
         before[order] = np.arange(len(rail)) - first[rail[order]]
-        return rail + (1 + rail.max()) * (before // max(down, 1))
+        return np.asarray(rail + (1 + rail.max()) * (before // max(down, 1)))
 
     def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""

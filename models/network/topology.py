@@ -212,21 +212,21 @@ class _SystemBuilder:
                 np.arange(len(ports)),
                 lambda port: port if port.part else port.renamed(port.name, part=self.fabric.part),
             )
-        made = ComponentList.joined(
+        every = ComponentList.joined(
             [*blocks, ports, ComponentList.of((Component("fabric", "fabric"),))]
         )
-        links = self._links(len(made))
+        links = self._links(len(every))
         router = (
             GraphRouter(links, adapters, topology, len(ports), first)
             if isinstance(topology, GraphTopology)
             else MachineRouter(links, adapters, topology, ports.names, first)
         )
-        gpus = ChosenNames(made.names, self._numbers([m.gpus for _, m in self.machines]))
+        gpus = ChosenNames(every.names, self._numbers([m.gpus for _, m in self.machines]))
         roles = {
             role: self._numbers([m.played.get(role, m.gpus * 0 - 1) for _, m in self.machines])
             for role in dict.fromkeys(role for _, m in self.machines for role in m.played)
         }
-        return System(made, gpus, PartsByRole(gpus, roles), router=router, fabric="fabric")
+        return System(every, gpus, PartsByRole(gpus, roles), router=router, fabric="fabric")
 
     @staticmethod
     def _firsts(counts: Ints) -> Ints:

@@ -45,7 +45,8 @@ def _shares_of_parts(result: Result) -> dict[str, Any]:
     """Shares by window of single parts, those of a kind together, its busiest where many."""
     windows = utilization_windows(result)
     kinds: dict[str, list[str]] = {}
-    for number in sorted(result.system.number(name) for name in windows):
+    there = result.system.index
+    for number in sorted(there[name] for name in windows if name in there):
         part = result.system.components[number]
         if part.name != part.kind:
             kinds.setdefault(part.kind, []).append(part.name)
