@@ -129,7 +129,8 @@ def add_ticks(
     if into.dtype != object and most + ticks.sum(dtype=np.float64) < 2.0**62:
         if len(ticks):
             first = first_rows_of_equal_runs(*at)
-            np.add.at(into, tuple(a[first] for a in at), np.add.reduceat(ticks, first))
+            cell = np.ravel_multi_index(tuple(a[first] for a in at), into.shape)
+            np.add.at(into.reshape(-1), cell, np.add.reduceat(ticks, first))
         return into
     high, low = np.zeros(into.shape, np.int64), np.zeros(into.shape, np.int64)
     np.add.at(high, at, ticks >> 32)

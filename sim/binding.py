@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from .graph import Graph
 from .merge import Merge
 from .op_times import SAID, OpTimes
 from .ops import Kind, Ops
+from .part_names import Names
 from .place import component_asked_per_op
 from .roles import NETWORK
 from .system import System
@@ -25,7 +28,126 @@ AS_RECORDED = "recorded: delay or gap of the trace"
 NOBODY, TOLD = -1, -2  # is asked about an op: it lasts as recorded, or as a rule says
 
 
-def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None]:
+class Bindings(Sequence[Backend | None]):
+    """Backend of each component.
+
+    Parameters
+    ----------
+    backends : each once
+    which : (components,) number of each one's; -1 for none
+
+    Examples
+    --------
+    >>> model = Backend()
+    >>> bound = Bindings.of([model, None, model])
+    >>> bound.which.tolist(), bound[1], bound[2] is model
+    ([0, -1, 0], None, True)
+    """
+
+    def __init__(self, backends: Sequence[Backend], which: NDArray[np.int32]):
+        self.backends, self.which = tuple(backends), which
+
+    @classmethod
+    def of(cls, bound: Sequence[Backend | None]) -> Bindings:
+        """From the backend of each component."""
+        if isinstance(bound, cls):
+            return bound
+        once = {id(b): b for b in bound if b is not None}
+        number = {key: i for i, key in enumerate(once)}
+        return cls(tuple(once.values()), np.array([number.get(id(b), -1) for b in bound], np.int32))
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @overload
+    def __getitem__(self, at: int) -> Backend | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Backend | None]: ...
+    def __getitem__(self, at: int | slice) -> Backend | Sequence[Backend | None] | None:
+        """Backend of a component, or of several."""
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        which = int(self.which[at])
+        return None if which < 0 else self.backends[which]
+
+    def first_of_each(self, components: Sequence[int]) -> list[int]:
+        """The first of some components that each backend, or none, is bound to."""
+        numbers = np.asarray(components, np.int64)
+        _, first = np.unique(self.which[numbers], return_index=True)
+        return [int(i) for i in numbers[first]]
+
+    def used(self) -> Bindings:
+        """The same without backends of no component, in the order of the first of each."""
+        used, first = np.unique(self.which[self.which >= 0], return_index=True)
+        order = used[np.argsort(first)]
+        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last is nobody's
+        place[order] = np.arange(len(order))
+        return Bindings([self.backends[i] for i in order.tolist()], place[self.which])
+
+    def others(self, other: Callable[[Backend], Backend]) -> Bindings:
+        """The same with another backend in place of each."""
+        return Bindings([other(b) for b in self.backends], self.which)
+
+
+class BackendsByName(Mapping[str, Backend]):
+    """Backends of components by name, without a row for each.
+
+    Parameters
+    ----------
+    names : of all components
+    bound : their backends
+
+    Examples
+    --------
+    >>> from foretrace.sim.part_names import ListedNames
+    >>> model = Backend()
+    >>> named = BackendsByName(ListedNames(("a", "b"), ("", "")), Bindings.of([None, model]))
+    >>> list(named), named["b"] is model, "a" in named
+    (['b'], True, False)
+    """
+
+    def __init__(self, names: Names, bound: Bindings):
+        self.names, self.bound = names, bound
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return [int(i) for i in np.flatnonzero(self.bound.which >= 0)]
+
+    def __getitem__(self, name: str) -> Backend:
+        """Backend of the component of a name."""
+        number = self.names.find(name)
+        found = self.bound[number] if number >= 0 else None
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the components that have a backend."""
+        return map(self.names.name, self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def values(self) -> ValuesView[Backend]:
+        """Backends, each once."""
+        return dict(enumerate(self.bound.backends)).values()
+
+    def others(self, other: Callable[[Backend], Backend]) -> BackendsByName:
+        """The same with another backend in place of each."""
+        return BackendsByName(self.names, self.bound.others(other))
+
+
+def other_backends(
+    backends: Mapping[str, Backend], other: Callable[[Backend], Backend]
+) -> Mapping[str, Backend]:
+    """The same names with another backend in place of each, asked once for each."""
+    if isinstance(backends, BackendsByName):
+        return backends.others(other)
+    made = {id(b): other(b) for b in backends.values()}
+    return {name: made[id(b)] for name, b in backends.items()}
+
+
+def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
     """Backend of each component: the exact name over a glob, a longer glob over a shorter.
 
     Raises
@@ -41,11 +163,15 @@ def bind(system: System, backends: Mapping[str, Backend]) -> list[Backend | None
     >>> bind(system, {"node*.gpu*": model, "node0.gpu0": driver})[0] is driver
     True
     """
-    found: list[Backend | None] = [None] * len(system.components)
+    if isinstance(backends, BackendsByName):
+        return backends.bound
+    which = np.full(len(system.components), -1, np.int32)
+    once = {id(b): b for b in backends.values()}
+    number = {key: i for i, key in enumerate(once)}
     for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
-        for i in system.match(pattern) or (system.number(pattern),):
-            found[i] = backends[pattern]
-    return found
+        there = system.matching(pattern)
+        which[there if len(there) else system.number(pattern)] = number[id(backends[pattern])]
+    return Bindings(tuple(once.values()), which).used()
 
 
 @dataclass(frozen=True)
@@ -247,12 +373,8 @@ def _rows_by_backend(
 ) -> list[tuple[Backend, NDArray[np.int64]]]:
     """Rows of each backend, in the order of their first row."""
     rows = np.flatnonzero(component >= 0)
-    first = np.full(len(bound), -1, np.int64)  # of each component that is asked, for its backend
-    number: dict[int, int] = {}
-    for c in np.flatnonzero(np.bincount(component[rows], minlength=1)).tolist():
-        who = bound[c]
-        first[c] = -1 if who is None else number.setdefault(id(who), c)
-    group = first[component[rows]]
+    made = Bindings.of(bound)
+    group = made.which[component[rows]]
     if np.any(group < 0):
         row = int(rows[np.argmax(group < 0)])
         name = system.components[component[row]].name
@@ -262,6 +384,5 @@ def _rows_by_backend(
             f"has no backend; bind one, e.g. backends: {{{name}: {{use: recorded}}}}",
             (row,),
         )
-    there = np.flatnonzero(np.bincount(group, minlength=len(bound))).tolist()
-    found = [(who, rows[group == g]) for g in there if (who := bound[g]) is not None]
-    return sorted(found, key=lambda one: int(one[1][0]))
+    found = [(who, rows[group == g]) for g, who in enumerate(made.backends)]
+    return sorted((one for one in found if len(one[1])), key=lambda one: int(one[1][0]))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import simpy
@@ -62,11 +62,11 @@ class ComponentTable:
     plugged : (c,) whether a component is in that medium; or (0,) where none is
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     slots: NDArray[np.int32]
     rate: NDArray[np.int64]
     top: NDArray[np.int64]
-    unit: tuple[str, ...] = ()
+    unit: Sequence[str] | NDArray[Any] = ()
     capacity: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     medium: Medium | None = None
     plugged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
@@ -78,7 +78,7 @@ class ComponentTable:
 
     def units(self, components: Iterable[int]) -> set[str]:
         """Units that the rates of some components count."""
-        return {self.unit[c] if self.unit else "" for c in components}
+        return {self.unit[c] if len(self.unit) else "" for c in components}
 
     def __len__(self) -> int:
         return len(self.names)

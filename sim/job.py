@@ -128,11 +128,11 @@ def _pools_of_job(job: Job, system: System) -> dict[str, tuple[str, ...]]:
         )
     found = {}
     for pool, need in needs.items():
-        names = job.on.get(pool)
-        if names is None:
-            names = system.gpus if need.kind == "gpu" else system.select(kind=need.kind)
-            names = names[: need.count]
-        for name in names:
+        names = tuple(job.on.get(pool, ()))
+        if pool not in job.on:
+            every = system.gpus if need.kind == "gpu" else system.select(kind=need.kind)
+            names = tuple(every[: need.count])
+        for name in names if pool in job.on else ():
             system.number(name)
         if len(names) < (need.count or 0):
             job._refuse_launch(

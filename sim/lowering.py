@@ -8,7 +8,7 @@ below 2^62, so that weights down to 1/16 have room.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from .engine_api import (
 from .errors import UNBOUNDED, BackendError, GraphError, RangeError
 from .flat_graph import FlatGraph
 from .medium_api import Medium, bind_medium
-from .system import System
+from .system import Component, System
 from .units import Seconds, ticks, ticks_per_second
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def scale_exponents_by_unit(system: System) -> dict[str, int]:
     {'B': 19}
     """
     tops: dict[str, float] = {}
-    for c in system.components:
+    for c in system.components.parts:
         if c.rate is not None:
             tops[c.unit] = max(tops.get(c.unit, 0.0), c.top)
     found = {}
@@ -76,32 +76,28 @@ def component_table(
 ) -> ComponentTable:
     """Component table of a system, in integers."""
     medium, plugged = bind_medium(system, media or {})
-    exponents = [scale.get(c.unit, 0) for c in system.components]  # none of what shares no rate
-    rates = [-1.0 if c.rate is None else c.rate for c in system.components]
-    tops = [-1.0 if c.rate is None else c.top for c in system.components]
+    parts = system.components
+
+    def in_units(rate: float | None, unit: str) -> int:
+        return -1 if rate is None else rate_units(rate, scale.get(unit, 0))
+
     return ComponentTable(
-        tuple(c.name for c in system.components),
-        np.array([-1 if c.slots is None else c.slots for c in system.components], np.int32),
-        _whole_rates(rates, exponents),
-        _whole_rates(tops, exponents),
-        tuple(c.unit for c in system.components),
+        parts.names,
+        parts.column(lambda c: -1 if c.slots is None else c.slots, np.int32),
+        parts.column(lambda c: in_units(c.rate, c.unit), np.int64),
+        parts.column(lambda c: in_units(None if c.rate is None else c.top, c.unit), np.int64),
+        parts.column(lambda c: c.unit, object),
         _whole_capacities(system),
         medium,
         plugged if medium is not None else np.empty(0, np.bool_),
     )
 
 
-def _whole_rates(rates: Sequence[float], exponents: Sequence[int]) -> NDArray[np.int64]:
-    """(c,) rates in units of 2^-k each, as `rate_units` says; -1 for none."""
-    told = np.array(rates, np.float64)
-    whole = np.rint(np.ldexp(told, np.array(exponents, np.int64))).astype(np.int64)
-    return np.where(told < 0, np.int64(-1), whole)
-
-
 def _whole_capacities(system: System) -> NDArray[np.int64]:
     """(c,) whole of each capacity, -1 for none; empty where no component has one."""
-    found = [-1 if c.capacity is None else c.capacity for c in system.components]
-    return np.array(found if any(n >= 0 for n in found) else [], np.int64)
+    if all(part.capacity is None for part in system.components.parts):
+        return np.empty(0, np.int64)
+    return system.components.column(lambda c: -1 if c.capacity is None else c.capacity, np.int64)
 
 
 def rate_units(rate: float, k: int) -> int:
@@ -353,9 +349,12 @@ def _scale_of(
     called: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Scale K of each flow; a flow's components must have one unit."""
-    unit = [c.unit if c.rate is not None else "" for c in system.components]
-    names = {u: i for i, u in enumerate(dict.fromkeys(unit))}
-    number = np.array([names[u] for u in unit], np.int64)[usage.component]
+    names: dict[str, int] = {}
+
+    def number_of(part: Component) -> int:
+        return names.setdefault(part.unit if part.rate is not None else "", len(names))
+
+    number = system.components.column(number_of, np.int64)[usage.component]
     of_op = np.full(len(usage), -1, np.int64)
     row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
     of_op[row] = number

@@ -143,9 +143,10 @@ def bind_medium(
     [True, False]
     """
     inside = np.zeros(len(system.components), np.bool_)
+    rated = system.components.column(lambda part: part.rate is not None, bool)
     for pattern in media:
         for c in system.match(pattern) or (system.number(pattern),):
-            inside[c] = system.components[c].rate is not None
+            inside[c] = rated[c]
         if not inside.any():
             raise GraphError("medium", f"media: {pattern!r} names no component that has a rate")
     found = list({id(m): m for m in media.values()}.values())

@@ -139,9 +139,14 @@ class Result(RunRecord):
         Of a capacity, seconds at which all of it was held would come to the same.  Charged where
         an op ran last.  Names of idle components are left out.
         """
-        held = seconds(self.kept.busy.sum(axis=1), self.tick)
-        whole = held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self)
+        whole = self._busy_seconds
         return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
+
+    @cached_property
+    def _busy_seconds(self) -> NDArray[np.float64]:
+        """(components,) seconds of work of each, as ``busy`` says."""
+        held = seconds(self.kept.busy.sum(axis=1), self.tick)
+        return np.asarray(held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self))
 
     def utilization(self) -> dict[str, float]:
         """Share of wall time in which each component works, of those that did anything.
@@ -151,13 +156,10 @@ class Result(RunRecord):
         out where nobody said how many it has), of others the mean use.
         """
         wall, apart = self.makespan or 1.0, may_ops_overlap(self)
-        found = {
-            name: busy / (wall * (self.system[name].slots or 1))
-            for name, busy in sorted(self.busy.items())
-            if self.system[name].slots != UNCOUNTED
-        }
-        for c in np.flatnonzero(apart).tolist():
-            found.pop(self.parts.names[c], None)
+        slots = self.system.components.column(lambda part: part.slots or 1, np.int64)
+        share, names = self._busy_seconds / (wall * slots), self.parts.names
+        told = np.flatnonzero((self._busy_seconds != 0) & (slots != UNCOUNTED) & ~apart)
+        found = {names[c]: float(share[c]) for c in told.tolist()}
         return dict(sorted((found | self._overlapping(apart, wall)).items()))
 
     def _overlapping(self, chosen: NDArray[np.bool_], wall: Seconds) -> dict[str, float]:

@@ -73,7 +73,7 @@ def with_slots(
     network = np.flatnonzero(np.isin(kind, NETWORK))
     for role, places in _occupying(block, network, streams).items():
         slot[places] = played[role][block.rank[places]]
-    has = np.array([c.slots is not None for c in system.components], bool)
+    has = system.components.column(lambda part: part.slots is not None, bool)
     slot[(slot >= 0) & ~has[slot]] = -1
     return replace(block, slot=slot)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .aggregates import KEEP
 from .backend import Backend
-from .binding import bind
+from .binding import Bindings, bind, other_backends
 from .engine_api import ComponentTable
 from .graph import Graph
 from .job import Job
@@ -88,14 +88,14 @@ class Simulation:
         ticks_per_second(self.tick)  # refuses what is no tick
 
     @cached_property
-    def bound(self) -> list[Backend | None]:
+    def bound(self) -> Bindings:
         """Backend of each component."""
         return bind(self.system, self.backends)
 
     @cached_property
     def answerers(self) -> tuple[Backend, ...]:
         """Backends, each once."""
-        return tuple({id(b): b for b in self.bound if b is not None}.values())
+        return self.bound.backends
 
     @cached_property
     def alike(self) -> NDArray[np.int64]:
@@ -126,11 +126,9 @@ class Simulation:
         other : the backend in place of each, asked once for each
         """
         made = {id(b): other(b) for b in self.backends.values()}
-        backends = {name: made[id(b)] for name, b in self.backends.items()}
+        backends = other_backends(self.backends, lambda b: made[id(b)])
         found = replace(self, system=system, backends=backends)
-        known: dict[str, object] = {
-            "bound": [None if b is None else made[id(b)] for b in self.bound]
-        }
+        known: dict[str, object] = {"bound": self.bound.others(lambda b: made[id(b)])}
         if system is self.system:
             known |= {"scale": self.scale, "parts": self.parts}
         vars(found).update(known)

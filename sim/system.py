@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -13,127 +14,23 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .component import CORE as CORE
+from .component import UNCOUNTED as UNCOUNTED
+from .component import Component as Component
+from .component_list import ComponentList
 from .errors import GraphError
+from .part_names import ChosenNames, PartsByRole
 from .units import Seconds
 
 FEW = 32  # flows that are quicker one by one, from the cache of routes
 WITHOUT_FACTS = (
-    "index", "numbers", "_matches", "_players_by_role", "_route_cache", "_share_cache",
-)  # fmt: skip
-HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
-UNCOUNTED = 2**31 - 1  # slots of a component of which nobody said how many it has
-
-
-@dataclass(frozen=True)
-class Component:
-    """One part: ``slots`` served in turn, a ``rate`` that all share, or a ``capacity`` to hold of.
-
-    Slots are served first come, first served, a rate is shared by all ops in flight, and of a
-    capacity amounts are held from ``acquire`` to ``release``.
-
-    Parameters
-    ----------
-    name : str
-        ``node0.gpu3``, ``node0.nic0.tx``.
-    kind : str
-        ``gpu``, ``host``, ``dma``, ``nic``, ``link``, ``switch``, ``memory``, ``fabric``.
-    slots : int or None
-    rate : float or None
-        In ``unit`` a second.
-    capacity : int or None
-        The whole, in ``unit``.
-    unit : str
-        ``B``, ``flop``, or ``1`` for a share; of a capacity any word: ``B``, ``block``, ``token``.
-    max_rate : float or None
-        What a process may raise the rate to; 16 x ``rate`` unless said.
-    latency : Seconds
-        To cross it once.
-    overhead : Seconds
-        Of each message that enters it.
-    part : str
-        Name of its catalog entry.
-    limit : float
-        What one sender gets of it at most, in ``unit`` a second: a window, a loss.  Whoever sends
-        reads it, as it reads the latency.
-    node, pool : str
-        Machine that it is in, ``node3``, and the kind of that machine, ``trainer``; "" for between
-        machines, and for a kind without a name.
-    rail : int
-        Of a NIC its number in its machine, of a GPU that of the NIC it sends by; -1 for neither.
-    role : str
-        What it is to its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
-
-    Examples
-    --------
-    >>> Component("node0.nic0.tx", "nic", rate=25e9).top
-    400000000000.0
-    >>> Component("node0.kv", "memory", capacity=4096, unit="block").capacity
-    4096
-    """
-
-    name: str
-    kind: str
-    slots: int | None = None
-    rate: float | None = None
-    unit: str = "B"
-    max_rate: float | None = None
-    latency: Seconds = 0.0
-    overhead: Seconds = 0.0
-    part: str = ""
-    limit: float = math.inf
-    capacity: int | None = None
-    node: str = ""
-    pool: str = ""
-    rail: int = -1
-    role: str = ""
-
-    def __post_init__(self) -> None:
-        given = [f for f in ("slots", "rate", "capacity") if getattr(self, f) is not None]
-        if len(given) > 1:
-            raise ValueError(
-                f"{self.name}: give slots, a rate or a capacity, not {' and '.join(given)}"
-            )
-        if self.slots is not None and self.slots < 1:
-            raise ValueError(f"{self.name}: slots is {self.slots}; give at least 1")
-        if self.rate is not None and not 0 <= self.rate < math.inf:
-            raise ValueError(f"{self.name}: rate is {self.rate}; give 0 or more, and not infinite")
-        if self.max_rate is not None and not (self.rate or 0.0) <= self.max_rate < math.inf:
-            raise ValueError(
-                f"{self.name}: max_rate is {self.max_rate:g}, and its rate {self.rate or 0.0:g}; "
-                "give a max_rate of at least the rate, and not infinite"
-            )
-        if self.capacity is not None and not self._is_valid_amount(self.capacity):
-            raise ValueError(
-                f"{self.name}: capacity is {self.capacity!r}; give a whole number from 1 on"
-            )
-
-    @staticmethod
-    def _is_valid_amount(amount: object) -> bool:
-        """Whether it is an amount that 63 bits hold, above 0."""
-        return isinstance(amount, (int, np.integer)) and 1 <= int(amount) < 2**63
-
-    def renamed(self, name: str, **facts: Any) -> Component:
-        """The same part under another name and with other facts (node, pool, rail, role, part).
-
-        What was checked once is not checked again: a machine has many parts that are alike.
-
-        >>> other = Component("node0.gpu0", "gpu", node="node0").renamed("node1.gpu0", node="node1")
-        >>> other.name, other.kind, other.node
-        ('node1.gpu0', 'gpu', 'node1')
-        """
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, name=name, **facts)
-        return made
-
-    @property
-    def top(self) -> float:
-        """The highest rate that it may be set to."""
-        return self.max_rate if self.max_rate is not None else HEADROOM * (self.rate or 0.0)
-
-
-CORE = 1e9
-"""Rate of a core that ops share: their nanoseconds, in the unit of links, which all-reduces use
-beside it."""
+    "numbers",
+    "machine",
+    "_matches",
+    "_players_by_role",
+    "_route_cache",
+    "_share_cache",
+)
 
 
 class Route(NamedTuple):
@@ -243,7 +140,8 @@ class System:
 
     Parameters
     ----------
-    components : tuple of Component
+    components : ComponentList
+        Or components one by one.
     gpus : names in rank order
         Ranks are placed on them in this order.
     parts : mapping
@@ -264,22 +162,30 @@ class System:
     ((2,), (0, 1))
     """
 
-    components: tuple[Component, ...]
-    gpus: tuple[str, ...] = ()
+    components: ComponentList
+    gpus: Sequence[str] = ()
     parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     router: Router = field(default=no_route, repr=False)
     fabric: str = ""
 
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """Number of each component by name."""
-        found = {c.name: i for i, c in enumerate(self.components)}
-        if len(found) < len(self.components):
-            names = [c.name for c in self.components]
-            raise ValueError(f"two components are named {max(names, key=names.count)!r}")
-        return found
+    def __init__(
+        self,
+        components: Iterable[Component],
+        gpus: Sequence[str] = (),
+        parts: Mapping[str, Mapping[str, str]] | None = None,
+        router: Router = no_route,
+        fabric: str = "",
+    ):
+        facts = {"components": ComponentList.of(components), "gpus": gpus, "parts": parts or {}}
+        for name, value in (*facts.items(), ("router", router), ("fabric", fabric)):
+            object.__setattr__(self, name, value)
 
-    def with_facts(self, components: Iterable[Component]) -> System:
+    @property
+    def index(self) -> Mapping[str, int]:
+        """Number of each component by name."""
+        return self.components.by_name
+
+    def with_facts(self, components: ComponentList) -> System:
         """The same machine with other rates, latencies and capacities of its parts, in order.
 
         It is itself where none differs; names, roles and routes that are known stay known.
@@ -289,15 +195,15 @@ class System:
         >>> wire = Component("wire", "link", rate=1e9)
         >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
         >>> system = System((wire, *gpus), ("gpu0", "gpu1"), router=lambda a, b: (0,))
-        >>> system.with_facts((replace(wire, rate=2e9), *gpus)).bandwidth(1, 2)
+        >>> faster = system.components.replaced({0: replace(wire, rate=2e9)})
+        >>> system.with_facts(faster).bandwidth(1, 2)
         2000000000.0
-        >>> system.with_facts((replace(wire, rate=1e9), *gpus)) is system
+        >>> system.with_facts(system.components.replaced({0: wire})) is system
         True
         """
-        own = tuple(components)
-        if own == self.components:
+        if components is self.components:
             return self
-        made = replace(self, components=own)
+        made = replace(self, components=components)
         vars(made).update({name: getattr(self, name) for name in WITHOUT_FACTS})
         return made
 
@@ -329,16 +235,20 @@ class System:
         >>> System((spare,)).match("kind:spare.gpu*"), System((spare,)).match("node0.*")
         ((0,), ())
         """
+        return tuple(self.matching(pattern).tolist())
+
+    def matching(self, pattern: str) -> NDArray[np.int64]:
+        """Numbers of all components that a glob means, as of :meth:`match`."""
         if pattern in self.index:
-            return (self.index[pattern],)
+            return np.array([self.index[pattern]])
         if pattern not in self._matches:
-            self._matches[pattern] = tuple(
-                i for i, c in enumerate(self.components) if fits(pattern, c)
+            self._matches[pattern] = self.components.matching(
+                lambda part: fits(pattern, part), by_digits=tells_digits(pattern)
             )
         return self._matches[pattern]
 
     @cached_property
-    def _matches(self) -> dict[str, tuple[int, ...]]:
+    def _matches(self) -> dict[str, NDArray[np.int64]]:
         return {}
 
     def select(
@@ -375,23 +285,28 @@ class System:
         return {}
 
     def _select(self, wanted: Mapping[str, str | None]) -> tuple[str, ...]:
-        found = self.components
+        found = np.arange(len(self.components))
         for fact, value in wanted.items():
             if value is None:
                 continue
-            there = dict.fromkeys(getattr(c, fact) for c in self.components if getattr(c, fact))
-            if value not in there:
-                known = ", ".join(list(there)[:12]) or "none"
+            told = self._texts_of(fact)
+            if not np.any(told == value):
+                known = ", ".join([t for t in dict.fromkeys(told.tolist()) if t][:12]) or "none"
                 raise GraphError(
                     "unknown component", f"no component has {fact} {value!r}; there is {known}"
                 )
-            found = tuple(c for c in found if getattr(c, fact) == value)
-        return tuple(c.name for c in found)
+            found = found[told[found] == value]
+        return tuple(self.components.names.name(i) for i in found.tolist())
+
+    def _texts_of(self, fact: str) -> NDArray[Any]:
+        """(components,) kind, pool or machine of each."""
+        if fact == "node":
+            return np.array([*map(self.node_of, range(len(self.components)))], object)
+        return self.components.column(lambda part: getattr(part, fact), object)
 
     def part(self, gpu: int, role: str) -> int:
         """The component that plays a role for a GPU; -1 where there is none."""
-        name = self.parts.get(self.components[gpu].name, {}).get(role)
-        return -1 if name is None else self.number(name)
+        return int(self.played(role)[gpu])
 
     def likeness(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
         """(n,) equal for components of one kind, rate, limit and delays, in machines or between.
@@ -400,31 +315,39 @@ class System:
         >>> System(tuple(wires)).likeness(np.array([0, 1, 2])).tolist()
         [0, 1, 0]
         """
-        known, seen = self._likenesses
-        for c in np.unique(components[known[components] < 0]).tolist():
-            p = self.components[c]
-            facts = p.kind, p.rate, p.latency, p.overhead, p.limit, bool(p.node)
-            known[c] = seen.setdefault(facts, len(seen))
-        return known[components]
+        return self._likenesses[components]
 
     @cached_property
-    def _likenesses(self) -> tuple[NDArray[np.int64], dict[object, int]]:
-        return np.full(len(self.components), -1, np.int64), {}
+    def _likenesses(self) -> NDArray[np.int64]:
+        seen: dict[object, int] = {}
+
+        def number(p: Component) -> int:
+            facts = p.kind, p.rate, p.latency, p.overhead, p.limit, bool(p.node)
+            return seen.setdefault(facts, len(seen))
+
+        return self.components.column(number, np.int64)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """Numbers of the GPUs, in rank order."""
+        if isinstance(self.gpus, ChosenNames):
+            return tuple(self.gpus.numbers.tolist())
         return tuple(self.number(name) for name in self.gpus)
 
     def played(self, role: str) -> NDArray[np.int32]:
         """(components,) component that plays the role for each one, as of :meth:`part`."""
         if role not in self._players_by_role:
-            found = np.full(len(self.components), -1, np.int32)
-            for name, parts in self.parts.items():
-                if role in parts:
-                    found[self.number(name)] = self.number(parts[role])
-            self._players_by_role[role] = found
+            self._players_by_role[role] = self._find_players(role)
         return self._players_by_role[role]
+
+    def _find_players(self, role: str) -> NDArray[np.int32]:
+        if isinstance(self.parts, PartsByRole):
+            return self.parts.played(role, len(self.components))
+        found = np.full(len(self.components), -1, np.int32)
+        for name, parts in self.parts.items():
+            if role in parts:
+                found[self.number(name)] = self.number(parts[role])
+        return found
 
     def players(self, role: str) -> dict[int, int]:
         """The component that plays a role for each GPU that has one, by number.
@@ -434,8 +357,9 @@ class System:
         {0: 1}
         """
         gpus = np.array(self.numbers, np.int64)
-        found = zip(gpus.tolist(), self.played(role)[gpus].tolist(), strict=True)
-        return {gpu: part for gpu, part in found if part >= 0}
+        part = self.played(role)[gpus]
+        has = part >= 0
+        return dict(zip(gpus[has].tolist(), part[has].tolist(), strict=True))
 
     @cached_property
     def _players_by_role(self) -> dict[str, NDArray[np.int32]]:
@@ -443,7 +367,12 @@ class System:
 
     def node_of(self, component: int) -> str:
         """The machine that a component is in; "" between machines."""
-        return self.components[component].node
+        return self.components.names.node(component)
+
+    @cached_property
+    def machine(self) -> NDArray[np.int64]:
+        """(components,) number of the machine that each is in; -1 between machines."""
+        return self.components.names.machines()
 
     def rail_of(self, component: int) -> int:
         """Number of a NIC in its machine, or of the NIC that a GPU sends by; -1 for neither."""
@@ -541,7 +470,7 @@ class System:
 
     @cached_property
     def _delay_of_each(self) -> NDArray[np.float64]:
-        return np.array([c.latency + c.overhead for c in self.components])
+        return self.components.column(lambda part: part.latency + part.overhead, np.float64)
 
     def crossings(self, source: ArrayLike, target: ArrayLike, label: ArrayLike = 0) -> Crossings:
         """Components that flows cross, many flows at once.
@@ -662,7 +591,7 @@ class System:
     def latency(self, a: int, b: int) -> Seconds:
         """Latencies along the longest route, added up."""
         if self._flow_router is not None and self._sprays:
-            cost = np.array([c.latency for c in self.components])
+            cost = self.components.column(lambda part: part.latency, np.float64)
             return float(self._flow_router.longest(np.array([a]), np.array([b]), cost)[0])
         return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
 
@@ -692,6 +621,16 @@ def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ..
 
 
 SELECTED = "kind:"
+DIGITS = re.compile(r"[0-9?\[]")  # what tells names apart that differ in digits alone
+
+
+def tells_digits(pattern: str) -> bool:
+    """Whether of two names that differ in digits alone a glob may mean one.
+
+    >>> [tells_digits(glob) for glob in ("node*.gpu*", "node1*.gpu*", "kind:store.nic0")]
+    [False, True, False]
+    """
+    return not pattern.startswith(SELECTED) and DIGITS.search(pattern) is not None
 
 
 def fits(pattern: str, component: Component, name: str = "") -> bool:

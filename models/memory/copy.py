@@ -63,8 +63,8 @@ class Copy(Backend):
 
     def alike(self, system: System) -> NDArray[np.int64]:
         """Components of GPUs whose paths have the same latencies."""
-        gpus = np.array([system.number(g) for g in system.gpus], np.int64)
-        latency = np.array([*(c.latency for c in system.components), -1.0])  # no part: -1
+        gpus = np.array(system.numbers, np.int64)
+        latency = np.append(system.components.column(lambda c: c.latency, float), -1.0)  # no part
         roles = sorted({role for path in PATHS.values() for role, _ in path})
         each = np.stack([latency[system.played(role)[gpus]] for role in roles])
         told = np.unique(each, axis=1, return_inverse=True)[1].reshape(-1)

@@ -23,7 +23,7 @@ from ...sim.splits import Splits
 from ...sim.units import ByteRate, Bytes, Seconds
 from .patterns import depth, power_of_two, reversed_steps, tree_climb_steps, tree_roots
 from .steps import ALGORITHMS as ALGORITHMS  # for whoever wants these among them
-from .steps import SWITCH, Algorithm, Step, algorithm, shift, split_step
+from .steps import SWITCH, Algorithm, Exchange, Step, algorithm, shift, split_step
 
 
 def closed_form(
@@ -326,7 +326,7 @@ def pairwise_exchange(n: int, of: int, times: int = 1) -> Step:
     return Step(source[far], target[far], 1, of, times)
 
 
-@algorithm("all-reduce", "two-shot")
+@algorithm("all-reduce", "two-shot", exchange=Exchange(times=2))
 def two_shot(n: int) -> Iterator[Step]:
     """Two-shot all-reduce: each member reduces 1/n of S, then sends it to all.
 
@@ -336,7 +336,7 @@ def two_shot(n: int) -> Iterator[Step]:
     yield pairwise_exchange(n, of=n, times=2)
 
 
-@algorithm("all-reduce", "one-shot")
+@algorithm("all-reduce", "one-shot", exchange=Exchange(whole=True))
 def one_shot(n: int) -> Iterator[Step]:
     """One-shot all-reduce: each member gets all buffers and reduces them itself.
 
@@ -346,9 +346,9 @@ def one_shot(n: int) -> Iterator[Step]:
     yield pairwise_exchange(n, of=1)
 
 
-@algorithm("all-gather", "direct", everyone=True)
-@algorithm("reduce-scatter", "direct", everyone=True)
-@algorithm("all-to-all", "grouped", uneven=True, everyone=True)
+@algorithm("all-gather", "direct", exchange=Exchange())
+@algorithm("reduce-scatter", "direct", exchange=Exchange())
+@algorithm("all-to-all", "grouped", uneven=True, exchange=Exchange())
 def direct(n: int, splits: Splits | None = None) -> Iterator[Step]:
     """Direct exchange: 1/n of S from each member to each other.
 

@@ -283,7 +283,8 @@ class Fabric(Backend):
         for name, rows in _rows_by_shape(ops, shapes.shape):
             first = int(shapes.first[shapes.shape[rows[0]]])
             if name == "send":
-                self._answer_sends(rows, ops, answer)
+                alike = rows if self.fidelity == "flow" else shapes.first[shapes.shape[rows]]
+                self._answer_sends(rows, alike, ops, answer)
                 first = int(rows[np.argmax(answer.fixed[rows])])
             else:
                 group = tuple(members[first].tolist())
@@ -325,7 +326,7 @@ class Fabric(Backend):
         _check_known("collective", collective, tuple(ALGORITHMS))
         if kernel:
             return [self._written_directly(kernel, splits, members, system)]
-        together = len({system.node_of(m) for m in members}) == 1
+        together = len(np.unique(system.machine[list(members)])) == 1
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
             possible = a.usable(len(members)) and (a.uneven or splits is None)
@@ -456,12 +457,19 @@ class Fabric(Backend):
             else:
                 answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
 
-    def _answer_sends(self, rows: NDArray[np.int64], ops: Ops, answer: TimingBuilder) -> None:
-        """Fill in the rows of sends: each one step of the simple protocol."""
+    def _answer_sends(
+        self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, answer: TimingBuilder
+    ) -> None:
+        """Fill in the rows of sends: each one step of the simple protocol.
+
+        Parameters
+        ----------
+        alike : (rows,) row whose members have a load like each one's
+        """
         assert ops.at is not None  # noqa: S101
         system, members, moves = ops.at.system, ops.at.members, self.protocols["simple"]
         size = _sizes_of_rows("send", ops, rows)
-        at = np.stack([members.indptr[rows], members.indptr[rows + 1] - 1])
+        at = np.stack([members.indptr[alike], members.indptr[alike + 1] - 1])
         ends = members.values[at].astype(np.int64)
         pairs, pair = np.unique(ends[0] * len(system.components) + ends[1], return_inverse=True)
         loads = compute_message_loads(*np.divmod(pairs, len(system.components)), system)

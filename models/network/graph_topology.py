@@ -79,11 +79,11 @@ class GraphTopology(Topology):
         made = self.made
         source, target, component, *_ = made.columns
         up, down = np.full((2, len(made.names)), -1, np.int64)
-        above = np.setdiff1d(np.unique(np.concatenate([source, target])), made.home)
+        homes = np.flatnonzero(np.bincount(made.home, minlength=1))
+        above = np.setdiff1d(np.concatenate([source, target]), homes)
         if len(above) > 1 or self.routing.each or made.is_cut:
             return None
         rises, falls = np.isin(target, above), np.isin(source, above)
-        homes = np.unique(made.home)
         whole = len(homes) if len(above) else 0
         if not (rises.sum() == falls.sum() == whole and whole * 2 == len(source)):
             return None

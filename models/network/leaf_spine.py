@@ -9,14 +9,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.component_list import ComponentList
 from ...sim.errors import GraphError
 from ...sim.system import Component
 from .graph_topology import GraphTopology
+from .leaf_ports import UPLINKS, LeafPorts
 from .routing import ECMP, SPRAY, Routing
 from .switch import Switch
 from .switch_graph import SwitchGraph
 from .tree_links import TreeLinks
-from .wiring import Adapter, Cables, FabricParts, topology
+from .wiring import Adapter, Adapters, Cables, FabricParts, topology
 
 Ints = NDArray[np.int64]
 POOL = "pool"
@@ -87,39 +89,51 @@ class FatTree(GraphTopology):
         self.routing.check()
         self.oversubscription, self.tiers, self.spines = oversubscription, tiers, spines
         self.switch: Switch | None = None
-        self.leaf: dict[Adapter, int] = {}
+        self.leaf = np.zeros(0, np.int64)  # (NICs,) of each
 
     def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
         """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
-        self.switch, self.leaf = switch, {}
+        self.switch, self.leaf = switch, np.zeros(0, np.int64)
         graph = SwitchGraph(adapters)
         if switch is None:  # back to back, as if by a switch that costs nothing
             graph.hang(np.arange(len(adapters)), graph.add_switches("", 1)[0])
             return graph
         self.leaf = self.leaves(adapters, self.facing_machines(adapters, switch.ports))
-        joined: dict[int, list[Adapter]] = {}
-        for adapter, leaf in self.leaf.items():
-            joined.setdefault(leaf, []).append(adapter)
-        leaves = graph.add_switches("leaf", (f"leaf{i}" for i in joined))
-        pool = graph.add_switches("", ["pool"] if self.pooled and len(joined) > 1 else [])
-        port = switch.component("")
-        for (leaf, here), number in zip(joined.items(), leaves, strict=True):
-            ports = [port.renamed(f"leaf{leaf}.{adapter.name}") for adapter in here]
-            first = graph.add_components(ports)
-            graph.hang([graph.number[a] for a in here], number, first + np.arange(len(here)))
-            for above in pool:
-                self._add_pooled_uplinks(graph, number, above, len(here))
-        if len(joined) > 1 and not self.pooled:
-            self._add_tiers(graph, len(joined), max(map(len, joined.values())), switch)
+        self._add_leaves(graph, switch)
         return graph
 
-    def _add_pooled_uplinks(self, graph: SwitchGraph, leaf: int, pool: int, nics: int) -> None:
-        assert self.switch is not None  # noqa: S101
-        rate = nics * self.switch.rate / self.oversubscription
-        for way, ends in (("up", (leaf, pool)), ("down", (pool, leaf))):
-            name, latency = f"{graph.names[leaf]}.{way}", self.switch.latency
-            link = Component(name, "switch", rate=rate, latency=latency, role=way)
-            graph.add_links(*ends, graph.add_components([link]))
+    def _add_leaves(self, graph: SwitchGraph, switch: Switch) -> None:
+        """Leaves in the order of their first NIC, their ports, and what joins them."""
+        _, begins, which = np.unique(self.leaf, return_index=True, return_inverse=True)
+        home = np.argsort(np.argsort(begins))[which]  # (NICs,) switch of each
+        number, counts = self.leaf[np.sort(begins)], np.bincount(home)
+        order = np.argsort(home, kind="stable")
+        graph.add_switches("leaf", (f"leaf{i}" for i in number.tolist()))
+        pool = graph.add_switches("", ["pool"] if self.pooled and len(number) > 1 else [])
+        names = LeafPorts(number, counts, Adapters.of(graph.adapters).take(order), bool(pool))
+        parts, kinds = [switch.component(names[0])], np.zeros(len(names), np.int64)
+        ends = names.first + counts
+        if pool:
+            size, of = np.unique(counts, return_inverse=True)
+            for k, way in enumerate(UPLINKS):
+                kinds[ends + k] = len(parts) + of
+                parts += [self._pooled_uplinks(switch, nics, way) for nics in size.tolist()]
+            leaf, above = np.arange(len(number)), np.full(len(number), pool[0])
+            rises = np.stack([leaf, above], axis=-1)  # up, then down, leaf after leaf
+            graph.add_links(
+                rises.ravel(), rises[:, ::-1].ravel(), np.stack([ends, ends + 1], axis=-1).ravel()
+            )
+            self._set_levels(graph, len(number), [1], [0], [len(number)])
+        graph.add_components(ComponentList(parts, kinds, names))
+        own = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        graph.hang(order, home[order], np.repeat(names.first, counts) + own)
+        if len(number) > 1 and not pool:
+            self._add_tiers(graph, len(number), int(counts.max()), switch)
+
+    def _pooled_uplinks(self, switch: Switch, nics: int, way: str) -> Component:
+        """Uplinks or downlinks of a leaf with so many NICs; its name is its place's."""
+        rate = nics * switch.rate / self.oversubscription
+        return Component(way, "switch", rate=rate, latency=switch.latency, role=way)
 
     def _add_tiers(self, graph: SwitchGraph, leaves: int, nics: int, switch: Switch) -> None:
         """Spines and their links, or pods and cores; each leaf has the uplinks of the fullest."""
@@ -145,6 +159,13 @@ class FatTree(GraphTopology):
             )
         else:
             level, low, span = self._add_pods(graph, leaves, uplinks, switch)
+        self._set_levels(graph, leaves, level, low, span)
+
+    @staticmethod
+    def _set_levels(
+        graph: SwitchGraph, leaves: int, level: list[int], low: list[int], span: list[int]
+    ) -> None:
+        """Say which leaves are below each switch above them."""
         source, target = graph.columns[:2]
         graph.levels = TreeLinks(
             source,
@@ -197,21 +218,23 @@ class FatTree(GraphTopology):
                 f"uplinks; {spines_advice(leaves, uplinks, ports)}",
             )
 
-    def leaves(self, adapters: Sequence[Adapter], down: int) -> dict[Adapter, int]:
-        """The leaf of each NIC: machines in order, as many to a leaf as have room.
+    def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
+        """(NICs,) leaf of each: machines in order, as many to a leaf as have room.
 
         Parameters
         ----------
         down : ports of a leaf that face machines
         """
-        found: dict[Adapter, int] = {}
-        leaf, used = 0, 0
-        for here in adapters_by_machine(adapters):
-            if used and used + len(here) > down:
+        node = Adapters.of(adapters).node
+        _, begins, which = np.unique(node, return_index=True, return_inverse=True)
+        place = np.argsort(np.argsort(begins))[which]  # of its machine, by first NIC
+        found, leaf, used = np.zeros(len(begins), np.int64), 0, 0
+        for machine, nics in enumerate(np.bincount(place).tolist()):
+            if used and used + nics > down:
                 leaf, used = leaf + 1, 0
-            found |= dict.fromkeys(here, leaf)
-            used += len(here)
-        return found
+            found[machine] = leaf
+            used += nics
+        return found[place]
 
     def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
@@ -248,9 +271,9 @@ class FatTree(GraphTopology):
             return FabricParts({}, [], [])
         if not self.pooled:
             return super().parts()
-        leaves, ports = len(set(self.leaf.values())), self.switch.ports
+        leaves, ports = len(np.unique(self.leaf)), self.switch.ports
         below = [Cables("NIC", "leaf", len(self.leaf))]
-        uplinks = leaves * (ports - self.facing_machines(list(self.leaf), ports))
+        uplinks = leaves * (ports - self.facing_machines(self.made.adapters, ports))
         if leaves == 1 or not uplinks or leaves > ports:
             return FabricParts({"leaf": leaves}, below, [])
         found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
@@ -264,7 +287,7 @@ class FatTree(GraphTopology):
         GraphError
             More leaves than a spine switch has ports.
         """
-        leaves = len(set(self.leaf.values()))
+        leaves = len(np.unique(self.leaf))
         if self.pooled and self.switch is not None and leaves > self.switch.ports:
             raise GraphError(
                 "cluster",
@@ -289,24 +312,22 @@ class Rail(FatTree):
     >>> rail = Rail()
     >>> there = [Adapter(i, k) for i in range(2) for k in range(2)]
     >>> _ = list(rail.components(there, Switch(bandwidth=1e9, latency=0, ports=4)))
-    >>> [rail.leaf[a] for a in there]
+    >>> rail.leaf.tolist()
     [0, 1, 0, 1]
     """
 
-    def leaves(self, adapters: Sequence[Adapter], down: int) -> dict[Adapter, int]:
-        """NICs of a rail in order, as many to a leaf as have room."""
-        rails = 1 + max(a.rail for a in adapters)
-        on: dict[int, int] = {}
-        found: dict[Adapter, int] = {}
-        for adapter in adapters:
-            before = on.get(adapter.rail, 0)
-            found[adapter] = adapter.rail + rails * (before // max(down, 1))
-            on[adapter.rail] = before + 1
-        return found
+    def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
+        """(NICs,) leaf of each: those of a rail in order, as many to a leaf as have room."""
+        rail = Adapters.of(adapters).rail
+        order = np.argsort(rail, kind="stable")
+        before = np.empty(len(rail), np.int64)
+        first = np.cumsum(np.bincount(rail)) - np.bincount(rail)
+        before[order] = np.arange(len(rail)) - first[rail[order]]
+        return np.asarray(rail + (1 + rail.max()) * (before // max(down, 1)))
 
     def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
-        return len({a.node for a in adapters})
+        return len(np.unique(Adapters.of(adapters).node))
 
 
 def switches_above(below: int, uplinks: int, ports: int) -> int | None:
@@ -340,15 +361,3 @@ def join_tiers(
     high = np.array(above)[np.arange(uplinks) % len(above)]
     low = np.repeat(below, uplinks)
     graph.add_cables(low, np.tile(high, len(below)), switch.component(""), ("up", "down"))
-
-
-def adapters_by_machine(adapters: Sequence[Adapter]) -> list[list[Adapter]]:
-    """NICs by machine.
-
-    >>> adapters_by_machine([Adapter(0, 0), Adapter(0, 1), Adapter(1, 0)])[1]
-    [Adapter(node=1, rail=0)]
-    """
-    nics: dict[int, list[Adapter]] = {}
-    for adapter in adapters:
-        nics.setdefault(adapter.node, []).append(adapter)
-    return list(nics.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -40,12 +39,12 @@ class LoadedParts(NamedTuple):
     @classmethod
     def of(cls, uses: Mapping[int, float], system: System) -> LoadedParts:
         """From shares of S by component; what has no rate cannot carry anything."""
-        parts = [system.components[c] for c in uses]
+        used, of = np.fromiter(uses, np.int32, len(uses)), system.components
         return cls(
-            np.array(list(uses), np.int32),
-            np.array(list(uses.values()), float),
-            np.array([p.rate or 0.0 for p in parts], float),
-            np.array([_is_wire(p) for p in parts], bool),
+            used,
+            np.fromiter(uses.values(), float, len(uses)),
+            of.facts(used, lambda part: part.rate or 0.0, float),
+            of.facts(used, _is_wire, bool),
         )
 
     def stretch(self, link: float, wire: float) -> NDArray[np.float64]:
@@ -131,7 +130,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         algorithm, order = _in_one_channel(algorithm, members, system)
         orders = [order]
     _require_joined(members, system)
-    uses = _exchange_loads(members, system) if algorithm.is_exchange else None
+    uses = _exchange_loads(algorithm, members, system)
     if uses is None:
         uses = _loads(_sends(algorithm, orders, shape), system)
     path = algorithm.latency_path(*shape)
@@ -139,15 +138,16 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
     latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
-    bounded = [c for c in used if system.components[c].limit < np.inf]
+    loaded = np.fromiter(used, np.int64, len(used))
+    bounds = system.components.facts(loaded, lambda part: part.limit, float)
+    bounded = loaded[bounds < np.inf].tolist()
     most = {}
     if bounded:
         most = _most_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
     limit = limit_of_senders(most, system)
-    node = {m: system.node_of(m) for m in members}
-    across = sum(node[a] != node[b] for a, b in ends.tolist())
-    number = {name: i for i, name in enumerate(dict.fromkeys(node.values()))}
-    machines = [number[node[m]] for m in orders[0]]
+    machine = system.machine
+    across = int(np.count_nonzero(machine[ends[:, 0]] != machine[ends[:, 1]]))
+    machines = machine[np.array(orders[0])]
     pair_share, network_share = _largest_shares(algorithm, shape, machines)
     return AlgorithmLoad(
         algorithm,
@@ -158,14 +158,14 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
         LoadedParts.of(used, system),
         limit,
         across,
-        len(number),
+        len(np.unique(machines)),
         pair_share,
         network_share,
     )
 
 
 def _largest_shares(
-    algorithm: Algorithm, shape: tuple[int, ...], node: Sequence[int]
+    algorithm: Algorithm, shape: tuple[int, ...], node: NDArray[np.int64]
 ) -> tuple[float, float]:
     """Share of S that a member sends another at most, and a message between machines.
 
@@ -175,10 +175,11 @@ def _largest_shares(
     ----------
     node : (members,) machine of each
     """
-    if algorithm.is_exchange:
-        return 1 / len(node), (len(set(node)) > 1) / len(node)
+    if algorithm.exchange is not None and algorithm.is_exchange:
+        part = algorithm.exchange.part(len(node))
+        return algorithm.exchange.times * part, (len(np.unique(node)) > 1) * part
     _, _, share = algorithm.flows(*shape)
-    return float(share.max(initial=0.0)), _network_share(algorithm.steps(*shape), np.array(node))
+    return float(share.max(initial=0.0)), _network_share(algorithm.steps(*shape), node)
 
 
 def _network_share(steps: Sequence[Step], node: NDArray[np.int64]) -> float:
@@ -196,7 +197,7 @@ def _in_one_channel(
     """An algorithm of unequal parts, and the order of its members: node by node where it nests."""
     if not algorithm.nested or algorithm.splits is None:
         return algorithm, members
-    nodes = [system.node_of(m) for m in members]
+    nodes = system.machine[list(members)].tolist()
     first = {node: i for i, node in reversed([*enumerate(nodes)])}
     order = sorted(range(len(members)), key=lambda i: first[nodes[i]])
     return algorithm.split(algorithm.splits.ordered(order)), tuple(members[i] for i in order)
@@ -251,17 +252,14 @@ def compute_message_loads(
     message, component = flow[first[order]], crossed[first[order]].astype(np.int32)
     share = np.bincount(one.ravel(), share, len(first))[order].astype(np.float64)
     used, which = np.unique(component, return_inverse=True)
-    facts = [system.components[c] for c in used.tolist()]
-    rate = np.array([p.rate or 0.0 for p in facts], float)[which]
-    bound = np.array([p.limit for p in facts], float)[which]
+    of = system.components
+    rate = of.facts(used, lambda part: part.rate or 0.0, float)[which]
+    bound = of.facts(used, lambda part: part.limit, float)[which]
     limit = np.full(len(sender), np.inf)
     np.minimum.at(limit, message, bound / share)
-    parts = LoadedParts(component, share, rate, np.array([_is_wire(p) for p in facts], bool)[which])
-    gpus, ends = np.unique(np.stack([sender, receiver]), return_inverse=True)
-    number: dict[str, int] = {}
-    node = np.array([number.setdefault(system.node_of(g), len(number)) for g in gpus.tolist()])
-    here, there = node[ends.reshape(2, -1)]
-    return MessageLoads(latency, here != there, limit, message, parts)
+    parts = LoadedParts(component, share, rate, of.facts(used, _is_wire, bool)[which])
+    across = system.machine[sender] != system.machine[receiver]
+    return MessageLoads(latency, across, limit, message, parts)
 
 
 def compute_half_send_load(
@@ -322,12 +320,17 @@ def _sends(algorithm: Algorithm, orders: Sequence[Members], shape: tuple[int, ..
     return [_Sends(order, source, target, share / len(orders)) for order in orders]
 
 
-def _exchange_loads(members: Members, system: System) -> dict[int, float] | None:
-    """Bytes over each component where each member sends each other 1/n of S.
+def _exchange_loads(
+    algorithm: Algorithm, members: Members, system: System
+) -> dict[int, float] | None:
+    """Bytes over each component where each member sends each other as much.
 
-    None where the machine cannot tell without going through all pairs.
+    None where they do not, and where the machine cannot tell without going through all pairs.
     """
-    found = system.exchange_loads(members, 1 / len(members))
+    told = algorithm.exchange
+    if told is None or not algorithm.is_exchange:
+        return None
+    found = system.exchange_loads(members, told.times * told.part(len(members)))
     return None if found is None else dict(zip(*(x.tolist() for x in found), strict=True))
 
 
@@ -433,7 +436,7 @@ def between_machines_mask(system: System) -> NDArray[np.bool_]:
     >>> [c.name for c, wire in zip(system.components, wires) if wire and c.rate]
     ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
     """
-    return np.array([_is_wire(c) for c in system.components], bool)
+    return system.components.column(_is_wire, bool)
 
 
 TO_NIC = ("to_nic", "from_nic")
@@ -455,8 +458,8 @@ def fills_nodes_evenly(members: Members, system: System) -> bool:
     >>> fills_nodes_evenly((0, 1, 2, 3), system), fills_nodes_evenly((0, 1, 2), system)
     (True, False)
     """
-    counts = Counter(system.node_of(m) for m in members)
-    return len(counts) > 1 and len(set(counts.values())) == 1
+    _, counts = np.unique(system.machine[list(members)], return_counts=True)
+    return len(counts) > 1 and bool(np.all(counts == counts[0]))
 
 
 def channel_orders(members: Members, system: System) -> list[Members]:
@@ -468,9 +471,9 @@ def channel_orders(members: Members, system: System) -> list[Members]:
     >>> channel_orders((0, 1, 2, 3), System(tuple(gpus)))
     [(0, 1, 2, 3), (1, 0, 3, 2)]
     """
-    local: dict[str, list[int]] = {}
-    for m in members:
-        local.setdefault(system.node_of(m), []).append(m)
+    local: dict[int, list[int]] = {}
+    for m, machine in zip(members, system.machine[list(members)].tolist(), strict=True):
+        local.setdefault(machine, []).append(m)
     groups = list(local.values())
     width = len(groups[0])
     if len(groups) == 1 or any(len(g) != width for g in groups):

@@ -64,6 +64,8 @@ class NodeSpec:
 class MachineParts:
     """Components of one machine, in their order; of machines that are alike the names differ.
 
+    Columns say numbers counted from the machine's beginning.
+
     Parameters
     ----------
     name : of the machine, ``node0``
@@ -74,38 +76,41 @@ class MachineParts:
     >>> machine = MachineParts(NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)), "node0")
     >>> [c.name for c in machine.components][-2:], machine.nic_tx.tolist()
     (['node0.nic0.tx', 'node0.nic0.rx'], [3])
-    >>> machine.named("node7")[0][0].name
-    'node7.host'
     """
 
     def __init__(self, node: NodeSpec, name: str, pool: str = ""):
         self.node, self.name, self.pool = node, name, pool
         self.components: list[Component] = []
-        self.parts: dict[str, dict[str, str]] = {}
+        self.parts: dict[str, dict[str, str]] = {}  # of each GPU, by role
         self._number: dict[str, int] = {}
         self._add_all()
         size, has_nic = len(self.components), node.nic is not None and node.nics > 0
+        self.gpus = np.array([self._number[gpu] for gpu in self.parts], np.int64)
+        self.played = {role: self._players(role) for role in self._roles()}
         self.roles: dict[str, NDArray[np.int64]] = {r: np.full(size, -1) for r in ROLES}
-        for gpu, parts in self.parts.items():
-            for role in ROLES:
-                if role in parts:
-                    self.roles[role][self._number[gpu]] = self._number[parts[role]]
+        for role in self.roles.keys() & self.played.keys():
+            self.roles[role][self.gpus] = self.played[role]
         rails = [max(c.rail, 0) if has_nic else -1 for c in self.components]
         self.nic = np.array(rails, np.int64)
-        self.nic_tx, self.nic_rx = (
+        tx, rx = (
             np.array([self._number[f"{name}.nic{k}.{w}"] for k in range(node.nics * has_nic)], int)
             for w in ("tx", "rx")
         )
-        self.nic_up, self.nic_down = (self._above_nics(way) for way in ("up", "down"))
+        self.nic_tx = tx
+        self.nic_columns = tx, rx, self._above_nics("up"), self._above_nics("down")
+
+    def _roles(self) -> list[str]:
+        return list(dict.fromkeys(role for parts in self.parts.values() for role in parts))
+
+    def _players(self, role: str) -> NDArray[np.int64]:
+        """(GPUs,) component that plays a role for each; -1 for none."""
+        names = [parts.get(role) for parts in self.parts.values()]
+        return np.array([-1 if name is None else self._number[name] for name in names], np.int64)
 
     @property
     def own(self) -> bool:
         """Whether it has parts of plug-ins, which may differ from machine to machine."""
         return any(not isinstance(one, PcieSwitch) for _, _, one in self.node.others)
-
-    def nic_columns(self, first: int) -> list[tuple[int, NDArray[np.int64]]]:
-        """Number of the first component, and columns over NICs: tx, rx, up, down."""
-        return [(first, own) for own in (self.nic_tx, self.nic_rx, self.nic_up, self.nic_down)]
 
     def _above_nics(self, way: str) -> NDArray[np.int64]:
         """(NICs,) component of the PCIe switch above each; -1 for none."""
@@ -115,18 +120,6 @@ class MachineParts:
                 places = [f"{self.name}.{kind}{k * count // len(found)}" for k in range(len(found))]
                 found[:] = [self._number[f"{place}.{way}"] for place in places]
         return found
-
-    def named(self, name: str) -> tuple[list[Component], dict[str, dict[str, str]]]:
-        """Components, and parts of each GPU, of a machine that is the same but for its name."""
-        if name == self.name:
-            return self.components, self.parts
-        cut = len(self.name)
-        components = [c.renamed(f"{name}{c.name[cut:]}", node=name) for c in self.components]
-        parts = {
-            f"{name}{gpu[cut:]}": {role: f"{name}{own[cut:]}" for role, own in roles.items()}
-            for gpu, roles in self.parts.items()
-        }
-        return components, parts
 
     def _add(self, component: Component, **facts: Any) -> None:
         self._number[component.name] = len(self.components)

@@ -120,11 +120,11 @@ class GraphRouter(MachineRouter):
         links: MachineLinks,
         adapters: Sequence[Adapter],
         topology: GraphTopology,
-        names: Sequence[str],
+        count: int,
         first: int,
     ):
         super().__init__(links, adapters, topology, (), first)
-        self.graph, self.first, self.count = topology, first, first + len(names)
+        self.graph, self.first, self.count = topology, first, first + count
         sends, hears = (links.roles[way] >= 0 for way in ("tx", "rx"))
         self._sends_to = np.where(links.over_gpu & sends, links.domain, -1)
         self._hears_from = np.where(hears, links.domain, -2)
@@ -162,6 +162,11 @@ class GraphRouter(MachineRouter):
             + [np.where(nic >= 0, part[nic], -1) if len(part) else nic for part in behind],
             axis=-1,
         )
+
+    @property
+    def ends_inside(self) -> int:
+        """Number of the ends that are in the GPU's machine; they come first."""
+        return len(self.links.roles) + 4
 
     def places(self, gpus: Ints) -> list[Ints]:
         """(…,) machine, domain of GPU links, NIC and leaf of each GPU; two may share them."""

@@ -54,6 +54,23 @@ class Step(NamedTuple):
     times: int = 1
 
 
+class Exchange(NamedTuple):
+    """Each member sends each other as much, all at once: what follows needs no n^2 messages.
+
+    Parameters
+    ----------
+    times : how often in a row
+    whole : whether all of S goes each time, not 1/n
+    """
+
+    times: int = 1
+    whole: bool = False
+
+    def part(self, n: int) -> float:
+        """Share of S in each message."""
+        return 1.0 if self.whole else 1 / n
+
+
 class MemberFlows(NamedTuple):
     """Bytes between members over all steps: each pair once, with its share of S."""
 
@@ -84,9 +101,8 @@ class Algorithm:
         A member sends on what it gets, except in the last step: nobody waits for it further on.
     uneven : bool
         Knows unequal parts: ``make`` also takes ``splits``.
-    everyone : bool
-        Of equal parts it is one step, in which each member sends 1/n of S to each other: what
-        follows from that is known without n^2 messages.
+    exchange : Exchange or None
+        Of equal parts it is one step, in which each member sends each other as much.
     splits : of the members that its steps are for; None where parts are equal
 
     Examples
@@ -105,7 +121,7 @@ class Algorithm:
     nested: bool = False
     passes_on: bool = False
     uneven: bool = False
-    everyone: bool = False
+    exchange: Exchange | None = None
     splits: Splits | None = None
 
     def split(self, splits: Splits | None) -> Algorithm:
@@ -114,8 +130,8 @@ class Algorithm:
 
     @property
     def is_exchange(self) -> bool:
-        """Whether each member sends 1/n of S to each other, all at once."""
-        return self.everyone and self.splits is None
+        """Whether each member sends each other as much, all at once."""
+        return self.exchange is not None and self.splits is None
 
     def steps(self, *n: int) -> tuple[Step, ...]:
         """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
@@ -126,8 +142,9 @@ class Algorithm:
 
         A message through the switch goes from the first member to the last.
         """
-        if self.is_exchange:
-            return [(0, n[0] - 1)]
+        if self.exchange is not None and self.is_exchange:
+            last = n[0] - 1
+            return [(0, last) if k % 2 == 0 else (last, 0) for k in range(self.exchange.times)]
         if self.in_switch:
             return [(0, n[0] - 1) for step in self.steps(*n) for _ in range(step.times)]
         return [hop for step in self.steps(*n) for hop in _dependent_messages(step)]
@@ -220,10 +237,11 @@ def _are_distinct(keys: NDArray[np.int64]) -> bool:
 
 def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
     """(sender, receiver) of messages that wait for each other: one for each time of a step."""
+    if step.times == 1:
+        yield int(step.source[0]), int(step.target[0])
+        return
     source, target = step.source.tolist(), step.target.tolist()
-    sends: dict[int, int] = {}  # of each sender, its first message
-    if step.times > 1:
-        sends = {member: i for i, member in reversed([*enumerate(source)])}
+    sends = {member: i for i, member in reversed([*enumerate(source)])}  # its first message
     at = 0
     for _ in range(step.times):
         yield source[at], target[at]
@@ -244,7 +262,7 @@ def algorithm(
     nested: bool = False,
     passes_on: bool = False,
     uneven: bool = False,
-    everyone: bool = False,
+    exchange: Exchange | None = None,
 ) -> Callable[[Steps], Steps]:
     """Register the steps of an algorithm; the parameters are those of :class:`Algorithm`.
 
@@ -273,7 +291,7 @@ def algorithm(
             nested,
             passes_on,
             uneven,
-            everyone,
+            exchange,
         )
         taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
         if taken.make.__qualname__ != make.__qualname__:
@@ -349,7 +367,7 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
         if not all(map(np.array_equal, equal.flows(*n), one.flows(*n))):
             raise ValueError(f"{where}: equal splits change its flows; use split_step")
     if one.is_exchange and not _is_exchange(one, *n):
-        raise ValueError(f"{where}: no exchange of 1/n between all in one step; leave out everyone")
+        raise ValueError(f"{where}: no such exchange between all in one step; leave out exchange")
     everyone = np.arange(n[0])
     hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
     speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]
@@ -360,13 +378,15 @@ def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
 
 
 def _is_exchange(one: Algorithm, n: int) -> bool:
-    """Whether one step has 1/n from each to each other, first from the first one to the last."""
-    steps, pairs = one.steps(n), n * (n - 1)
-    if len(steps) > 1 or steps[0].times > 1 or len(steps[0].source) != pairs:
+    """Whether one step is its exchange, first from the first one to the last, who answers."""
+    steps, pairs, told = one.steps(n), n * (n - 1), one.exchange
+    assert told is not None  # noqa: S101  is_exchange
+    if len(steps) > 1 or steps[0].times != told.times or len(steps[0].source) != pairs:
         return False
-    first = int(steps[0].source[0]), int(steps[0].target[0])
+    if [*_dependent_messages(steps[0])] != one.latency_path(n):
+        return False
     share = one.flows(n).share
-    return first == (0, n - 1) and len(share) == pairs and bool((share == 1 / n).all())
+    return len(share) == pairs and bool((share == told.times * told.part(n)).all())
 
 
 def _check_step(step: Step, n: int, least: int, where: str) -> None:

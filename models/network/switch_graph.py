@@ -7,10 +7,12 @@ who sends chooses among them (``routing.py``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...sim.component_list import ComponentList
 from ...sim.errors import GraphError
 from ...sim.system import Component
 from .next_links import CostTables, NextLinks
@@ -40,9 +42,10 @@ class SwitchGraph:
     """
 
     def __init__(self, adapters: Sequence[Adapter]):
-        self.adapters = tuple(adapters)
-        self.number = {a: i for i, a in enumerate(self.adapters)}
-        self.components: list[Component] = []
+        self.adapters = adapters
+        self._blocks: list[ComponentList] = []
+        self._known: ComponentList | None = None
+        self._count = 0
         self.names: list[str] = []
         self.kinds: list[str] = []
         self.home = np.full(len(self.adapters), -1, np.int64)
@@ -66,9 +69,22 @@ class SwitchGraph:
 
     def add_components(self, made: Iterable[Component]) -> int:
         """Add components, and say the number of the first."""
-        first = len(self.components)
-        self.components += made
+        first, block = self._count, ComponentList.of(made)
+        self._blocks.append(block)
+        self._count, self._known = first + len(block), None
         return first
+
+    @property
+    def components(self) -> ComponentList:
+        """Ports and links, by number."""
+        if self._known is None:
+            self._known = ComponentList.joined(self._blocks)
+        return self._known
+
+    @cached_property
+    def number(self) -> dict[Adapter, int]:
+        """Number of each NIC."""
+        return {a: i for i, a in enumerate(self.adapters)}
 
     def add_links(
         self, source: ArrayLike, target: ArrayLike, component: ArrayLike,
@@ -115,7 +131,7 @@ class SwitchGraph:
         """
         ends = [np.atleast_1d(np.asarray(x, np.int64)) for x in (a, b)]
         place, among = _places_among_equals(np.minimum(*ends) * len(self.names) + np.maximum(*ends))
-        first = len(self.components)
+        first = self._count
         for way, role in list(zip((1, -1), roles, strict=True))[: 1 if one_way else 2]:
             source, target = ends[::way]
             names = [
@@ -124,7 +140,7 @@ class SwitchGraph:
             ]
             made = self.add_components(port.renamed(name, role=role) for name in names)
             self.add_links(source, target, made + np.arange(len(names)), cost, turn, weight)
-        return range(first, len(self.components))
+        return range(first, self._count)
 
     def hang(
         self, adapters: Sequence[int] | Ints, switches: Sequence[int] | Ints | int,

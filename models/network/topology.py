@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.component_list import ComponentList
 from ...sim.errors import GraphError
+from ...sim.part_names import ChosenNames, PartsByRole
 from ...sim.system import Component, System
 from . import custom_graph as custom_graph  # these register their topologies
 from . import direct_networks as direct_networks
@@ -26,7 +28,7 @@ from .node_spec import ROLES, MachineParts
 from .node_spec import NodeSpec as NodeSpec
 from .router import GraphRouter, MachineLinks, MachineRouter
 from .switch import Switch
-from .wiring import TOPOLOGIES, Adapter, FabricParts, Topology
+from .wiring import TOPOLOGIES, Adapters, FabricParts, Topology
 
 Ints = NDArray[np.int64]
 
@@ -150,8 +152,8 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     return topology.parts()
 
 
-def _adapters(nics: Sequence[int]) -> list[Adapter]:
-    return [Adapter(i, k) for i, count in enumerate(nics) for k in range(count)]
+def _adapters(nics: Sequence[int] | Ints) -> Adapters:
+    return Adapters.of_machines(np.asarray(nics, np.int64))
 
 
 def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:
@@ -171,75 +173,104 @@ class _SystemBuilder:
 
     def __init__(self, kinds: Mapping[str, tuple[int, NodeSpec]], fabric: FabricSpec):
         _require_nics(kinds)
-        self.kinds, self.fabric = kinds, fabric
-        self.components: list[Component] = []
-        self.parts: dict[str, dict[str, str]] = {}
-        self.machines: list[tuple[int, MachineParts]] = []  # first component, and what it is like
-
-    def system(self) -> System:
-        for pool, (count, node) in self.kinds.items():
+        self.fabric = fabric
+        self.machines: list[tuple[int, MachineParts]] = []  # how many there are of each
+        for pool, (count, node) in kinds.items():
             self._add_machines(pool, count, node)
-        first = len(self.components)
-        adapters = _adapters([machine.node.nics for _, machine in self.machines])
-        topology = self.fabric.build_topology() if len(self.machines) > 1 else FatTree()
-        switch = self.fabric.switch if len(self.machines) > 1 else None
-        for port in topology.components(adapters, switch):
-            part = port.part or self.fabric.part
-            self.components.append(port.renamed(port.name, part=part) if part else port)
-        names = [c.name for c in self.components[first:]]
-        self.components.append(Component("fabric", "fabric"))
-        links = self._links()
-        router = (
-            GraphRouter(links, adapters, topology, names, first)
-            if isinstance(topology, GraphTopology)
-            else MachineRouter(links, adapters, topology, names, first)
-        )
-        return System(
-            tuple(self.components), tuple(self.parts), self.parts, router=router, fabric="fabric"
-        )
+        self.counts = np.array([count for count, _ in self.machines])
 
     def _add_machines(self, pool: str, count: int, node: NodeSpec) -> None:
         """Add machines of a kind; with parts of plug-ins each is asked for its own."""
-        like: MachineParts | None = None
-        for _ in range(count):
-            name = f"node{len(self.machines)}"
-            if like is None or like.own:
-                like = MachineParts(node, name, pool)
-            components, parts = like.named(name)
-            self.machines.append((len(self.components), like))
-            self.components += components
-            self.parts |= parts
+        first, end = self.size, self.size + count
+        while first < end:
+            made = MachineParts(node, f"node{first}", pool)
+            many = 1 if made.own else end - first
+            self.machines.append((many, made))
+            first += many
 
-    def _links(self) -> MachineLinks:
+    @property
+    def size(self) -> int:
+        """Number of machines."""
+        return sum(count for count, _ in self.machines)
+
+    def system(self) -> System:
+        blocks = [ComponentList.of(())]
+        for (count, made), first in zip(self.machines, self._firsts(self.counts), strict=True):
+            blocks.append(
+                ComponentList.of(made.components)
+                if made.own
+                else ComponentList.of_machines(made.components, int(first), count)
+            )
+        first = sum(map(len, blocks))
+        nics = np.array([made.node.nics for _, made in self.machines], np.int64)
+        adapters = _adapters(np.repeat(nics, self.counts))
+        topology = self.fabric.build_topology() if self.size > 1 else FatTree()
+        switch = self.fabric.switch if self.size > 1 else None
+        ports = ComponentList.of(topology.components(adapters, switch))
+        if self.fabric.part:
+            ports = ports.changed(
+                np.arange(len(ports)),
+                lambda port: port if port.part else port.renamed(port.name, part=self.fabric.part),
+            )
+        every = ComponentList.joined(
+            [*blocks, ports, ComponentList.of((Component("fabric", "fabric"),))]
+        )
+        links = self._links(len(every))
+        router = (
+            GraphRouter(links, adapters, topology, len(ports), first)
+            if isinstance(topology, GraphTopology)
+            else MachineRouter(links, adapters, topology, ports.names, first)
+        )
+        gpus = ChosenNames(every.names, self._numbers([m.gpus for _, m in self.machines]))
+        roles = {
+            role: self._numbers([m.played.get(role, m.gpus * 0 - 1) for _, m in self.machines])
+            for role in dict.fromkeys(role for _, m in self.machines for role in m.played)
+        }
+        return System(every, gpus, PartsByRole(gpus, roles), router=router, fabric="fabric")
+
+    @staticmethod
+    def _firsts(counts: Ints) -> Ints:
+        return np.cumsum(counts) - counts
+
+    def _numbers(self, of: Sequence[Ints], sizes: Sequence[int] | None = None) -> Ints:
+        """Numbers of all machines, from those of one of each kind, counted from its beginning.
+
+        Parameters
+        ----------
+        of : of each kind; -1 for none
+        sizes : how much is counted in a machine of each kind; unless said, its components
+        """
+        size = np.array(sizes or [len(m.components) for _, m in self.machines])
+        found = [np.zeros(0, np.int64)]
+        begins = self._firsts(self.counts * size)
+        for own, begin, each, (count, _) in zip(of, begins, size, self.machines, strict=True):
+            base = begin + each * np.arange(count)[:, None]
+            found.append(np.where(own >= 0, base + own, -1).ravel())
+        return np.concatenate(found)
+
+    def _links(self, total: int) -> MachineLinks:
         """Links of GPUs and hosts, and NICs, as columns over all components."""
-        first = np.array([first for first, _ in self.machines])
-        size = np.array([len(m.components) for _, m in self.machines])
-        total, nics = len(self.components), np.array([len(m.nic_tx) for _, m in self.machines])
-        machine = np.full(total, -1)
-        machine[: size.sum()] = np.repeat(np.arange(len(size)), size)
-        base, nic_base = np.repeat(first, size), np.repeat(np.cumsum(nics) - nics, size)
-
-        def column(of: Sequence[Ints], base: Ints) -> Ints:
-            found = np.full(total, -1)
-            own = np.concatenate(of)
-            found[: len(own)] = np.where(own >= 0, own + base, -1)
-            return found
-
-        roles = {r: column([m.roles[r] for _, m in self.machines], base) for r in ROLES}
+        made = [m for _, m in self.machines]
+        size = np.array([len(m.components) for m in made])
+        machine = self._column(np.repeat(np.arange(self.size), np.repeat(size, self.counts)), total)
+        nics = [len(m.nic_tx) for m in made]
         return MachineLinks(
             machine,
             np.where(machine >= 0, machine // self.fabric.domain, -1),
-            self._flag(machine, [m.node.gpu_link is not None for _, m in self.machines]),
-            self._flag(machine, [m.node.host_link is not None for _, m in self.machines]),
-            roles,
-            column([m.nic for _, m in self.machines], nic_base),
-            *(
-                np.concatenate([np.where(own >= 0, f + own, -1) for f, own in columns])
-                for columns in zip(*(m.nic_columns(f) for f, m in self.machines), strict=True)
-            ),
+            self._flag(machine, [m.node.gpu_link is not None for m in made]),
+            self._flag(machine, [m.node.host_link is not None for m in made]),
+            {r: self._column(self._numbers([m.roles[r] for m in made]), total) for r in ROLES},
+            self._column(self._numbers([m.nic for m in made], nics), total),
+            *(self._numbers(of) for of in zip(*(m.nic_columns for m in made), strict=True)),
         )
 
     @staticmethod
-    def _flag(machine: Ints, of: Sequence[bool]) -> NDArray[np.bool_]:
+    def _column(of_machines: Ints, total: int) -> Ints:
+        """Column over all components, from one over those of machines; -1 for the others."""
+        found = np.full(total, -1)
+        found[: len(of_machines)] = of_machines
+        return found
+
+    def _flag(self, machine: Ints, of: Sequence[bool]) -> NDArray[np.bool_]:
         """A fact of machines, of each component; false between machines."""
-        return np.where(machine >= 0, np.array(of)[machine], False)
+        return np.where(machine >= 0, np.repeat(np.array(of), self.counts)[machine], False)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.registry import register
 from ...sim.system import Component
@@ -29,6 +32,56 @@ class Adapter(NamedTuple):
         'node3.nic0'
         """
         return f"node{self.node}.nic{self.rail}"
+
+
+class Adapters(Sequence[Adapter]):
+    """NICs of many machines, each made where somebody asks for it.
+
+    Parameters
+    ----------
+    node, rail : (NICs,) number of the machine, and of the NIC in it
+
+    Examples
+    --------
+    >>> Adapters.of_machines(np.array([1, 2]))[-1]
+    Adapter(node=1, rail=1)
+    """
+
+    def __init__(self, node: NDArray[np.int64], rail: NDArray[np.int64]):
+        self.node, self.rail = node, rail
+
+    @classmethod
+    def of_machines(cls, nics: NDArray[np.int64]) -> Adapters:
+        """NICs of machines of which each has so many."""
+        first = np.cumsum(nics) - nics
+        return cls(
+            np.repeat(np.arange(len(nics)), nics), np.arange(nics.sum()) - np.repeat(first, nics)
+        )
+
+    @classmethod
+    def of(cls, adapters: Sequence[Adapter]) -> Adapters:
+        """From NICs given one by one."""
+        if isinstance(adapters, cls):
+            return adapters
+        table = np.array(adapters, np.int64).reshape(-1, 2)
+        return cls(table[:, 0], table[:, 1])
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    @overload
+    def __getitem__(self, at: int) -> Adapter: ...
+    @overload
+    def __getitem__(self, at: slice) -> Adapters: ...
+    def __getitem__(self, at: int | slice) -> Adapter | Adapters:
+        """A NIC, or several."""
+        if isinstance(at, slice):
+            return Adapters(self.node[at], self.rail[at])
+        return Adapter(int(self.node[at]), int(self.rail[at]))
+
+    def take(self, numbers: NDArray[np.int64]) -> Adapters:
+        """Chosen NICs, in that order."""
+        return Adapters(self.node[numbers], self.rail[numbers])
 
 
 class Path(NamedTuple):

@@ -60,10 +60,9 @@ def blame_by_kind(point: Point, result: Result, whole: float) -> dict[str, float
 
     What no part has (a gap, a release, a process) is by its own name.
     """
-    kind_of = {c.name: c.kind for c in result.system.components}
-    sums: dict[str, float] = {}
+    there, sums = result.system.index, dict[str, float]()
     for who, charged in point["blame"].items():
-        kind = kind_of.get(who, who)
+        kind = result.system[who].kind if who in there else who
         sums[kind] = sums.get(kind, 0.0) + charged
     scale = whole / (sum(sums.values()) or 1.0)
     return dict(sorted(((k, t * scale) for k, t in sums.items()), key=lambda one: -one[1]))

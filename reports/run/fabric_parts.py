@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from ...sim.result import Result
 from ..blocks import Block, Column, FabricDrawing, Heading, Paragraph, Table, Tier
 from ..numbers import format_quantity
@@ -76,11 +78,12 @@ def price_per_hour(facts: Facts) -> float:
 def link_loads(result: Result) -> dict[tuple[str, str], float]:
     """Mean share in use of the links between two switches, by the names of these."""
     sums: dict[tuple[str, str], list[float]] = {}
-    used = result.utilization()
-    for part in result.system.components:
-        a, dot, rest = part.name.partition(".")
-        if dot and not part.node:
-            sums.setdefault((a, rest.partition(".")[0]), []).append(used.get(part.name, 0.0))
+    used, names = result.utilization(), result.system.components.names
+    for number in np.flatnonzero(result.system.machine < 0).tolist():
+        name = names[number]
+        a, dot, rest = name.partition(".")
+        if dot:
+            sums.setdefault((a, rest.partition(".")[0]), []).append(used.get(name, 0.0))
     return {pair: sum(each) / len(each) for pair, each in sums.items()}
 
 

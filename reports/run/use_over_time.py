@@ -45,8 +45,10 @@ def _shares_of_parts(result: Result) -> dict[str, Any]:
     """Shares by window of single parts, those of a kind together, its busiest where many."""
     windows = utilization_windows(result)
     kinds: dict[str, list[str]] = {}
-    for part in result.system.components:
-        if part.name in windows and part.name != part.kind:
+    there = result.system.index
+    for number in sorted(there[name] for name in windows if name in there):
+        part = result.system.components[number]
+        if part.name != part.kind:
             kinds.setdefault(part.kind, []).append(part.name)
     each = max(MOST_ROWS // max(len(kinds), 1), 1)
     chosen = set()
@@ -94,7 +96,9 @@ def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[
     scales: dict[str, tuple[float, str]] = {}
     for name, shares in found.items():
         result = study.results[name]
-        parts = {c.name: c for c in result.system.components if c.capacity is not None}
+        every = result.system.components
+        held_of = np.flatnonzero(every.column(lambda part: part.capacity is not None, bool))
+        parts = {every[i].name: every[i] for i in held_of.tolist()}
         held = sorted((n for n in parts if n in shares), key=lambda n: -float(np.max(shares[n])))
         for one in held[:MOST_CURVES]:
             unit, whole = parts[one].unit, float(parts[one].capacity or 0)

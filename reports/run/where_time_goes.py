@@ -72,7 +72,7 @@ def _gain_table(study: StudyShown, groups: Iterable[str]) -> Iterable[Block]:
         "Each row is a run of its own: that kind of part 10 % faster, and instant (infinitely "
         "fast). No purchase of it alone can gain more than the latter."
     )
-    if any(part.capacity is not None for part in study.base_result.system.components):
+    if any(part.capacity is not None for part in study.base_result.system.components.parts):
         yield Paragraph("Of a part that is held in amounts there is 10 % more, and without end.")
     columns, over = _paired_columns("kind of part", study, "10 % faster", "instant")
     yield Table(columns, [(group, *_gain_sentences(study, group)) for group in groups], over)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PlainValidator, ValidationInfo
 
 from ...models.compute.chain import Chain
 from ...sim.backend import Backend
-from ...sim.system import SELECTED, Component, System, fits
+from ...sim.system import SELECTED, Component, System, fits, tells_digits
 from .choice import ChoiceKind
 from .part_specs import Part
 from .schema import Many, Section, validation_error
@@ -182,16 +184,26 @@ def entries_by_component(table: Mapping[str, T], machine: System) -> dict[int, T
     >>> entries_by_component({"node1.gpu0": 2, "node[01].gpu*": 1}, machine)
     {0: 1, 1: 2}
     """
-    index, found = machine.index, dict[int, T]()
-    for glob, value in table.items():
-        if glob not in index:
-            means = machine.match(glob)
-        elif WILD.search(glob):
-            means = tuple(i for i, c in enumerate(machine.components) if fits(glob, c))
-        else:
-            means = tuple(i for i, c in enumerate(machine.components) if c.node == glob)
-        for number in means:
-            if not means_part_of_component(glob, machine.components[number], index):
-                found[number] = value
-    named = {index[name]: value for name, value in table.items() if name in index}
-    return found | named
+    entry, values = entry_numbers(table, machine), tuple(table.values())
+    return {number: values[entry[number]] for number in np.flatnonzero(entry >= 0).tolist()}
+
+
+def entry_numbers(table: Iterable[str], machine: System) -> NDArray[np.int64]:
+    """(components,) which entry of a table each one has, as of ``entries_by_component``; or -1."""
+    index, found = machine.index, np.full(len(machine.components), -1)
+    for k, glob in enumerate(table):
+        if glob not in index or WILD.search(glob) or "." not in glob:
+            found[numbers_meant(glob, machine)] = k
+    for k, name in enumerate(table):
+        if name in index:
+            found[index[name]] = k
+    return found
+
+
+def numbers_meant(glob: str, machine: System) -> NDArray[np.int64]:
+    """Numbers of the components that a glob means, and not as parts of others."""
+
+    def is_meant(part: Component) -> bool:
+        return fits(glob, part) and not means_part_of_component(glob, part, machine.index)
+
+    return machine.components.matching(is_meant, by_digits=tells_digits(glob))

@@ -69,7 +69,7 @@ def _chain_inside(backend: Backend) -> Chain | None:
 def _ops_by_component_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
     """Ops by the kind of component that is asked."""
     assert ops.at is not None  # noqa: S101  questions() places them
-    kinds = np.array([c.kind for c in ops.at.system.components])[ops.at.component]
+    kinds = ops.at.system.components.column(lambda c: c.kind, object)[ops.at.component]
     for kind in dict.fromkeys(kinds.tolist()):
         yield kind, ops.part(np.flatnonzero(kinds == kind))
 

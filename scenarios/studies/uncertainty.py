@@ -25,7 +25,7 @@ from ...models.value_doubts import END, FactorRange, range_from_median_error, un
 from ...sim.analysis.erring import doubted_seconds, interval_factors, simulation_with_doubts
 from ...sim.analysis.sensitivity import AlteredBackend, altered
 from ...sim.backend import Backend
-from ...sim.binding import bind
+from ...sim.binding import bind, other_backends
 from ...sim.graph import Graph
 from ...sim.ops import Kind
 from ...sim.result import Result
@@ -305,10 +305,10 @@ def _perturbed_simulations(simulation: Simulation) -> Ways:
             found[id(one)] = one.doubts()
 
     def other(name: str, way: int) -> Simulation:
-        backends = {
-            key: found[id(b)][name][way] if name in found.get(id(b), {}) else b
-            for key, b in simulation.backends.items()
-        }
+        backends = other_backends(
+            simulation.backends,
+            lambda b: found[id(b)][name][way] if name in found.get(id(b), {}) else b,
+        )
         return replace(simulation, backends=backends)
 
     names = dict.fromkeys(name for doubts in found.values() for name in doubts)
@@ -385,10 +385,8 @@ def component_kind_of_setting(path: str) -> str:
 
 def components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
     """Components by kind, in the order in which the system lists them."""
-    found: dict[str, list[int]] = {}
-    for i, part in enumerate(simulation.system.components):
-        found.setdefault(part.kind, []).append(i)
-    return found
+    kinds = simulation.system.components.column(lambda part: part.kind, object)
+    return {kind: np.flatnonzero(kinds == kind).tolist() for kind in dict.fromkeys(kinds.tolist())}
 
 
 def predicted_components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
@@ -400,5 +398,5 @@ def predicted_components_by_kind(simulation: Simulation) -> dict[str, list[int]]
     return {
         kind: rows
         for kind, rows in components_by_kind(simulation).items()
-        if not all(isinstance(bound[i], Recorded | Families) for i in rows)
+        if not all(isinstance(bound[i], Recorded | Families) for i in bound.first_of_each(rows))
     }

@@ -22,6 +22,7 @@ from ...models.compute.jitter import (
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend, Spread
+from ...sim.binding import other_backends
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
 from ...sim.job import Job
@@ -328,13 +329,11 @@ class Variant:
         return only.varied(self.graph)
 
     @cached_property
-    def _varying_backends(self) -> dict[str, Backend]:
+    def _varying_backends(self) -> Mapping[str, Backend]:
         """Recorded durations that vary as the recordings do."""
-        made = {
-            id(b): _backend_with_variation(b, self._recorded_spread)
-            for b in self.simulation.backends.values()
-        }
-        return {n: made[id(b)] for n, b in self.simulation.backends.items()}
+        return other_backends(
+            self.simulation.backends, lambda b: _backend_with_variation(b, self._recorded_spread)
+        )
 
     @property
     def may_vary(self) -> bool:

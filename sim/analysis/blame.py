@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..csr import Csr
 from ..engine_api import NEVER
 from ..ops import Kind
+from ..part_names import names_of
 from ..roles import NETWORK
 from ..run_record import RunRecord
 from ..schedule import SubmittedRun
@@ -365,7 +366,6 @@ class _RunLookup:
         columns, block, flows = self.result.columns, run.graph.explicit, run.lowered.flows
         rows = slice(run.first, run.first + len(block))
         start, end = columns.start[rows], columns.end[rows]
-        names = np.array([*self.result.parts.names, GAP], object)
         idle = np.isin(run.graph.ops.kind, (Kind.GAP, Kind.DELAY))
         source, target = block.successors.owner, block.op_of_place[block.successors.values]
         at_once = np.flatnonzero(end[source] == start[target])
@@ -374,7 +374,8 @@ class _RunLookup:
         plain = (columns.ready[rows] == start) & (start >= self.result.first_release)
         plain[flows.op[(flows.work_hi != 0) | (flows.work_lo != 0)]] = False
         plain[[op - run.first for op in self.result.moved if rows.start <= op < rows.stop]] = False
-        who = names[np.where(idle, -1, run.answers.component)]
+        asked = np.where(idle, -1, run.answers.component)
+        who = names_of(self.result.parts.names, asked, GAP)
         return _CriticalLinks(start, np.where(plain, reason, -1), who)
 
     def predecessors(self, run: SubmittedRun, row: int) -> list[int]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine_api import NEVER, State
+from ..part_names import names_of
 from ..run_record import RunRecord
 from ..units import seconds
 from .activity import exposed_communication_seconds
@@ -21,7 +22,6 @@ def op_frame(result: RunRecord) -> pd.DataFrame:
     """Table with one row per op, of a result that has rows; see :meth:`Result.frame`."""
     import pandas as pd
 
-    names = np.array([*result.parts.names, ""], object)
     labels = [run.graph.label(i).name for run in result.runs for i in range(len(run.graph))]
     ops = result.ops
     several = len(result.jobs) > 1
@@ -33,7 +33,7 @@ def op_frame(result: RunRecord) -> pd.DataFrame:
             "rank": ops.rank,
             "stream": ops.stream,
             **({"period": ops.period} if np.any(ops.period >= 0) else {}),
-            "component": names[result.component],
+            "component": names_of(result.parts.names, result.component, ""),
             "ready_us": result.ready * 1e6,
             "start_us": result.start * 1e6,
             "end_us": result.end * 1e6,

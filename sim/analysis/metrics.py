@@ -151,7 +151,7 @@ def may_ops_overlap(result: RunRecord) -> NDArray[np.bool_]:
 
     A host has cores, and each works by itself.
     """
-    host = np.array([part.kind == "host" for part in result.system.components], bool)
+    host = result.system.components.column(lambda part: part.kind == "host", bool)
     return np.asarray((result.parts.slots > 1) & ~host)
 
 
@@ -261,7 +261,7 @@ def _add_rate_time(
     row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
     begin = result.columns.start[run.first + row] + run.lowered.fixed[row]
     end = result.columns.end[run.first + row]
-    rate = np.array([c.rate or np.inf for c in result.system.components])[usage.component]
+    rate = result.system.components.column(lambda c: c.rate or np.inf, float)[usage.component]
     moved = work[row] * usage.weight / rate
     done = (end != NEVER) & (end > begin) & (moved > 0)
     length = seconds(end - begin, result.tick)

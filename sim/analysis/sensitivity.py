@@ -172,9 +172,9 @@ def altered(
     ----------
     rates_only : latencies, overheads and what backends answer of fixed times stay
     """
-    components = list(simulation.system.components)
-    for i in chosen:
-        components[i] = _scaled_component(components[i], factor, rates_only)
+    components = simulation.system.components.changed(
+        chosen, lambda part: _scaled_component(part, factor, rates_only)
+    )
     own = () if rates_only else chosen
     return simulation.with_answers(
         simulation.system.with_facts(components), lambda b: AlteredBackend(b, own, factor)

@@ -98,7 +98,7 @@ class StreamingSums:
         self.held_yet: list[SameShapeGraphs] = []  # with graphs that are not over and hold
         self.held_late: list[SameShapeGraphs] = []  # that gave back after the last end so far
         self.waited_yet: list[BusyIntervals] = []  # waits for capacities that may be counted or not
-        self.rate = np.array([c.rate or np.inf for c in system.components], np.float64)
+        self.rate = system.components.column(lambda c: c.rate or np.inf, np.float64)
 
     def add(
         self,

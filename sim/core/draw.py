@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..backend import Spread
 from ..engine_api import Numbers
 from ..sampling import FRACTION, fixed_point_spread_tables, random_bits
-from .jit import INTERPRETED, compiled_for_argument_types, jit
+from .jit import INTERPRETED, compiled_for_argument_types, jit, jit_without_refcounts
 from .replica_draws import Arrays, _draw, _factor, _scaled
 
 Array = NDArray[Any]
@@ -126,7 +126,7 @@ def apply_random_factors(
     return True
 
 
-@jit
+@jit_without_refcounts
 def drawn_amounts(
     fixed: Any, hi: Any, lo: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays
 ) -> Any:
@@ -147,13 +147,13 @@ def drawn_amounts(
     return fixed, hi, lo
 
 
-@jit
+@jit_without_refcounts
 def overflow(of: Any, by: Any) -> Any:
     """`sampling.product_may_overflow` of one number."""
     return np.float64(of) * np.float64(by) >= MOST
 
 
-@jit
+@jit_without_refcounts
 def scaled_wide(hi: Any, lo: Any, by: Any) -> Any:
     """`sampling.scaled_int128` of one number."""
     factor, upper = np.uint64(by), np.uint64(hi)

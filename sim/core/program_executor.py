@@ -21,18 +21,19 @@ from ..spmd.spmd_graph import SpmdGraph
 from .jit import Int, jit, jit_without_refcounts
 from .program_encoding import (
     COLLECTIVE,
+    READS,
     RECV,
     SEND,
     end_register,
     goes_on,
     is_gate,
-    latest_dependency_end,
     next_op_position,
     op_family,
     op_kind,
 )
+from .rank_blocks import MOST, RankBlocks
 from .rendezvous import Rendezvous
-from .replica_draws import ReplicaDraws, drawn_ticks
+from .replica_draws import ReplicaDraws, drawn_ticks, drawn_ticks_of_op
 from .running_breakdown import RunningBreakdown, note_op
 
 Array = NDArray[Any]
@@ -43,7 +44,10 @@ LED = 12  # collectives once an op, at the rank that leads them
 # Of a group that meets: members that are there, meetings before, when the last one came, for how
 # long, in which step.
 THERE, CALL, LATEST, TAKES, STEP = range(5)
-PARKED = 2  # in the state of a run
+# Of the state of a run, see `_initial_state`.
+PARKED, PENDING, ARRIVED, STACK, MEETING, SENT, HEARD, MEMBER = range(2, 10)
+# Of each member of a block: when an op could begin, begins and ends; row of its first op.
+ARRIVES, BEGINS, ENDS, ROW, ROWS = range(5)
 TOP = 0  # of what is counted: ranks on the stack
 PAUSE = 1 << 22  # ops
 
@@ -159,27 +163,33 @@ def run_programs(
     end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
     mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
     met = np.empty((joint if keep_met else 0, 2), np.int64)
-    state = _initial_state(template, answered, meet)
-    counts = np.array([ranks, 0, 0], np.int64)
+    blocks = RankBlocks.of_template(template, meet)
+    state = _initial_state(blocks, template, answered, meet)
+    counts = np.array([len(blocks.at) - 1, 0, 0], np.int64)
     boxes = (breakdown or RunningBreakdown.of(0)).tables
     with np.errstate(over="ignore"):
-        while counts[TOP]:
-            _run_until_blocked(
-                answered.programs,
-                (
-                    template.program.astype(np.int32),
-                    answered.step,
-                    answered.step_at,
-                    template.bases,
-                ),
-                (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
-                (meet.peer, meet.box_at, mail),
-                chances.tables,
-                (start, end, tally, met),
-                boxes,
-                state,
-                counts,
-            )
+        while True:
+            while counts[TOP]:
+                _run_until_blocked(
+                    answered.programs,
+                    (
+                        template.program.astype(np.int32),
+                        answered.step,
+                        answered.step_at,
+                        template.bases,
+                    ),
+                    blocks.tables,
+                    (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
+                    (meet.peer, meet.box_at, mail),
+                    chances.tables,
+                    (start, end, tally, met),
+                    boxes,
+                    state,
+                    counts,
+                )
+            if not state[PARKED].any() or len(blocks.at) > ranks:
+                break
+            blocks, state, counts[TOP] = _taken_apart(blocks, template, meet, answered.words, state)
     _, ops, beyond = counts.tolist()
     stuck = np.count_nonzero(state[PARKED])
     if beyond:
@@ -189,24 +199,60 @@ def run_programs(
     return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
 
 
-def _initial_state(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous) -> Arrays:
+def _initial_state(
+    blocks: RankBlocks, template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous
+) -> Arrays:
     """Arrays that hold the state of a run before its first op.
 
-    Registers; cursors (op, word, own op); where ranks are parked (1 at a collective, 2 + family at
-    a mailbox); arrivals; the stack of ranks that go on; meetings; messages sent and heard.
+    Registers, of a block after the other, each with the ends of all its members; cursors of blocks
+    (op, word, own op); where blocks are parked (1 at a collective, 2 + family at a mailbox), and
+    for how many members' meetings; arrivals; the stack of blocks that go on; meetings; messages
+    sent and heard; of the members of a block, ticks of an op and the first row of each.
     """
-    ranks = template.ranks
-    cursor = np.zeros((ranks, 3), np.int64)
-    cursor[:, 1] = answered.begin[template.program]
+    ranks, count = template.ranks, len(blocks.at) - 1
+    cursor = np.zeros((count, 3), np.int64)
+    cursor[:, 1] = answered.begin[template.program[blocks.member[blocks.at[:-1]]]]
     return (
-        np.zeros((ranks, answered.registers), np.int64),
+        np.zeros(ranks * answered.registers, np.int64),
         cursor,
-        np.zeros(ranks, np.uint8),
-        np.zeros(ranks, np.int64),
-        np.arange(ranks - 1, -1, -1, dtype=np.int32),
+        np.zeros(count, np.uint8),
+        np.zeros(count, np.int64),
+        np.full(ranks, -1, np.int64),
+        np.arange(count - 1, -1, -1, dtype=np.int32),
         np.zeros((len(meet.row), 5), np.int64),
         np.zeros(meet.peer.shape, np.int32),
         np.zeros(meet.peer.shape, np.int32),
+        np.zeros((ROWS, MOST), np.int64),
+    )
+
+
+def _taken_apart(
+    blocks: RankBlocks, template: SpmdGraph, meet: Rendezvous, words: Array, state: Arrays
+) -> tuple[RankBlocks, Arrays, int]:
+    """Each rank as a block of its own, in the state in which its block is stuck; how many go on.
+
+    A rank whose meeting has been goes on behind it, one at a mailbox looks again.
+    """
+    register, cursor, parked, _, arrived, _, *others = state
+    ranks, each, kept = template.ranks, len(register) // template.ranks, register.copy()
+    for b in np.flatnonzero(np.diff(blocks.at) > 1).tolist():
+        some = slice(blocks.at[b] * each, blocks.at[b + 1] * each)
+        kept[some] = register[some].reshape(each, -1).T.ravel()
+    by_rank = np.empty((ranks, each), np.int64)
+    by_rank[blocks.member] = kept.reshape(ranks, each)
+    at, was = cursor[blocks.of], parked[blocks.of]
+    waits = (was == 1) & (arrived >= 0)
+    for r in np.flatnonzero((was == 1) & ~waits).tolist():
+        at[r, 0] += 1
+        at[r, 1] = next_op_position(words, at[r, 1])
+    stack = np.zeros(ranks, np.int32)
+    able = np.flatnonzero((was > 0) & ~waits)[::-1]
+    stack[: len(able)] = able
+    now = waits.astype(np.uint8), waits.astype(np.int64)
+    return (
+        RankBlocks.singles(template, meet),
+        (by_rank.ravel(), at, *now, arrived, stack, *others),
+        len(able),
     )
 
 
@@ -214,6 +260,7 @@ def _initial_state(template: SpmdGraph, answered: TimedPrograms, meet: Rendezvou
 def _run_until_blocked(
     programs: Arrays,
     ranks_: Arrays,
+    blocks: Arrays,
     groups: Arrays,
     messages: Arrays,
     chances: Arrays,
@@ -222,68 +269,57 @@ def _run_until_blocked(
     state: Arrays,
     counts: Array,
 ) -> None:
-    """Run ranks until all are done or blocked, or for some millions of ops, then let Python look.
+    """Run blocks until all are done or parked, or for some millions of ops, then let Python look.
 
-    Counted are the ranks on the stack, the ops that ran, and those beyond the range.
+    Counted are the blocks on the stack, the ops that ran, and those beyond the range.
     """
     words, _, length, answer, answer_at = programs
     program, steps, step_at, bases = ranks_
-    group_of, member_at, member, lead, group_row = groups
-    peer, box_at, mail = messages
-    first_start, end, tally, _ = out
-    ranks = len(program)
-    random = len(chances[1]) > 1
-    register, cursor, parked, arrived, stack, meeting, sent, heard = state
+    block_at, member_of, _, _, whole = blocks
+    register, cursor, parked, _, _, stack, _, _, _, member = state
+    each = len(register) // len(program)
     top, done, beyond = counts[0], counts[1], counts[2]
     pause = done + PAUSE
     while top and done < pause:
         top -= 1
-        r = stack[top]
-        p = program[r]
-        i, w, own = cursor[r, 0], cursor[r, 1], cursor[r, 2]
-        first = i
+        b = stack[top]
+        first, n = block_at[b], block_at[b + 1] - block_at[b]
+        p, base = program[member_of[first]], first * each
+        i, w, own = cursor[b, 0], cursor[b, 1], cursor[b, 2]
+        for m in range(n):
+            member[ROW, m] = bases[member_of[first + m]]
+        before = i
         while i < length[p]:
             what, f = op_kind(words, w), op_family(words, w)
-            begins = latest_dependency_end(words, w, register, r)
+            if what == RECV and not _all_sent(blocks, messages, state, first, n, f):
+                parked[b] = 2 + f
+                break
+            _read_latest_ends(words, w, register, base, n, member)
             if what == RECV:
-                box = box_at[f * ranks + r] + heard[f, r]
-                if mail[box] < 0:
-                    parked[r] = 2 + f
-                    break
-                begins = max(begins, mail[box])
-                heard[f, r] += 1
+                _hear(blocks, messages, state, first, n, f)
             question = answer_at[p] + words[w + 1]
             took, meta = answer[question, 0], answer[question, 1]
             step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
-            if what == COLLECTIVE:
-                g = group_of[f, r]
-                if lead[g] == r:
-                    if random:
-                        row, leader = group_row[g] + meeting[g, CALL], member[member_at[g]]
-                        took = drawn_ticks(took, meta & 255, row, leader, step, chances)
-                    meeting[g, TAKES], meeting[g, STEP] = took, step
-                    tally[r, LED] += took
-                arrived[r] = begins
-                meeting[g, LATEST] = max(meeting[g, LATEST], begins)
-                meeting[g, THERE] += 1
-                if meeting[g, THERE] < member_at[g + 1] - member_at[g]:
-                    parked[r] = 1
+            if what == COLLECTIVE and whole[f, b]:
+                beyond += _meet_at_once(blocks, groups, chances, out, state, first, n, f,
+                                        took, meta, step, bases)  # fmt: skip
+            elif what == COLLECTIVE:
+                over, woken, top = _meet(programs, ranks_, blocks, groups, chances, out, breakdown,
+                                         state, b, f, w, took, meta, step, top)  # fmt: skip
+                beyond += over
+                done += woken
+                if state[PENDING][b]:
+                    parked[b] = 1
                     break
-                if meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]:
-                    beyond += 1
-                before, top = (
-                    top,
-                    _run_collective(programs, ranks_, groups, state, out, breakdown, g, r, w, top),
-                )
-                done += top - before
+                i += 1
+                w = next_op_position(words, w)
+                continue
             else:
-                finish: Any = begins
+                for m in range(n):
+                    member[BEGINS, m] = member[ENDS, m] = member[ARRIVES, m]
                 while True:
-                    if random:
-                        took = drawn_ticks(took, meta & 255, bases[r] + own, r, step, chances)
-                    if took > MAX_TICK - finish:
-                        beyond += 1
-                    finish += took
+                    beyond += _add_drawn(member, n, took, meta & 255, own, member_of, first, step,
+                                         chances)  # fmt: skip
                     own += 1
                     if not goes_on(words, w):
                         break
@@ -291,70 +327,281 @@ def _run_until_blocked(
                     w = next_op_position(words, w)
                     question = answer_at[p] + words[w + 1]
                     took, meta = answer[question, 0], answer[question, 1]
-                tally[r, meta >> 8] += finish - begins
-                if what == SEND:
-                    q = peer[f, r]
-                    mail[box_at[f * ranks + q] + sent[f, q]] = finish
-                    sent[f, q] += 1
-                    if parked[q] == 2 + f:
-                        parked[q] = 0
-                        stack[top] = q
-                        top += 1
-                register[r, end_register(words, w)] = finish
-                extend_step_span(first_start, end, r, step, begins, finish)
-                note_op(breakdown, r, meta >> 8, begins, begins, finish, is_gate(words, w))
+            kept, gate = base + end_register(words, w) * n, is_gate(words, w)
+            _note_ends(member_of, first, n, out, breakdown, register, member, kept, gate,
+                       meta >> 8, step)  # fmt: skip
+            if what == SEND:
+                top = _send(blocks, messages, state, first, n, f, top)
             i += 1
             w = next_op_position(words, w)
-        done += i - first
-        cursor[r, 0], cursor[r, 1], cursor[r, 2] = i, w, own
+        done += (i - before) * n
+        cursor[b, 0], cursor[b, 1], cursor[b, 2] = i, w, own
     counts[0], counts[1], counts[2] = top, done, beyond
+
+
+@jit_without_refcounts
+def _read_latest_ends(
+    words: Array, w: Int, register: Array, base: Int, n: Int, member: Array
+) -> None:
+    """Read when each member of a block could begin the op at a word, behind what it waits for."""
+    for m in range(n):
+        member[ARRIVES, m] = 0
+    for k in range(1, (np.int64(words[w]) >> READS) + 1):
+        pair = np.int64(words[w + 2 + (k >> 1)])
+        at = base + ((pair >> 16) if k & 1 else (pair & 0xFFFF)) * n
+        for m in range(n):
+            member[ARRIVES, m] = max(member[ARRIVES, m], register[at + m])
+
+
+@jit_without_refcounts
+def _note_ends(
+    member_of: Array,
+    first: Int,
+    n: Int,
+    out: Arrays,
+    breakdown: Arrays,
+    register: Array,
+    member: Array,
+    kept: Int,
+    gate: Int,
+    column: Int,
+    step: Int,
+) -> None:
+    """Note the ends of an op, or of a run of ops of one kind, of all members of a block."""
+    first_start, end, tally, _ = out
+    for m in range(n):
+        r = member_of[first + m]
+        arrives, begins, ends = member[ARRIVES, m], member[BEGINS, m], member[ENDS, m]
+        register[kept + m] = ends
+        tally[r, COLUMNS] += begins - arrives
+        tally[r, column] += ends - begins
+        extend_step_span(first_start, end, r, step, begins, ends)
+        note_op(breakdown, r, column, arrives, begins, ends, gate)
+
+
+@jit_without_refcounts
+def _add_drawn(
+    member: Array,
+    n: Int,
+    took: Int,
+    spread: Int,
+    own: Int,
+    member_of: Array,
+    first: Int,
+    step: Int,
+    chances: Arrays,
+) -> Int:
+    """Add the ticks of one op to the ends of all members of a block; how many are beyond the range.
+
+    Parameters
+    ----------
+    own : which of the ops that a rank has for itself
+    """
+    _, at, _ = chances
+    beyond = 0
+    if spread == 0 or len(at) == 1:
+        for m in range(n):
+            beyond += took > MAX_TICK - member[ENDS, m]
+            member[ENDS, m] += took
+    elif at[2 * spread - 2] < at[2 * spread - 1]:
+        for m in range(n):
+            r = member_of[first + m]
+            drawn = drawn_ticks(took, spread, member[ROW, m] + own, r, step, chances)
+            beyond += drawn > MAX_TICK - member[ENDS, m]
+            member[ENDS, m] += drawn
+    else:
+        for m in range(n):
+            drawn = drawn_ticks_of_op(took, spread, member[ROW, m] + own, chances)
+            beyond += drawn > MAX_TICK - member[ENDS, m]
+            member[ENDS, m] += drawn
+    return beyond
+
+
+@jit_without_refcounts
+def _all_sent(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> bool:
+    """Whether the next message to each member of a block was sent."""
+    member_of, (_, box_at, mail), heard = blocks[1], messages, state[HEARD]
+    for m in range(n):
+        r = member_of[first + m]
+        if mail[box_at[f * len(member_of) + r] + heard[f, r]] < 0:
+            return False
+    return True
+
+
+@jit_without_refcounts
+def _hear(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> None:
+    """Take the next message to each member of a block, which cannot begin before it is there."""
+    member_of, (_, box_at, mail), heard, member = blocks[1], messages, state[HEARD], state[MEMBER]
+    for m in range(n):
+        r = member_of[first + m]
+        came = mail[box_at[f * len(member_of) + r] + heard[f, r]]
+        member[ARRIVES, m] = max(member[ARRIVES, m], came)
+        heard[f, r] += 1
+
+
+@jit_without_refcounts
+def _send(
+    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int, top: Int
+) -> Int:
+    """Send the messages of all members of a block, and push on the stack who waits for them."""
+    _, member_of, block_of, _, _ = blocks
+    peer, box_at, mail = messages
+    parked, stack, sent, member = state[PARKED], state[STACK], state[SENT], state[MEMBER]
+    for m in range(n):
+        q = peer[f, member_of[first + m]]
+        mail[box_at[f * len(member_of) + q] + sent[f, q]] = member[ENDS, m]
+        sent[f, q] += 1
+        b = block_of[q]
+        if parked[b] == 2 + f:
+            parked[b] = 0
+            stack[top] = b
+            top += 1
+    return top
+
+
+@jit_without_refcounts
+def _meet_at_once(
+    blocks: Arrays,
+    groups: Arrays,
+    chances: Arrays,
+    out: Arrays,
+    state: Arrays,
+    first: Int,
+    n: Int,
+    f: Int,
+    took: Int,
+    meta: Int,
+    step: Int,
+    bases: Array,
+) -> Int:
+    """Run a collective whose group is the block; whether it ends beyond the range."""
+    _, member_of, _, _, _ = blocks
+    group_of, member_at, group_members, lead, group_row = groups
+    _, _, tally, met = out
+    meeting, member = state[MEETING], state[MEMBER]
+    g = group_of[f, member_of[first]]
+    row = group_row[g] + meeting[g, CALL]
+    if len(chances[1]) > 1:
+        leader = group_members[member_at[g]]
+        took = drawn_ticks(took, meta & 255, row, leader, step, chances)
+    tally[lead[g], LED] += took
+    latest: Int = member[ARRIVES, 0]
+    for m in range(1, n):
+        latest = max(latest, member[ARRIVES, m])
+    for m in range(n):
+        member[BEGINS, m], member[ENDS, m] = latest, latest + took
+    if len(met):
+        at = row - bases[len(bases) - 2]
+        met[at, 0], met[at, 1] = latest, latest + took
+    meeting[g, CALL] += 1
+    return np.int64(took > MAX_TICK - latest)
+
+
+@jit_without_refcounts
+def _meet(
+    programs: Arrays,
+    ranks_: Arrays,
+    blocks: Arrays,
+    groups: Arrays,
+    chances: Arrays,
+    out: Arrays,
+    breakdown: Arrays,
+    state: Arrays,
+    b: Int,
+    f: Int,
+    w: Int,
+    took: Int,
+    meta: Int,
+    step: Int,
+    top: Int,
+) -> tuple[Int, Int, Int]:
+    """Let the members of a block arrive at their collectives, and run those that are complete.
+
+    Returns how many end beyond the range, how many ops of other blocks ended, and the height of the
+    stack.
+    """
+    block_at, member_of, _, _, _ = blocks
+    group_of, member_at, group_members, lead, group_row = groups
+    _, _, tally, _ = out
+    pending, arrived, meeting, member = (
+        state[PENDING], state[ARRIVED], state[MEETING], state[MEMBER],
+    )  # fmt: skip
+    beyond, woken = 0, 0
+    for m in range(block_at[b + 1] - block_at[b]):
+        r = member_of[block_at[b] + m]
+        g = group_of[f, r]
+        if lead[g] == r:
+            takes = took
+            if len(chances[1]) > 1:
+                row, leader = group_row[g] + meeting[g, CALL], group_members[member_at[g]]
+                takes = drawn_ticks(took, meta & 255, row, leader, step, chances)
+            meeting[g, TAKES], meeting[g, STEP] = takes, step
+            tally[r, LED] += takes
+        arrived[r] = member[ARRIVES, m]
+        meeting[g, LATEST] = max(meeting[g, LATEST], arrived[r])
+        meeting[g, THERE] += 1
+        pending[b] += 1
+        if meeting[g, THERE] == member_at[g + 1] - member_at[g]:
+            beyond += meeting[g, TAKES] > MAX_TICK - meeting[g, LATEST]
+            ops, top = _run_collective(
+                programs, ranks_, blocks, groups, state, out, breakdown, g, b, w, top
+            )
+            woken += ops
+    return beyond, woken, top
 
 
 @jit_without_refcounts
 def _run_collective(
     programs: Arrays,
     ranks_: Arrays,
+    blocks: Arrays,
     groups: Arrays,
     state: Arrays,
     out: Arrays,
     breakdown: Arrays,
     g: Int,
-    r: Int,
+    b: Int,
     w: Int,
     top: Int,
-) -> Int:
-    """Run collective ``g``, whose last member ``r`` arrived, and push the others on the stack.
+) -> tuple[Int, Int]:
+    """Run collective ``g``, whose last member, of block ``b``, arrived, and push blocks that go on.
 
-    Returns the height of the stack of ranks that go on.
+    Returns how many ops of other blocks ended, and the height of the stack of blocks that go on.
     """
     words, _, _, answer, answer_at = programs
     program, _, _, bases = ranks_
-    _, member_at, member, _, group_row = groups
-    register, cursor, parked, arrived, stack, meeting, _, _ = state
+    block_at, _, block_of, place, _ = blocks
+    _, member_at, group_members, _, group_row = groups
+    register, cursor, parked, pending, arrived, stack, meeting, _, _, _ = state
     first_start, end, tally, met = out
     latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
-    finish = latest + takes
-    for m in range(member_at[g], member_at[g + 1]):
-        q = member[m]
-        v = cursor[q, 1] if q != r else w
-        register[q, end_register(words, v)] = finish
+    finish, woken, each = latest + takes, 0, len(register) // len(program)
+    for k in range(member_at[g], member_at[g + 1]):
+        q = group_members[k]
+        c = block_of[q]
+        v = cursor[c, 1] if c != b else w
+        n = block_at[c + 1] - block_at[c]
+        register[block_at[c] * each + end_register(words, v) * n + place[q]] = finish
         tally[q, COLUMNS] += latest - arrived[q]
         column = answer[answer_at[program[q]] + words[v + 1], 1] >> 8
         tally[q, column] += takes
         extend_step_span(first_start, end, q, step, latest, finish)
         note_op(breakdown, q, column, arrived[q], latest, finish, is_gate(words, v))
-        if q != r:
-            cursor[q, 0] += 1
-            cursor[q, 1] = next_op_position(words, v)
-            parked[q] = 0
-            stack[top] = q
+        arrived[q] = -1
+        pending[c] -= 1
+        if c != b and pending[c] == 0:
+            cursor[c, 0] += 1
+            cursor[c, 1] = next_op_position(words, v)
+            parked[c] = 0
+            stack[top] = c
             top += 1
+            woken += n
     if len(met):
-        row = group_row[g] + meeting[g, CALL] - bases[len(program)]
-        met[row, 0], met[row, 1] = latest, finish
+        at = group_row[g] + meeting[g, CALL] - bases[len(program)]
+        met[at, 0], met[at, 1] = latest, finish
     meeting[g, THERE], meeting[g, LATEST] = 0, 0
     meeting[g, CALL] += 1
-    return top
+    return woken, top
 
 
 @jit_without_refcounts

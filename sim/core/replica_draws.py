@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..backend import Spread
 from ..sampling import GOLDEN, fixed_point_spread_tables, mix_bits, random_bits, scaled_duration
-from .jit import jit
+from .jit import jit_without_refcounts
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -57,17 +57,17 @@ class ReplicaDraws:
 
 
 _mix, _scaled = (
-    jit(mix_bits),
-    jit(scaled_duration),
+    jit_without_refcounts(mix_bits),
+    jit_without_refcounts(scaled_duration),
 )  # the very functions that the other engines call
 
 
-@jit
+@jit_without_refcounts
 def _draw(prefix: Any, key: Any) -> Any:
     return _mix((prefix ^ np.uint64(key)) + np.uint64(GOLDEN))
 
 
-@jit
+@jit_without_refcounts
 def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
     """`sampling.factors_from_quantiles` of one number, from ``q`` quantiles."""
     if q == 1:
@@ -80,7 +80,7 @@ def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
     return below + (((table[first + low + 1] - below) * part) >> 20)
 
 
-@jit
+@jit_without_refcounts
 def drawn_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays) -> Any:
     """Duration of one op in this replica, in ticks; spread 0 is none."""
     prefix, at, table = chances
@@ -89,7 +89,16 @@ def drawn_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, chances:
         if at[k] < at[k + 1]:
             random = _draw(_draw(prefix[0], rank), step)
             base = _scaled(base, _factor(table, at[k], at[k + 1] - at[k], random))
-        if at[k + 1] < at[k + 2]:
-            random = _draw(prefix[1], row)
-            base = _scaled(base, _factor(table, at[k + 1], at[k + 2] - at[k + 1], random))
+        base = drawn_ticks_of_op(base, spread, row, chances)
+    return base
+
+
+@jit_without_refcounts
+def drawn_ticks_of_op(base: Any, spread: Any, row: Any, chances: Arrays) -> Any:
+    """The same as far as the op itself is drawn, of a spread that is not 0."""
+    prefix, at, table = chances
+    k = 2 * spread - 1
+    if at[k] < at[k + 1]:
+        random = _draw(prefix[1], row)
+        base = _scaled(base, _factor(table, at[k], at[k + 1] - at[k], random))
     return base

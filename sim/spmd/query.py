@@ -114,7 +114,17 @@ class QuestionTable:
         self._tables: list[Ops] = []
         self._component: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
         self._members: list[Csr] = []
+        self._groups: dict[int, Csr] = {}
         self._n = 0
+
+    def gpus_of_groups(self, family: int) -> Csr:
+        """GPUs of each group of a family."""
+        if family not in self._groups:
+            groups = self.template.groups[family]
+            order = np.argsort(groups, kind="stable")
+            indptr = np.concatenate([[0], np.cumsum(np.bincount(groups))])
+            self._groups[family] = Csr(indptr, self.gpus[order])
+        return self._groups[family]
 
     def add(
         self,
@@ -153,17 +163,21 @@ class QuestionTable:
 def equal_timing_groups(simulation: Simulation) -> Numbers:
     """(components,) number of each component's group of equally timed components; or -1."""
     bound = simulation.bound
-    owner = np.array([0 if b is None else id(b) for b in bound], np.int64)
     found = np.full(len(bound), -1, np.int64)
     used = 0
-    for backend in simulation.answerers:
+    for i, backend in enumerate(simulation.answerers):
         numbers = backend.alike(simulation.system)
         if numbers is None or backend.online:
             continue
-        own = owner == id(backend)
-        compact, first = number_by_first_appearance(numbers[own])
+        own = bound.which == i
+        mine = numbers[own]
+        if len(mine) and np.all(mine == mine[0]):
+            compact, count = np.zeros(1, np.int64), 1
+        else:
+            compact, first = number_by_first_appearance(mine)
+            count = len(first)
         found[own] = compact + used
-        used += len(first)
+        used += count
     return found
 
 

@@ -98,8 +98,9 @@ def classify(
     source_of: list[Numbers] = []
     flow: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * template.ranks
     for of in made:
-        for r, row in zip(of.ranks.tolist(), of.flows(told), strict=True):
-            flow[r] = row
+        if len(told.flows):
+            for r, row in zip(of.ranks.tolist(), of.flows(told), strict=True):
+                flow[r] = row
         which, tables, columns, each = of.classes(told)
         program[of.ranks] = len(programs) + which
         programs += [of.program] * len(tables)
@@ -218,9 +219,7 @@ class _ProgramClasses:
                 continue
             lead = leads[groups[self.ranks]]
             leading = np.flatnonzero(lead == self.ranks)
-            order = np.argsort(groups, kind="stable")
-            indptr = np.concatenate([[0], np.cumsum(np.bincount(groups))])
-            members = Csr(indptr, self.asking.gpus[order]).take(groups[self.ranks[leading]])
+            members = self.asking.gpus_of_groups(f).take(groups[self.ranks[leading]])
             number = np.full(self.template.ranks, -1, np.int64)  # of leads that run this program
             number[self.ranks[leading]] = np.arange(len(leading))
             found.append(self._fabric_questions(of, self.ranks[leading], members, number[lead]))

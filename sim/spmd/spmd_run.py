@@ -198,12 +198,13 @@ class SpmdRun:
         tally = self._spread_to_ranks(ran.tally.T)
         parts = self.simulation.parts
         busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
+        cells = [np.empty((3, 0), np.int64)]
         for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
             who = self.classes.component[HOLDER[c]]
-            who = np.where((who >= 0) & (parts.slots[who] >= 0), who, -1)
-            there = who >= 0
-            if there.any():
-                busy = add_ticks(busy, (who[there], np.full(there.sum(), KIND[c])), tally[c][there])
+            there = (who >= 0) & (parts.slots[who] >= 0)
+            cells.append(np.stack([who, np.full(len(who), KIND[c]), tally[c]])[:, there])
+        who, kind, ticks = np.concatenate(cells, axis=1)
+        busy = add_ticks(busy, (who, kind), ticks)
         steps = np.flatnonzero((ran.end != NEVER).any(axis=1))
         return RunAggregates(
             len(self.graph),

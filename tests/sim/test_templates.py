@@ -11,6 +11,7 @@ from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.coded import Coded
+from foretrace.sim.core import program_executor
 from foretrace.sim.core.program_encoding import goes_on, is_gate, next_op_position
 from foretrace.sim.core.running_breakdown import MOST
 from foretrace.sim.csr import Csr
@@ -43,6 +44,13 @@ class Given(Backend):
         far = np.bincount(members.owner, members.values % 3, len(ops))
         alone = np.nan_to_num(ops.duration) * self.factor
         return Timing.of(alone + far * TICK, spread=self.spread)
+
+
+class Same(Given):
+    """Messages and collectives take equally long, whoever takes part: ranks are of few classes."""
+
+    def timing(self, ops, now=0.0):
+        return Timing.of(np.nan_to_num(ops.duration) * self.factor, spread=self.spread)
 
 
 def random_program(
@@ -94,7 +102,9 @@ def random_template(seed: int) -> SpmdGraph:
     return SpmdGraph(tuple(made), program.astype(np.int32), groups, peers)
 
 
-def machine(ranks: int, slots: int | None, slow: int | None = None, spread=None) -> Simulation:
+def machine(
+    ranks: int, slots: int | None, slow: int | None = None, spread=None, given=Given
+) -> Simulation:
     """A GPU a rank with parts of its own, one host for every two; one GPU may be slower."""
     parts, components = {}, []
     for r in range(ranks):
@@ -104,9 +114,9 @@ def machine(ranks: int, slots: int | None, slow: int | None = None, spread=None)
                    for k in range((ranks + 1) // 2)]  # fmt: skip
     gpus = tuple(f"gpu{r}" for r in range(ranks))
     system = System((*components, Component("net", "fabric")), gpus, parts, fabric="net")
-    backends = {"*": Given(spread=spread)}
+    backends = {"*": given(spread=spread)}
     if slow is not None:
-        backends[f"gpu{slow}"] = Given(3, spread)
+        backends[f"gpu{slow}"] = given(3, spread)
     return Simulation(system, backends, seed=7)
 
 
@@ -143,7 +153,8 @@ def same_numbers(a, b) -> None:
        st.booleans(), st.booleans())  # fmt: skip
 def test_a_template_equals_its_expansion(seed, slots, keep, straggles, on_streams):
     template = random_template(seed)
-    simulation = machine(template.ranks, slots, seed % template.ranks if straggles else None)
+    slow = seed % template.ranks if straggles else None
+    simulation = machine(template.ranks, slots, slow, given=(Given, Same)[seed % 2])
     kinds = ["compute", "host", "copy", "network"]
     streams = {
         (r, s): kinds[(seed + r // 2 + s) % 4] for r in range(template.ranks) for s in (0, 1)
@@ -172,13 +183,52 @@ def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_s
         for p in template.programs
     )
     graph = graph_of(replace(template, programs=programs))
-    simulation = machine(template.ranks, None, spread=spread)
+    simulation = machine(template.ranks, None, spread=spread, given=(Given, Same)[seed % 2])
     written = outcome(simulation, graph, keep="ops", replica=replica)
     found = outcome(simulation, graph, keep="ranks", replica=replica)
     if isinstance(written, tuple):
         assert found == written
     else:
         same_numbers(written, found)
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, monkeypatch):
+    """They go side by side until one hears what another sends later; then each on its own.
+
+    Of two columns the middle ones meet in pairs too, across the groups.
+    """
+    apart = []
+    plain = program_executor._taken_apart
+    monkeypatch.setattr(program_executor, "_taken_apart", lambda *a: apart.append(1) or plain(*a))
+    hears, works, sends, meets = Kind.RECV, Kind.COMPUTE, Kind.SEND, Kind.COLLECTIVE
+    pairs = [(meets, 1)] * (columns > 1)
+    written = [
+        [(works, -1), (sends, 0)],
+        [(meets, 0), *pairs, (hears, 0), (works, -1), (sends, 0), *pairs, (meets, 0), (meets, 0)],
+        [(hears, 0), (works, -1)],
+    ]
+    made = tuple(
+        RankProgram.chain(
+            Ops.of(kind=[k for k, _ in rows], duration=TICK * np.arange(1, len(rows) + 1) * 10**6),
+            family=[f for _, f in rows],
+        )
+        for rows in written
+    )
+    row, column = np.divmod(np.arange(5 * columns), columns)
+    middle = (row > 0) & (row < 4)
+    template = SpmdGraph(
+        made,
+        np.where(row == 0, 0, np.where(middle, 1, 2)).astype(np.int32),
+        np.array([np.where(middle, column, columns + np.arange(len(row))), row], np.int32),
+        np.array([np.where(row < 4, np.arange(len(row)) + columns, -1)], np.int32),
+    )
+    spread = Spread(np.empty(0), np.array([0.5, 1.5]), np.empty(0))
+    simulation = machine(len(row), None, spread=spread, given=Same)
+    graph = graph_of(template)
+    found = simulation.run(graph, keep="ranks", replica=1)
+    same_numbers(simulation.run(graph, keep="ops", replica=1), found)
+    assert apart == [1]
 
 
 def ran_as_template(caplog, simulation, graph, **how):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ....models.network.leaf_spine import FatTree
 from ....models.network.wiring import Adapter
 from ..choice import Choice
@@ -59,4 +61,4 @@ def _on_one_leaf(cluster: ClusterSection, topology: FatTree, ports: int) -> int:
     each = [each for machines, each in nics if each for _ in range(machines)]
     adapters = [Adapter(i, k) for i, count in enumerate(each) for k in range(count)]
     leaves = topology.leaves(adapters, topology.facing_machines(adapters, ports))
-    return -1 if len(set(leaves.values())) > 1 else len(adapters)
+    return -1 if len(np.unique(leaves)) > 1 else len(adapters)

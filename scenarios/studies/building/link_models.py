@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from ....models.network.link import Link
 from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
 from ....sim.system import Component, System
-from ...config.binding import Binding, entries_by_component, means_part_of_component
+from ...config.binding import Binding, entry_numbers, numbers_meant
 from ...config.scenario import Scenario
 
 Answerer = Callable[[Binding, Scenario, Component], Backend]
@@ -35,16 +37,23 @@ def with_bound_link_models(made: System, scenario: Scenario, answerer: Answerer)
     if not scenario.backends:
         return made
     for glob, binding in scenario.backends.items():
-        matched = [made.components[i] for i in made.match(glob)]
-        asked = [part for part in matched if not means_part_of_component(glob, part, made.index)]
-        if asked and all(part.rate is not None for part in asked):
-            _refuse_non_link(answerer(binding, scenario, asked[0]), scenario, glob)
-    components = list(made.components)
-    for number, binding in entries_by_component(scenario.backends, made).items():
-        part = components[number]
-        if part.rate is not None:
-            components[number] = _with_link_numbers(answerer(binding, scenario, part), part)
+        asked = numbers_meant(glob, made)
+        if len(asked) and np.all(made.components.facts(asked, _has_rate, bool)):
+            _refuse_non_link(answerer(binding, scenario, made.components[asked[0]]), scenario, glob)
+    components = made.components
+    entry = entry_numbers(scenario.backends, made)
+    for k, binding in enumerate(scenario.backends.values()):
+
+        def changed(part: Component, binding: Binding = binding) -> Component:
+            return _with_link_numbers(answerer(binding, scenario, part), part)
+
+        rated = (entry == k) & made.components.column(_has_rate, bool)
+        components = components.changed(np.flatnonzero(rated), changed)
     return made.with_facts(components)
+
+
+def _has_rate(part: Component) -> bool:
+    return part.rate is not None
 
 
 def _is_plain_link(backend: Backend) -> bool:

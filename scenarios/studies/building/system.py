@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ....models.memory.memory import Memory
 from ....models.network.link import Link
 from ....models.network.nic import Nic
@@ -16,10 +18,11 @@ from ....models.network.wiring import Topology
 from ....models.parts import PARTS
 from ....sim.analysis.sensitivity import AlteredBackend
 from ....sim.backend import Backend
+from ....sim.binding import BackendsByName, Bindings
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, UNCOUNTED, Component, System
 from ....sim.units import Bytes
-from ...config.binding import entries_by_component
+from ...config.binding import entries_by_component, entry_numbers
 from ...config.choice import Choice
 from ...config.part_specs import Part
 from ...config.problems import did_you_mean_text
@@ -213,11 +216,11 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
     """
     if not scenario.cluster.override:
         return machine
-    components, down = list(machine.components), []
+    components, down = dict[int, Component](), list[int]()
     for number, override in sorted(
         entries_by_component(scenario.cluster.override, machine).items()
     ):
-        part = components[number]
+        part = machine.components[number]
         if part.rate is not None:
             factor = 0.0 if override.down else 1 / override.slowdown
             components[number] = _with_slower_rates(part, factor)
@@ -229,7 +232,7 @@ def _with_overrides(machine: System, scenario: Scenario) -> System:
             )
     if down and isinstance(machine.router, GraphRouter):
         machine.router.take_down(down)
-    return machine.with_facts(components)
+    return machine.with_facts(machine.components.replaced(components))
 
 
 def _with_slower_rates(part: Component, factor: float) -> Component:
@@ -237,7 +240,7 @@ def _with_slower_rates(part: Component, factor: float) -> Component:
     return replace(part, rate=rate, max_rate=max(part.top, rate))
 
 
-def build_backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
+def build_backends(scenario: Scenario, machine: System) -> BackendsByName:
     """Backend of each component, by exact name.
 
     What the scenario does not bind is bound by what is known, as ``DefaultBackends`` says: the host
@@ -251,24 +254,28 @@ def build_backends(scenario: Scenario, machine: System) -> dict[str, Backend]:
         nothing.
     """
     _refuse_unmatched_globs(scenario, machine)
-    bound: dict[str, Backend] = {}
-    shared: dict[tuple[int, str, str], Backend] = {}
-    bindings = entries_by_component(scenario.backends, machine)
-    defaults = DefaultBackends(scenario)
-    known: dict[tuple[str, str], Backend | None] = {}
-    for number, part in enumerate(machine.components):
-        binding = bindings.get(number)
-        if binding is not None:
-            key = id(binding), part.pool, part.kind  # all that a backend hears of its part
-            if key not in shared:
-                shared[key] = backend_for_component(binding, scenario, part)
-            bound[part.name] = shared[key]
-            continue
-        kind = part.pool, part.kind  # all that decides who answers where nobody is named
-        if kind not in known:
-            known[kind] = defaults.of(part)
-        if (default := known[kind]) is not None:
-            bound[part.name] = default
+    bindings, entry = tuple(scenario.backends.values()), entry_numbers(scenario.backends, machine)
+    defaults, of = DefaultBackends(scenario), machine.components
+    made: dict[tuple[int, str, str], Backend | None] = {}
+    answerer: dict[int, int] = {}
+    backends: list[Backend] = []
+    alike = (entry + 1) * len(of.parts) + of.which
+    _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+    place = np.full(len(first), -1, np.int32)
+    for i in np.argsort(first).tolist():
+        part, k = of[first[i]], int(entry[first[i]])
+        key = k, part.pool, part.kind  # all that a backend hears of its part, and decides which
+        if key not in made:
+            made[key] = (
+                defaults.of(part) if k < 0 else backend_for_component(bindings[k], scenario, part)
+            )
+        found = made[key]
+        if found is not None:
+            if id(found) not in answerer:
+                answerer[id(found)] = len(backends)
+                backends.append(found)
+            place[i] = answerer[id(found)]
+    bound = BackendsByName(of.names, Bindings(backends, place[which]))
     return _with_slowed_slots(bound, scenario.cluster, machine)
 
 
@@ -291,15 +298,17 @@ def _refuse_unmatched_globs(scenario: Scenario, machine: System) -> None:
 
 
 def _with_slowed_slots(
-    bound: dict[str, Backend], described: ClusterSection, machine: System
-) -> dict[str, Backend]:
+    bound: BackendsByName, described: ClusterSection, machine: System
+) -> BackendsByName:
     """Slots that ``override`` slows down, by backends whose answers take longer there."""
+    backends, which = list(bound.bound.backends), bound.bound.which.copy()
     for number, override in sorted(entries_by_component(described.override, machine).items()):
-        part = machine.components[number]
-        if part.name not in bound or override.slowdown == 1:
+        if which[number] < 0 or override.slowdown == 1:
             continue
-        bound[part.name] = AlteredBackend(bound[part.name], [number], 1 / override.slowdown)
-    return bound
+        slowed = AlteredBackend(backends[which[number]], [number], 1 / override.slowdown)
+        which[number] = len(backends)
+        backends.append(slowed)
+    return BackendsByName(bound.names, Bindings(backends, which).used())
 
 
 def components_down_at_start(scenario: Scenario, machine: System) -> tuple[str, ...]:

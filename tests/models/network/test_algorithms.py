@@ -14,6 +14,7 @@ from foretrace.models.network.patterns import depth, tree_parent
 from foretrace.models.network.steps import (
     SWITCH,
     Algorithm,
+    Exchange,
     Step,
     algorithm,
     check_algorithm,
@@ -183,13 +184,13 @@ def test_steps_that_do_not_do_the_collective_are_refused(steps, message):
     ids=["rounds", "all of S", "twice"],
 )
 def test_steps_that_are_no_exchange_of_parts_may_not_say_so(steps):
-    with pytest.raises(ValueError, match="3 members: no exchange of 1/n between all in one step"):
-        check_algorithm(Algorithm("all-gather", "wrong", steps, everyone=True), [3])
+    with pytest.raises(ValueError, match="3 members: no such exchange between all in one step"):
+        check_algorithm(Algorithm("all-gather", "wrong", steps, exchange=Exchange()), [3])
 
 
-def test_an_exchange_knows_without_its_messages_what_follows_from_them():
-    one = ALGORITHMS["all-to-all"]["grouped"]
-    listed = replace(one, everyone=False)
+@pytest.mark.parametrize("one", [a for a in ALL if a.exchange], ids=lambda a: a.name)
+def test_an_exchange_knows_without_its_messages_what_follows_from_them(one):
+    listed = replace(one, exchange=None)
     for n in (2, 3, 8):
         assert one.latency_path(n) == listed.latency_path(n)
         assert one.most_posts(n) == listed.most_posts(n)

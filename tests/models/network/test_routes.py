@@ -102,14 +102,20 @@ def test_an_exchange_over_hashed_ways_goes_through_its_pairs():
     assert system.exchange_loads(system.numbers, 1.0) is None
 
 
-def test_an_all_to_all_of_thousands_is_laid_without_its_pairs():
+@pytest.mark.parametrize(
+    ("collective", "name", "sent"),
+    [("all-to-all", "grouped", 1 / 2048), ("all-reduce", "two-shot", 2 / 2048),
+     ("all-reduce", "one-shot", 1)],
+)  # fmt: skip
+def test_an_exchange_of_thousands_is_laid_without_its_pairs(collective, name, sent):
     """Two thousand GPUs have four million pairs; every NIC carries what leaves its machine."""
     system = fabric(FatTree(routing="spray"), 256, 64, gpus=8, nics=8)
-    everyone = ALGORITHMS["all-to-all"]["grouped"]
+    everyone = ALGORITHMS[collective][name]
     refusing = replace(everyone, make=lambda n: pytest.fail("its pairs were listed"))
     load = compute_load(refusing, system.numbers, system)
     nic = system.number("node0.nic0.tx")
-    assert load.uses[nic] == pytest.approx((2048 - 8) / 2048)
+    assert load.uses[nic] == pytest.approx((2048 - 8) * sent)
+    assert load.pair_share == sent
     assert load.latency == compute_load(everyone, system.numbers[:1024], system).latency
 
 

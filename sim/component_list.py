@@ -1,0 +1,197 @@
+"""Components of a system, of which most are copies of a few: a machine is described once.
+
+What they are is a table of different parts, and which of them each component is; only names, and
+the machine that each is in, are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .component import Component
+from .part_names import JoinedNames, ListedNames, MachineNames, NameIndex, Names
+
+T = TypeVar("T")
+FACTS = tuple(f.name for f in fields(Component) if f.name not in ("name", "node"))
+
+
+class ComponentList(Sequence[Component]):
+    """Components by number.
+
+    Parameters
+    ----------
+    parts : the different ones; each is used
+    which : (n,) number among the parts of each component
+    names : of the components
+
+    Examples
+    --------
+    >>> gpu = Component("node0.gpu0", "gpu", slots=1, node="node0")
+    >>> machines = ComponentList.of_machines([gpu], 0, 3)
+    >>> machines[2].name, machines[2].node, machines.column(lambda part: part.slots or 0).tolist()
+    ('node2.gpu0', 'node2', [1, 1, 1])
+    """
+
+    def __init__(self, parts: Sequence[Component], which: NDArray[np.integer], names: Names):
+        self.parts, self.which, self.names = tuple(parts), which.astype(np.int32), names
+
+    @classmethod
+    def of(cls, components: Iterable[Component]) -> ComponentList:
+        """From components given one by one."""
+        if isinstance(components, cls):
+            return components
+        parts = tuple(components)
+        names = ListedNames([c.name for c in parts], [c.node for c in parts])
+        return cls(parts, np.arange(len(parts)), names)
+
+    @classmethod
+    def of_machines(cls, parts: Sequence[Component], first: int, machines: int) -> ComponentList:
+        """Components of machines that are alike.
+
+        Parameters
+        ----------
+        parts : of machine ``first``, whose name is ``node`` and its number
+        """
+        cut = len(f"node{first}")
+        names = MachineNames(first, machines, [c.name[cut:] for c in parts])
+        return cls(parts, np.tile(np.arange(len(parts)), machines), names)
+
+    @classmethod
+    def joined(cls, blocks: Sequence[ComponentList]) -> ComponentList:
+        """Components of several lists, one after the other."""
+        begins = np.cumsum([0, *(len(block.parts) for block in blocks)]).tolist()
+        which = [block.which + begin for block, begin in zip(blocks, begins, strict=False)]
+        return cls(
+            [part for block in blocks for part in block.parts],
+            np.concatenate([np.zeros(0, np.int32), *which]),
+            JoinedNames([block.names for block in blocks]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @overload
+    def __getitem__(self, at: int) -> Component: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Component]: ...
+    def __getitem__(self, at: int | slice) -> Component | Sequence[Component]:
+        """A component, or several."""
+        if isinstance(at, slice):
+            return tuple(self._made(i) for i in range(*at.indices(len(self))))
+        i = int(at) + len(self) * (at < 0)
+        if not 0 <= i < len(self):
+            raise IndexError(at)
+        return self._made(i)
+
+    def _made(self, number: int) -> Component:
+        part, name = self.parts[int(self.which[number])], self.names.name(number)
+        return part if part.name == name else part.renamed(name, node=self.names.node(number))
+
+    def __iter__(self) -> Iterator[Component]:
+        """All components, each made where it is asked for."""
+        return map(self._made, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether other components are the same, in the same order."""
+        if other is self:
+            return True
+        if not isinstance(other, (ComponentList, tuple)) or len(other) != len(self):
+            return False
+        return all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """All of them, as a tuple."""
+        return repr(tuple(self))
+
+    @cached_property
+    def by_name(self) -> Mapping[str, int]:
+        """Number of each component by name."""
+        return NameIndex(self.names)
+
+    def column(self, fact: Callable[[Component], T], dtype: Any = None) -> NDArray[Any]:
+        """(n,) a fact of each component, asked of the different ones; names and machines are none.
+
+        >>> links = [Component(f"link{i}", "link", rate=1e9 * (i + 1)) for i in range(2)]
+        >>> ComponentList.of(links).column(lambda part: part.rate, float).tolist()
+        [1000000000.0, 2000000000.0]
+        """
+        each = np.empty(len(self.parts), object) if dtype is object else None
+        if each is None:
+            return np.array([fact(part) for part in self.parts], dtype)[self.which]
+        each[:] = [fact(part) for part in self.parts]
+        return each[self.which]
+
+    def facts(
+        self, numbers: NDArray[np.integer], fact: Callable[[Component], T], dtype: Any = None
+    ) -> NDArray[Any]:
+        """A fact of some components, as in :meth:`column`."""
+        used, which = np.unique(self.which[numbers], return_inverse=True)
+        return np.array([fact(self.parts[k]) for k in used.tolist()], dtype)[which]
+
+    def matching(self, fits: Callable[[Component], bool], by_digits: bool) -> NDArray[np.int64]:
+        """Numbers of the components that fit, ascending.
+
+        Parameters
+        ----------
+        by_digits : whether names that differ in their digits alone may fit differently
+        """
+        if by_digits:
+            return np.array([i for i, c in enumerate(self) if fits(c)], np.int64)
+        some, which = self.names.alike()
+        return np.flatnonzero(np.array([fits(self[i]) for i in some.tolist()], bool)[which])
+
+    def changed(
+        self, numbers: NDArray[np.integer] | Sequence[int], change: Callable[[Component], Component]
+    ) -> ComponentList:
+        """Components of which some have other facts; itself where none differs.
+
+        Parameters
+        ----------
+        change : from one of those that are alike, whatever its name
+
+        Examples
+        --------
+        >>> links = ComponentList.of([Component(f"link{i}", "link", rate=1e9) for i in range(3)])
+        >>> slow = links.changed([1], lambda link: link.renamed(link.name, rate=5e8))
+        >>> [c.rate for c in slow], len(slow.parts)
+        ([1000000000.0, 500000000.0, 1000000000.0], 3)
+        """
+        chosen, which = np.asarray(numbers, np.int64), self.which.copy()
+        parts = list(self.parts)
+        for k in np.flatnonzero(np.bincount(self.which[chosen], minlength=1)).tolist():
+            made = change(self.parts[k])
+            if made != self.parts[k]:
+                which[chosen[self.which[chosen] == k]] = len(parts)
+                parts.append(made)
+        if len(parts) == len(self.parts):
+            return self
+        return self._of_used(parts, which)
+
+    def replaced(self, components: Mapping[int, Component]) -> ComponentList:
+        """Components of which some are others, of the same names; itself where none differs."""
+        which, parts = self.which.copy(), list(self.parts)
+        seen: dict[tuple[Any, ...], int] = {}
+        for number, made in components.items():
+            if made == self[number]:
+                continue
+            facts = tuple(getattr(made, name) for name in FACTS)
+            if facts not in seen:
+                seen[facts] = len(parts)
+                parts.append(made)
+            which[number] = seen[facts]
+        return self._of_used(parts, which) if seen else self
+
+    def _of_used(self, parts: Sequence[Component], which: NDArray[np.int32]) -> ComponentList:
+        """These parts as far as they are used."""
+        used = np.bincount(which, minlength=len(parts)) > 0
+        number = np.cumsum(used) - 1
+        kept = [part for part, is_used in zip(parts, used.tolist(), strict=True) if is_used]
+        return ComponentList(kept, number[which], self.names)

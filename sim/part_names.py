@@ -1,0 +1,351 @@
+"""Names of components by number, and numbers by name, without a text for each."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+class Names(Sequence[str]):
+    """Base class of the names of some components, in order.
+
+    Subclasses write ``__len__``, ``name``, ``node`` and ``find``.
+    """
+
+    def name(self, number: int) -> str:
+        """Name of a component."""
+        raise NotImplementedError
+
+    def node(self, number: int) -> str:
+        """Name of the machine that a component is in; "" between machines."""
+        raise NotImplementedError
+
+    def find(self, name: str) -> int:
+        """Number of a name; -1 for none."""
+        raise NotImplementedError
+
+    def machines(self) -> Ints:
+        """(n,) number of the machine that each is in; -1 between machines."""
+        number: dict[str, int] = {"": -1}
+        nodes = (self.node(i) for i in range(len(self)))
+        return np.array([number.setdefault(node, len(number) - 1) for node in nodes], np.int64)
+
+    def alike(self) -> tuple[Ints, Ints]:
+        """Numbers of some names, and which of these each name is but for its digits.
+
+        Unless it is written, each is itself.
+        """
+        every = np.arange(len(self))
+        return every, every
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        """Name of a component, or names of several."""
+        if isinstance(at, slice):
+            return tuple(self.name(i) for i in range(*at.indices(len(self))))
+        i = int(at) + len(self) * (at < 0)
+        if not 0 <= i < len(self):
+            raise IndexError(at)
+        return self.name(i)
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return map(self.name, range(len(self)))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it is one of them."""
+        return isinstance(name, str) and self.find(name) >= 0
+
+    def __eq__(self, other: object) -> bool:
+        """Whether other names are the same, in the same order."""
+        if other is self:
+            return True
+        if not isinstance(other, (Names, tuple, list)) or len(other) != len(self):
+            return False
+        return all(a == b for a, b in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        """Hash of the first name and of how many there are."""
+        return hash((len(self), self[0] if len(self) else ""))
+
+    def __repr__(self) -> str:
+        """All of them, as a tuple."""
+        return repr(tuple(self))
+
+
+def names_of(names: Sequence[str], numbers: NDArray[np.integer], nobody: str) -> NDArray[Any]:
+    """(n,) names of components by number; that of nobody, which is -1.
+
+    >>> names_of(("a", "b"), np.array([1, -1, 1]), "-").tolist()
+    ['b', '-', 'b']
+    """
+    used, which = np.unique(numbers, return_inverse=True)
+    found = np.array([nobody if i < 0 else names[i] for i in used.tolist()], object)
+    return found[which]
+
+
+class ListedNames(Names):
+    """Names that were given one by one.
+
+    >>> names = ListedNames(("wire", "node0.gpu0"), ("", "node0"))
+    >>> names.find("node0.gpu0"), names.find("gpu"), names[0]
+    (1, -1, 'wire')
+    """
+
+    def __init__(self, names: Sequence[str], nodes: Sequence[str]):
+        self._names, self._nodes = tuple(names), tuple(nodes)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name(self, number: int) -> str:
+        """Name of a component."""
+        return self._names[number]
+
+    def node(self, number: int) -> str:
+        """Name of the machine that a component is in."""
+        return self._nodes[number]
+
+    def find(self, name: str) -> int:
+        """Number of a name; -1 for none."""
+        return self._numbers.get(name, -1)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        found = {name: i for i, name in enumerate(self._names)}
+        if len(found) < len(self._names):
+            raise ValueError(f"two components are named {max(found, key=self._names.count)!r}")
+        return found
+
+
+class MachineNames(Names):
+    """Names of the components of machines that are alike and follow each other.
+
+    Parameters
+    ----------
+    first, machines : number of the first, and how many there are
+    suffixes : of the components of each, behind the machine's name
+
+    Examples
+    --------
+    >>> names = MachineNames(4, 2, (".host", ".gpu0"))
+    >>> list(names), names.node(3), names.find("node5.gpu0"), names.find("node05.gpu0")
+    (['node4.host', 'node4.gpu0', 'node5.host', 'node5.gpu0'], 'node5', 3, -1)
+    """
+
+    def __init__(self, first: int, machines: int, suffixes: Sequence[str]):
+        self._first, self._machines, self._suffixes = first, machines, tuple(suffixes)
+
+    def __len__(self) -> int:
+        return self._machines * len(self._suffixes)
+
+    def name(self, number: int) -> str:
+        """Name of a component."""
+        machine, place = divmod(number, len(self._suffixes))
+        return f"node{self._first + machine}{self._suffixes[place]}"
+
+    def node(self, number: int) -> str:
+        """Name of the machine that a component is in."""
+        return f"node{self._first + number // len(self._suffixes)}"
+
+    def find(self, name: str) -> int:
+        """Number of a name; -1 for none."""
+        told = re.match(r"node(0|[1-9]\d*)(?=\D)", name)
+        machine = int(told[1]) - self._first if told else -1
+        place = self._places.get(name[told.end() :], -1) if told else -1
+        if place < 0 or not 0 <= machine < self._machines:
+            return -1
+        return machine * len(self._suffixes) + place
+
+    def machines(self) -> Ints:
+        """(n,) number of the machine that each is in."""
+        return np.repeat(np.arange(self._machines), len(self._suffixes))
+
+    def alike(self) -> tuple[Ints, Ints]:
+        """Names of the first machine stand for those of all."""
+        own = np.arange(len(self._suffixes))
+        return own, np.tile(own, self._machines)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {suffix: i for i, suffix in enumerate(self._suffixes)}
+
+
+class JoinedNames(Names):
+    """Names one block after the other.
+
+    >>> names = JoinedNames([MachineNames(0, 2, (".gpu0",)), ListedNames(("fabric",), ("",))])
+    >>> names[2], names.find("fabric"), [x.tolist() for x in names.alike()]
+    ('fabric', 2, [[0, 2], [0, 0, 1]])
+    """
+
+    def __init__(self, blocks: Sequence[Names]):
+        self._blocks = [block for block in blocks if len(block)]
+        self._ends: list[int] = np.cumsum([len(block) for block in self._blocks]).tolist()
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _at(self, number: int) -> tuple[Names, int]:
+        k = bisect_right(self._ends, number)
+        return self._blocks[k], number - (self._ends[k - 1] if k else 0)
+
+    def name(self, number: int) -> str:
+        """Name of a component."""
+        block, own = self._at(number)
+        return block.name(own)
+
+    def node(self, number: int) -> str:
+        """Name of the machine that a component is in."""
+        block, own = self._at(number)
+        return block.node(own)
+
+    def find(self, name: str) -> int:
+        """Number of a name; -1 for none."""
+        for block, end in zip(self._blocks, self._ends, strict=True):
+            if (found := block.find(name)) >= 0:
+                return int(end - len(block) + found)
+        return -1
+
+    def machines(self) -> Ints:
+        """(n,) number of the machine that each is in; no machine is in two blocks."""
+        found, used = [np.zeros(0, np.int64)], 0
+        for block in self._blocks:
+            own = block.machines()
+            found.append(np.where(own >= 0, own + used, -1))
+            used += int(own.max(initial=-1)) + 1
+        return np.concatenate(found)
+
+    def alike(self) -> tuple[Ints, Ints]:
+        """Those of each block."""
+        some, which, used = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+        for block, end in zip(self._blocks, self._ends, strict=True):
+            first, of = block.alike()
+            some.append(first + end - len(block))
+            which.append(of + used)
+            used += len(first)
+        return np.concatenate(some), np.concatenate(which)
+
+
+class ChosenNames(Names):
+    """Names of some of the components.
+
+    Parameters
+    ----------
+    names : of all
+    numbers : of those that are chosen, each once
+
+    Examples
+    --------
+    >>> gpus = ChosenNames(MachineNames(0, 2, (".host", ".gpu0")), np.array([1, 3]))
+    >>> list(gpus), gpus.find("node1.gpu0"), gpus.find("node1.host")
+    (['node0.gpu0', 'node1.gpu0'], 1, -1)
+    """
+
+    def __init__(self, names: Names, numbers: Ints):
+        self.names, self.numbers = names, numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def name(self, number: int) -> str:
+        """Name of a component."""
+        return self.names.name(int(self.numbers[number]))
+
+    def node(self, number: int) -> str:
+        """Name of the machine that a component is in."""
+        return self.names.node(int(self.numbers[number]))
+
+    def find(self, name: str) -> int:
+        """Number of a name among those that are chosen; -1 for none."""
+        found = self.names.find(name)
+        at = np.flatnonzero(self.numbers == found)
+        return int(at[0]) if found >= 0 and len(at) else -1
+
+
+class NameIndex(Mapping[str, int]):
+    """Numbers of components by name.
+
+    >>> index = NameIndex(MachineNames(0, 2, (".gpu0",)))
+    >>> index["node1.gpu0"], "node2.gpu0" in index, dict(index)
+    (1, False, {'node0.gpu0': 0, 'node1.gpu0': 1})
+    """
+
+    def __init__(self, names: Names):
+        self._names = names
+
+    def __getitem__(self, name: str) -> int:
+        """Number of the component of a name."""
+        found = self._names.find(name) if isinstance(name, str) else -1
+        if found < 0:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        """All names."""
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class PartsByRole(Mapping[str, Mapping[str, str]]):
+    """Parts of each GPU, by role.
+
+    Parameters
+    ----------
+    gpus : names
+    roles : of each role, (gpus,) number of the component that plays it; -1 for none
+
+    Examples
+    --------
+    >>> names = MachineNames(0, 2, (".host", ".gpu0"))
+    >>> parts = PartsByRole(ChosenNames(names, np.array([1, 3])), {"host": np.array([0, 2])})
+    >>> parts["node1.gpu0"]
+    {'host': 'node1.host'}
+    """
+
+    def __init__(self, gpus: ChosenNames, roles: Mapping[str, Ints]):
+        self.gpus, self.roles = gpus, roles
+
+    def __getitem__(self, gpu: str) -> dict[str, str]:
+        """Names of the parts of a GPU, by role."""
+        at = self.gpus.find(gpu)
+        if at < 0:
+            raise KeyError(gpu)
+        return {
+            role: self.gpus.names.name(int(of[at]))
+            for role, of in self.roles.items()
+            if of[at] >= 0
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the GPUs."""
+        return iter(self.gpus)
+
+    def __len__(self) -> int:
+        return len(self.gpus)
+
+    def played(self, role: str, components: int) -> NDArray[np.int32]:
+        """(components,) component that plays a role for each one; -1 for none."""
+        found = np.full(components, -1, np.int32)
+        if role in self.roles:
+            found[self.gpus.numbers] = self.roles[role]
+        return found
+
+    def __eq__(self, other: Any) -> bool:
+        """Whether another mapping says the same."""
+        return other is self or (isinstance(other, Mapping) and dict(self) == dict(other))
+
+    __hash__ = None  # type: ignore[assignment]
