@@ -86,7 +86,7 @@ class Place(NamedTuple):
 
 def runs(file: Path) -> Iterator[Run]:
     """Every run of a kernel in a step of a trace."""
-    events = json.loads(gzip.open(file).read())["traceEvents"]
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
     operands = {
         e["args"]["External id"]: str(e["args"].get("Input Dims", ""))
         for e in events
@@ -175,8 +175,9 @@ def share_fitted(some: list[Place]) -> float:
 
 def show(name: str, some: list[Place], fitted: dict[str, float]) -> None:
     """Print one line for each kind of collective, family and share kept."""
-    for cell in sorted({(p.kind, p.family, round(p.kept, 3)) for p in some}, key=str):
-        mine = [p for p in some if str((p.kind, p.family, round(p.kept, 3))) == str(cell)]
+    cells = {str(c): c for p in some if (c := (p.kind, p.family, round(p.kept, 3)))}
+    for text, cell in sorted(cells.items()):
+        mine = [p for p in some if str((p.kind, p.family, round(p.kept, 3))) == text]
         each = np.quantile([p.beside / p.alone for p in mine], [0.1, 0.5, 0.9])
         told = "" if not fitted else f"; predicted {1 + fitted[cell[0]] * cell[2]:.2f}"
         print(

@@ -14,7 +14,6 @@ from ..csr import Csr
 from ..engine_api import NEVER, ONE
 from ..run_record import RunRecord
 
-
 _NONE = np.empty(0, np.int64)
 
 

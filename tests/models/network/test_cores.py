@@ -8,6 +8,7 @@ from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
@@ -136,9 +137,7 @@ def test_a_collective_that_a_network_holds_back_keeps_its_pace(fidelity, engine)
 
     With twice as much of the GPU as it takes kernels would still leave it its pace.
     """
-    ends = channels_beside_kernels(
-        1.0, share=0.125, bound_by=4.0, fidelity=fidelity, engine=engine
-    )
+    ends = channels_beside_kernels(1.0, share=0.125, bound_by=4.0, fidelity=fidelity, engine=engine)
     assert ends["collective"] == pytest.approx(ALONE)
     assert ends["compute"] == pytest.approx(1.0 + 0.125 * ALONE)
 
@@ -160,6 +159,18 @@ def test_channels_without_kernels_beside_them_take_what_they_took_alone(fidelity
 def test_channels_that_take_nothing_slow_nothing():
     ends = channels_beside_kernels(1.0, share=0.0, fidelity="alpha-beta")
     assert (ends["collective"], ends["compute"]) == pytest.approx((ALONE, 1.0))
+
+
+@pytest.mark.parametrize(("factor", "ends"), [(2.0, 0.5), (np.inf, 0.0)])
+def test_kernels_of_quicker_gpus_are_quicker_where_they_share_them(factor, ends):
+    """Their seconds are work on what they share, which a calibrated step and blame scale too."""
+    build = Builder("step")
+    build.op(Kind.COMPUTE, flop=0.0, bytes=1e12)
+    node = NodeSpec(gpus=1, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    system = cluster(1, node)
+    bound = {"node0.gpu0": Roofline(bandwidth=1e12)}
+    quicker = altered(Simulation(system, bound), [system.number("node0.gpu0")], factor)
+    assert quicker.run(build.graph()).makespan == pytest.approx(ends)
 
 
 @BOTH
