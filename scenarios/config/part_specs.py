@@ -32,8 +32,8 @@ class GpuFacts(Section):
     power: Watts | None = Field(None, description="Power of the board at full load.")
     core: bool | None = Field(
         None,
-        description="Its ops share it with the library (threads of a core, channels of a GPU): what "
-        "collectives take of it ops get less of, while they are beside each other.",
+        description="Its ops share it with the library (threads of a core, channels of a GPU): "
+        "what collectives take of it ops get less of, while they are beside each other.",
     )
 
 
