@@ -551,7 +551,8 @@ class Fabric(Backend):
     def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
         """Seconds of work on each core."""
         most = max(way.load.uses.values(), default=0.0)
-        return np.asarray(way.load.steps * self.core_step + size * most / self.core_rate)
+        bytes_take = 0.0 if self.core_rate is None else most / self.core_rate
+        return np.asarray(way.load.steps * self.core_step + size * bytes_take)
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
         """Plan of a send from the first member to the second that stays on a side of the switch."""

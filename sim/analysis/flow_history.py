@@ -95,14 +95,14 @@ class FlowHistory:
 
     @property
     def _ops(self) -> NDArray[np.int64]:
-        return self._work_phase_table[0]
+        return np.asarray(self._work_phase_table[0])
 
     def _in_flight(self, start: int, end: int) -> NDArray[np.int64]:
         """Rows of the work phases that last at any time between two ticks, ascending."""
         order, begins, reach = self._phases_by_begin
         first, beyond = np.searchsorted(reach, start, "right"), np.searchsorted(begins, end)
         rows = np.sort(order[first:beyond])
-        return rows[self._work_phase_table[2, rows] > start]
+        return np.asarray(rows[self._work_phase_table[2, rows] > start])
 
     def _connected(self, rows: NDArray[np.int64], op: int) -> NDArray[np.int64]:
         """Those of some rows that share components with an op, or with one that does, and so on."""
@@ -114,7 +114,7 @@ class FlowHistory:
             met = np.zeros(len(rows), bool)
             met[uses.owner[marked[uses.values]]] = True
             if np.all(met <= mine):
-                return rows[mine]
+                return np.asarray(rows[mine])
             mine |= met
 
     def _flows_by_id(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:

@@ -95,11 +95,9 @@ class AlteredBackend(Backend):
         if said.work is None:
             return replace(said, fixed=fixed)
         usage = said.usage or _usage_of_asked_component(ops.at.component)
-        said = replace(
-            said, work=np.where(own & _are_times(usage, ops), said.work / self.factor, said.work)
-        )
+        work = np.where(own & _are_times(usage, ops), said.work / self.factor, said.work)
         if np.isfinite(self.factor):
-            return replace(said, fixed=fixed)
+            return replace(said, fixed=fixed, work=work)
         row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
         keep = ~np.isin(usage.component, self.chosen)
         indptr = np.zeros(len(usage) + 1, np.int64)
@@ -109,7 +107,7 @@ class AlteredBackend(Backend):
         return replace(
             said,
             fixed=fixed,
-            work=np.where(bounded, said.work, 0.0),
+            work=np.where(bounded, work, 0.0),
             usage=Usage(indptr, usage.component[keep], usage.weight[keep]),
         )
 
