@@ -416,7 +416,7 @@ class Fabric(Backend):
         )
         seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
         best = self._best(name, ways, seconds, size)
-        cores = None if name in SENDS else self._member_cores(ops.at.members.take(rows), system)
+        cores = None if name in SENDS else self._member_cores(members, rows, ops)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
             taken = self._core_use(way, size[mine], seconds[k, mine], cores, mine)
@@ -515,11 +515,19 @@ class Fabric(Backend):
         other.core_step = self.core_step * factor
         return other
 
-    def _member_cores(self, members: Csr, system: System) -> Cores | None:
-        """(rows, members) cores of groups of one size; None where not each has one to share."""
-        if self.core_rate is None or system.part(int(members.values[0]), "core") < 0:
+    def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
+        """(rows, members) cores of groups of a shape; None where not each has one to share.
+
+        Parameters
+        ----------
+        first : members of the first group
+        """
+        assert ops.at is not None  # noqa: S101
+        system = ops.at.system
+        if self.core_rate is None or system.part(first[0], "core") < 0:
             return None
-        cores = self._cores_of(system)[members.values].reshape(len(members), -1)
+        members = ops.at.members.take(rows)
+        cores = self._cores_of(system)[members.values].reshape(len(rows), -1)
         return None if np.any(cores < 0) else cores
 
     def _cores_of(self, system: System) -> NDArray[np.int32]:
