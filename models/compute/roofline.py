@@ -459,15 +459,13 @@ class Roofline(Backend):
             memory = self._memory_of(ops)
         flows = (cores >= 0) & (busy > 0)
         moved = np.divide(self.demand(ops)[1], busy * CORE, out=np.zeros(len(ops)), where=flows)
-        used = [
-            {c: w for c, w in ((core, 1.0), (hbm, each)) if flow and c >= 0 and w > 0}
-            for flow, core, hbm, each in zip(
-                flows.tolist(), cores.tolist(), memory.tolist(), moved.tolist(), strict=True
-            )
-        ]
+        component = np.stack([cores, memory], axis=1)
+        weight = np.stack([np.ones(len(ops)), moved], axis=1)
+        uses = flows[:, None] & (component >= 0) & (weight > 0)
+        indptr = np.concatenate([[0], np.cumsum(uses.sum(axis=1))]).astype(np.int64)
         return Timing.of(
             launch + np.where(flows, 0.0, busy), np.where(flows, busy * CORE, 0.0),
-            Usage.of(used), np.where(flows, CORE, np.inf),
+            Usage(indptr, component[uses], weight[uses]), np.where(flows, CORE, np.inf),
         )  # fmt: skip
 
     def _parts_of(self, ops: Ops, parts: Mapping[int, int]) -> NDArray[np.int32]:

@@ -8,6 +8,7 @@ activity that shares all those links with everything else; at ``alpha-beta`` a t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,12 +48,13 @@ from .protocols import (
     protocols,
 )
 from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
-from .timing_builder import Cores, TimingBuilder
+from .timing_builder import Cores, CoreUse, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
 CHOICES = ("quickest", "nccl")
 MOST_TABLES = 4  # of groups whose shapes are kept
 SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
+_NO_CORES = np.empty((1, 0), np.int32)
 
 
 @backend("fabric")
@@ -129,14 +131,15 @@ class Fabric(Backend):
         the GPUs being idle.  0 where the host runs ahead, or where its ops are in the graph.
     core_step, core_rate : Seconds, ByteRate or None
         What each step, and the bytes of the busiest link, take of a core that a library's threads
-        share with the ops of their rank (``gpu: {core: true}``); no rate for nothing.  Beside a
-        thread that computes all the time a collective takes as much longer as it takes of the
-        core, and the thread gets what the collective takes alone: each goes on at the same share of
-        its pace, as gloo was measured to.
-    core_share : Ratio
-        Of a core, or of a GPU's multiprocessors (``gpu: {core: true}``), what a collective's
-        channels keep for as long as it runs, at either fidelity: beside kernels it takes 1 + so
-        much times as long, and so do they.  0.18 is 24 channels of an H100's 132 multiprocessors.
+        share with the ops of their rank, or of a GPU that its channels share with kernels
+        (``gpu: {core: true}``), at either fidelity; no rate for nothing.  Beside a thread or kernel
+        that computes all the time a collective takes as much longer as it takes of the core, and
+        the other gets what the collective takes alone: each goes on at the same share of its pace,
+        as gloo was measured to.
+    core_share : Ratio or None
+        Of the core, what a collective takes that nothing else holds back.  One that takes less
+        waits for a network: it keeps its pace beside what computes, which gets the rest, until its
+        core holds it back more than the network does.  None: the core holds back all of them.
 
     Examples
     --------
@@ -215,7 +218,7 @@ class Fabric(Backend):
         dispatch: Seconds = 0.0,
         core_step: Seconds = 0.0,
         core_rate: ByteRate | None = None,
-        core_share: Ratio = 0.0,
+        core_share: Ratio | None = None,
     ):
         _check_known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
@@ -265,6 +268,7 @@ class Fabric(Backend):
         self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}
         self._shapes: dict[tuple[bytes, bytes], GroupShapes] = {}
         self._opened: System | None = None
+        self._cores: tuple[System, NDArray[np.int32]] | None = None
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
@@ -276,9 +280,7 @@ class Fabric(Backend):
         if ops.at is None:
             raise BackendError("fabric: asked without a machine; place the graph first")
         system, members = ops.at.system, ops.at.members
-        on_cores = self.core_rate is not None or self.core_share > 0
-        compared = self.answers_by_shape and not on_cores
-        shapes = self._shapes_of(members, system, compared)
+        shapes = self._shapes_of(members, system, self.answers_by_shape)
         answer = TimingBuilder(len(ops), shapes)
         for name, rows in _rows_by_shape(ops, shapes.shape):
             first = int(shapes.first[shapes.shape[rows[0]]])
@@ -288,7 +290,7 @@ class Fabric(Backend):
                 first = int(rows[np.argmax(answer.fixed[rows])])
             else:
                 group = tuple(members[first].tolist())
-                self._answer_group(name, group, rows, ops, system, answer)
+                self._answer_group(name, group, rows, ops, answer)
             if np.isinf(answer.fixed[rows]).any():
                 raise _endless(name, tuple(members[first].tolist()), system)
         picks = ", ".join(f"{n} {what}" for what, n in answer.picked().most_common(4))
@@ -425,12 +427,13 @@ class Fabric(Backend):
         members: Members,
         rows: NDArray[np.int64],
         ops: Ops,
-        system: System,
         answer: TimingBuilder,
     ) -> None:
         """Fill in the rows of groups of one shape, each with the quickest plan of the first."""
         if name == "recv" or (name not in SENDS and len(members) < 2):
             return
+        assert ops.at is not None  # noqa: S101
+        system = ops.at.system
         size = _sizes_of_rows(name, ops, rows)
         ways = (
             [self._send_plan(name, members, system)]
@@ -439,21 +442,20 @@ class Fabric(Backend):
         )
         seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
         best = self._best(name, ways, seconds, size)
-        cores = self._member_cores(members, system)
+        cores = None if name in SENDS else self._member_cores(members, rows, ops)
         for k in np.unique(best).tolist():
             mine, way = best == k, ways[k]
+            taken = self._core_use(way, size[mine], seconds[k, mine], cores, mine)
             if name not in SENDS:
                 answer.note_pick(f"{way.load.algorithm.collective} {way.name}", rows, mine, k)
             if not way.load.steps:  # every member keeps all it has
                 answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
-            elif self.fidelity == "flow" and (self.keeps(name) or (cores and name not in SENDS)):
-                spent = self._core_seconds(way, size[mine], seconds[k, mine])
-                answer.keep(rows[mine], way, seconds[k, mine], spent, cores)
+            elif self.fidelity == "flow" and (self.keeps(name) or cores is not None):
+                answer.keep(rows[mine], way, seconds[k, mine], taken)
             elif self.fidelity == "flow":
                 answer.add(rows[mine], way, way.start(size[mine]), size[mine])
-            elif self.core_share and cores and name not in SENDS:
-                spent = self.core_share * seconds[k, mine]
-                answer.keep_cores(rows[mine], seconds[k, mine], spent, cores)
+            elif cores is not None:
+                answer.keep_cores(rows[mine], seconds[k, mine], taken)
             else:
                 answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
 
@@ -534,19 +536,64 @@ class Fabric(Backend):
                 return first_of_least(told)
         return first_of_least(seconds)
 
-    def _member_cores(self, members: Members, system: System) -> Cores:
-        """Cores of the members, where the library's threads run on them."""
-        cores = tuple(system.part(m, "core") for m in members)
-        taken = self.core_rate is not None or self.core_share > 0
-        return cores if taken and min(cores) >= 0 else ()
+    def taking(self, factor: float) -> Fabric:
+        """The same, whose collectives take so many times as much of cores.
 
-    def _core_seconds(self, way: CollectivePlan, size: Floats, alone: Floats) -> Floats:
-        """Seconds of work on each core, of collectives that alone take so long."""
-        kept = self.core_share * alone
-        if self.core_rate is None:
-            return kept
+        >>> Fabric(core_rate=1e9, core_share=0.5).taking(1.5).core_share
+        0.75
+        """
+        other = copy(self)
+        other.core_rate = None if self.core_rate is None else self.core_rate / factor
+        other.core_share = None if self.core_share is None else self.core_share * factor
+        other.core_step = self.core_step * factor
+        return other
+
+    def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
+        """(rows, members) cores of groups of a shape; None where not each has one to share.
+
+        Parameters
+        ----------
+        first : members of the first group
+        """
+        assert ops.at is not None  # noqa: S101
+        system = ops.at.system
+        if self.core_rate is None or system.part(first[0], "core") < 0:
+            return None
+        members = ops.at.members.take(rows)
+        cores = self._cores_of(system)[members.values].reshape(len(rows), -1)
+        return None if np.any(cores < 0) else cores
+
+    def _cores_of(self, system: System) -> NDArray[np.int32]:
+        """(components,) core of each GPU; -1 of all else."""
+        if self._cores is None or self._cores[0] is not system:
+            found = np.full(len(system.components), -1, np.int32)
+            for gpu in (system.number(name) for name in system.gpus):
+                found[gpu] = system.part(gpu, "core")
+            self._cores = system, found
+        return self._cores[1]
+
+    def _core_use(
+        self,
+        way: CollectivePlan,
+        size: Floats,
+        alone: Floats,
+        cores: Cores | None,
+        mine: NDArray[np.bool_],
+    ) -> CoreUse:
+        """What collectives that alone take so long take of the cores of some rows."""
+        if cores is None or not way.load.steps:
+            return CoreUse(_NO_CORES, np.zeros(len(size)), np.ones(len(size)))
+        share = self._core_seconds(way, size) / alone
+        pace = np.ones(len(size))
+        if self.core_share is not None:
+            pace = np.where(share > 0, np.minimum(share / self.core_share, 1.0), 1.0)
+        return CoreUse(cores[mine], share, pace)
+
+    def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
+        """Seconds of work on each core."""
         most = max(way.load.uses.values(), default=0.0)
-        return kept + way.load.steps * self.core_step + size * most / self.core_rate
+        bytes_take = 0.0 if self.core_rate is None else most / self.core_rate
+        return np.asarray(way.load.steps * self.core_step + size * bytes_take)
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
         """Plan of a send from the first member to the second that stays on a side of the switch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,26 @@ from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
 from .protocols import Floats
 
-Cores = tuple[int, ...]  # of the members of a group, where a library's threads run on them
+Cores = NDArray[np.int32]  # (rows, members) of groups, where a library's threads run on them
+
+
+class CoreUse(NamedTuple):
+    """What collectives take of the cores of their members.
+
+    Parameters
+    ----------
+    cores : (rows, members), or (1, 0) for none
+    share : (rows,) of each core, while nothing else is on it
+    pace : (rows,) alone, over what it would be if the cores alone held it back
+    """
+
+    cores: Cores
+    share: Floats
+    pace: Floats
+
+    def weights(self) -> Floats:
+        """(rows, members) what each core gives for as much work as one has in a second of it."""
+        return np.repeat((self.share / self.pace)[:, None], self.cores.shape[1], axis=1)
 
 
 class TimingBuilder:
@@ -82,32 +102,24 @@ class TimingBuilder:
         self.fixed[rows] = fixed
 
     def keep(
-        self,
-        rows: NDArray[np.int64],
-        way: CollectivePlan,
-        alone: Floats,
-        spent: Floats,
-        cores: Cores,
+        self, rows: NDArray[np.int64], way: CollectivePlan, alone: Floats, taken: CoreUse
     ) -> None:
         """Set one plan that keeps its links for its whole time, and the cores for a part of it.
 
         Parameters
         ----------
-        alone, spent : s, of each row: what it takes, and what it takes of each core
+        alone : s, of each row: what it takes
         """
-        self.work[rows], self._limit[rows] = alone * CORE, CORE
-        links = np.broadcast_to(way.weight / way.beta / CORE, (len(alone), len(way.weight)))
-        share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
+        self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
+        links = way.weight / way.beta / CORE / taken.pace[:, None]
+        cores = np.broadcast_to(taken.cores, (len(rows), taken.cores.shape[1]))
         used = self.shapes.corresponding(way.component, rows)
-        self._add_use(rows, np.hstack([used, _of_each(cores, rows)]), np.hstack([links, share]))
+        self._add_use(rows, np.hstack([used, cores]), np.hstack([links, taken.weights()]))
 
-    def keep_cores(
-        self, rows: NDArray[np.int64], alone: Floats, spent: Floats, cores: Cores
-    ) -> None:
+    def keep_cores(self, rows: NDArray[np.int64], alone: Floats, taken: CoreUse) -> None:
         """Set what takes its time whatever else is on the links, and the cores for a part of it."""
-        self.work[rows], self._limit[rows] = alone * CORE, CORE
-        share = np.repeat(spent[:, None] / alone[:, None], len(cores), axis=1)
-        self._add_use(rows, _of_each(cores, rows), share)
+        self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
+        self._add_use(rows, taken.cores, taken.weights())
 
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
@@ -135,8 +147,3 @@ class TimingBuilder:
             at = begins + np.arange(len(begins))
             component[at], weight[at] = used.component, used.weight
         return Usage(indptr, component, weight)
-
-
-def _of_each(cores: Cores, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-    """(rows, members) the cores of a group, for each of its rows."""
-    return np.broadcast_to(np.array(cores, np.int32), (len(rows), len(cores)))

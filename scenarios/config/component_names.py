@@ -45,7 +45,7 @@ FORMS = (
 KINDS = {
     "gpu": "GPUs of all machines together.",
     "dma": "Copy engines of all GPUs together.",
-    "core": "Time of the cores that play GPUs, all together.",
+    "core": "Time of GPUs that kernels and collectives share, all together.",
     "host": "Processors of all machines together.",
     "memory": "Memories of all GPUs and hosts together.",
     "nic": "NICs of all machines together, both directions.",

@@ -36,8 +36,8 @@ class GpuFacts(Section):
     )
     core: bool | None = Field(
         None,
-        description="It is a core of a processor: what the library's threads take of it, its ops "
-        "get less of.",
+        description="Its ops share it with the library (threads of a core, channels of a GPU): "
+        "what collectives take of it ops get less of, while they are beside each other.",
     )
 
 

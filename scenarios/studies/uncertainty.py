@@ -21,6 +21,7 @@ from ...models.compute.op_database import OpDatabase
 from ...models.compute.recorded import Recorded
 from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
+from ...models.network.collectives import Fabric
 from ...models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
 from ...sim.analysis.erring import doubted_seconds, interval_factors, simulation_with_doubts
 from ...sim.analysis.sensitivity import AlteredBackend, altered
@@ -36,7 +37,9 @@ from .preflight import known_graphs
 from .samples import answer_of_run
 from .summary import FEWEST, MetricValue, replica_interval
 from .unmeasured import (
+    CORE_USE,
     RATES,
+    core_use_bounds,
     has_unmeasured_gpu,
     is_unfitted_roofline,
     time_bounds_of_unmeasured,
@@ -65,17 +68,20 @@ class ErrorSources:
     unmeasured : ends of the times of values that nobody measured: see ``time_bounds_of_unmeasured``
     families : groups of families of ops that are wrong together; one that is empty holds all
     blind : whether a GPU is of a datasheet alone
+    core_use : ends of what collectives take of GPUs; None where that is not doubted
     """
 
     parts: Mapping[str, float] = field(default_factory=dict)
     unmeasured: Mapping[str, Mapping[str, FactorRange]] = field(default_factory=dict)
     families: tuple[tuple[str, ...], ...] = ()
     blind: bool = False
+    core_use: FactorRange | None = None
 
     @property
     def count(self) -> int:
         """Number of sources, at most."""
-        return len(self.parts) + len(self.unmeasured) + len(self.families) + self.blind
+        core = self.core_use is not None
+        return len(self.parts) + len(self.unmeasured) + len(self.families) + self.blind + core
 
 
 def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ()) -> ErrorSources:
@@ -87,6 +93,7 @@ def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ())
         time_bounds_of_unmeasured(scenarios, parts),
         _families(points),
         "gpu" not in parts and has_unmeasured_gpu(scenarios),
+        core_use_bounds(scenarios),
     )
 
 
@@ -270,6 +277,8 @@ def run_with_model_errors(
             simulation_with_doubts(simulation, names, p, unjudged_doubt()) for p in (END, 1 - END)
         )
         ways[_families_name(names)] = slower, quicker
+    if errors.core_use is not None and "core" in components_by_kind(simulation):
+        ways["kernels beside collectives"] = _simulations_of_core_use(simulation, errors.core_use)
     ways |= _perturbed_simulations(simulation)
     runs = [simulation for pair in ways.values() for simulation in pair]
     times = [*each(lambda s: answer_of_run(of.point.on(s)), runs)]
@@ -294,6 +303,21 @@ def _simulations_at_ends(
         slow = altered(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
         quick = altered(quick, rows, float(np.exp(-ends[kind].quick)), rates_only)
     return slow, quick
+
+
+def _simulations_of_core_use(
+    simulation: Simulation, ends: FactorRange
+) -> tuple[Simulation, Simulation]:
+    """Simulations, slower and quicker, whose collectives take more and less of GPUs."""
+
+    def other(factor: float) -> Simulation:
+        backends = {
+            key: one.taking(factor) if isinstance(one, Fabric) else one
+            for key, one in simulation.backends.items()
+        }
+        return replace(simulation, backends=backends)
+
+    return other(float(np.exp(ends.slow))), other(float(np.exp(ends.quick)))
 
 
 def _perturbed_simulations(simulation: Simulation) -> Ways:
@@ -360,7 +384,8 @@ def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
     for path, origin in (o for s in scenarios for o in s.origins.items()):
         error = origin.source.share if origin.source else None
         parts = path.split(".")
-        if error is not None and parts[0] == "cluster" and len(parts) > 2:
+        own = parts[-1] == CORE_USE  # which has a doubt of its own
+        if error is not None and parts[0] == "cluster" and len(parts) > 2 and not own:
             kind = component_kind_of_setting(path)
             found[kind] = max(found.get(kind, 0.0), error)
     return found

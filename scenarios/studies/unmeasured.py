@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping
 from ...models.compute.chain import Chain
 from ...models.compute.kernels import load_families
 from ...models.compute.roofline import ROOFLINE, Roofline
-from ...models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, END, UNMEASURED_TIME, FactorRange
+from ...models.value_doubts import (
+    ASSUMED_RATE,
+    DATASHEET_RATE,
+    END,
+    UNMEASURED_TIME,
+    FactorRange,
+    range_from_median_error,
+)
 from ...sim.analysis.sensitivity import AlteredBackend
 from ...sim.backend import Backend
 from ...sim.doubt import Doubt
@@ -21,6 +28,7 @@ from ..config.scenario import Origin, Scenario
 RATES, TIMES = "unmeasured rates", "unmeasured times"
 TRUSTED, UNSURE = ("measured", "fitted"), ("datasheet", "assumed")
 DURATIONS = ("latency", "overhead", "launch", "step", "dispatch")  # the last two: and their kinds
+CORE_USE = "core_share"  # of a library: it has a doubt of its own
 OTHERS = "other"  # kernels of a GPU of which nothing was fitted
 Settings = Mapping[str, Origin]
 
@@ -65,6 +73,23 @@ def _time_bounds(parts: Mapping[str, Settings], path: str) -> dict[str, FactorRa
     found = {} if rate is None else {RATES: rate}
     if any(_is_unmeasured_time(name, origin) for name, origin in parts[path].items()):
         found[TIMES] = UNMEASURED_TIME
+    return found
+
+
+def core_use_bounds(scenarios: Iterable[Scenario]) -> FactorRange | None:
+    """Ends of what collectives take of GPUs; None where nobody says, or the user does.
+
+    Of a share that was fitted as its error says, of one that is assumed as of assumed times.
+    """
+    found: FactorRange | None = None
+    for scenario in scenarios:
+        origin = scenario.origins.get(f"cluster.fabric.library.{CORE_USE}")
+        if origin is None or origin.source is None:
+            continue
+        error = origin.source.share
+        ends = UNMEASURED_TIME if error is None else range_from_median_error(error)
+        if found is None or ends.slow > found.slow:
+            found = ends
     return found
 
 

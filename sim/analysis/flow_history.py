@@ -10,8 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..csr import Csr
 from ..engine_api import NEVER, ONE
 from ..run_record import RunRecord
+
+_NONE = np.empty(0, np.int64)
 
 
 class RateBound(NamedTuple):
@@ -49,26 +52,70 @@ class FlowHistory:
             found.append(whole[:, (end != NEVER) & (end > begin)])
         return np.concatenate(found, axis=1)
 
+    @cached_property
+    def _phases_by_begin(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """(n,) rows of the table by first tick, that tick, and the last of all up to there."""
+        begin, last = self._work_phase_table[1:3]
+        order = np.argsort(begin, kind="stable")
+        return order, begin[order], np.maximum.accumulate(last[order])
+
+    @cached_property
+    def _components(self) -> Csr:
+        """Components of each work phase."""
+        _, _, _, number, row = self._work_phase_table
+        each = [
+            Csr(run.lowered.flows.indptr, run.lowered.flows.component).take(row[number == k])
+            for k, run in enumerate(self.result.runs)
+        ]
+        counts = np.concatenate([_NONE, *(c.counts for c in each)])
+        values = np.concatenate([_NONE, *(c.values for c in each)])
+        return Csr(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), values)
+
     def bounds(self, op: int, start: int, end: int) -> Iterator[RateBound]:
         """Bounds of an op between two ticks of its work phase, in order.
 
         In a medium beside max-min nobody knows them: it is one bound of its own.
         """
-        ops, begin, last, *_ = self._work_phase_table
-        usages = [uses for uses, _ in self._flows_by_id(np.flatnonzero(ops == op)).values()]
+        _, begin, last, *_ = self._work_phase_table
+        near = self._in_flight(start, end)
+        near = self._connected(near, op)
+        usages = [uses for uses, _ in self._flows_by_id(near[self._ops[near] == op]).values()]
         if any(map(self.result.parts.is_plugged, usages)):
             yield RateBound(start, end, None, {})
             return
-        there = (begin < end) & (last > start)
         cuts = {start, end}
-        for tick in np.concatenate([begin[there], last[there]]).tolist():
+        for tick in np.concatenate([begin[near], last[near]]).tolist():
             cuts.add(min(max(tick, start), end))
         cuts |= {t for t, _, _ in self.result.rate_log if start < t < end}
         for a, b in pairwise(sorted(cuts)):
-            flying = np.flatnonzero(there & (begin <= a) & (last >= b))
+            flying = near[(begin[near] <= a) & (last[near] >= b)]
             yield RateBound(
                 a, b, *bounding_component(self._rates_at(a), self._flows_by_id(flying), op)
             )
+
+    @property
+    def _ops(self) -> NDArray[np.int64]:
+        return np.asarray(self._work_phase_table[0])
+
+    def _in_flight(self, start: int, end: int) -> NDArray[np.int64]:
+        """Rows of the work phases that last at any time between two ticks, ascending."""
+        order, begins, reach = self._phases_by_begin
+        first, beyond = np.searchsorted(reach, start, "right"), np.searchsorted(begins, end)
+        rows = np.sort(order[first:beyond])
+        return np.asarray(rows[self._work_phase_table[2, rows] > start])
+
+    def _connected(self, rows: NDArray[np.int64], op: int) -> NDArray[np.int64]:
+        """Those of some rows that share components with an op, or with one that does, and so on."""
+        uses = self._components.take(rows)
+        mine = self._ops[rows] == op
+        marked = np.zeros(len(self.result.parts), bool)
+        while True:
+            marked[uses.values[mine[uses.owner]]] = True
+            met = np.zeros(len(rows), bool)
+            met[uses.owner[marked[uses.values]]] = True
+            if np.all(met <= mine):
+                return np.asarray(rows[mine])
+            mine |= met
 
     def _flows_by_id(self, rows: NDArray[np.int64]) -> dict[int, tuple[dict[int, int], int]]:
         """Usage and limit of flows, by id."""

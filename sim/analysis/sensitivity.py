@@ -92,9 +92,12 @@ class AlteredBackend(Backend):
         assert ops.at is not None  # noqa: S101  the simulation always says where ops run
         own = np.isin(ops.at.component, self.chosen)
         fixed = np.where(own, said.fixed / self.factor, said.fixed)
-        if np.isfinite(self.factor) or said.work is None:
+        if said.work is None:
             return replace(said, fixed=fixed)
         usage = said.usage or _usage_of_asked_component(ops.at.component)
+        work = np.where(own & _are_times(usage, ops), said.work / self.factor, said.work)
+        if np.isfinite(self.factor):
+            return replace(said, fixed=fixed, work=work)
         row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
         keep = ~np.isin(usage.component, self.chosen)
         indptr = np.zeros(len(usage) + 1, np.int64)
@@ -104,9 +107,20 @@ class AlteredBackend(Backend):
         return replace(
             said,
             fixed=fixed,
-            work=np.where(bounded, said.work, 0.0),
+            work=np.where(bounded, work, 0.0),
             usage=Usage(indptr, usage.component[keep], usage.weight[keep]),
         )
+
+
+def _are_times(usage: Usage, ops: Ops) -> NDArray[np.bool_]:
+    """(n,) whether the work of ops is a time of their own that they share a core for."""
+    assert ops.at is not None  # noqa: S101
+    parts = ops.at.system.components
+    cores = [c for c in np.unique(usage.component).tolist() if parts[c].kind == "core"]
+    found = np.zeros(len(ops), bool)
+    row = np.repeat(np.arange(len(usage)), np.diff(usage.indptr))
+    found[row[np.isin(usage.component, cores)]] = True
+    return found
 
 
 def _usage_of_asked_component(component: NDArray[np.int32]) -> Usage:

@@ -50,6 +50,49 @@ def test_errors_that_move_both_alike_do_not_widen_a_change():
     assert high - low < (value.interval[1] - value.interval[0]) / value.value
 
 
+BESIDE = """
+foretrace: 1
+name: beside
+question: q?
+workload:
+  type: training
+  model: {hidden: 4096, layers: 4, heads: 32, vocabulary: 32000, inner: 16384}
+  batch: 16
+  sequence: 2048
+  zero: 3
+cluster:
+  nodes: 1
+  node:
+    gpu: {model: h100-sxm5-80g, count: 8, core: true}
+    links: [{from: gpu, to: gpu, via: nvlink4}]
+  fabric: {library: nccl-nvlink4, fidelity: alpha-beta}
+backends: {"node*.gpu*": {use: roofline}}
+"""
+
+
+def effects(*set_):
+    """Answer, and how far each source of error moves it."""
+    told = study(loads(BESIDE, set=set_)).summary
+    moved = {one["source"]: one for one in told.points["base"]["errors"]}
+    return told.value("base", "iteration_time.p50").value, moved
+
+
+def test_what_collectives_take_of_gpus_is_doubted_where_they_share_them():
+    source = "kernels beside collectives"
+    both, doubts = effects()
+    assert doubts[source]["low"] < -0.02 < 0.02 < doubts[source]["high"]
+    alone, none = effects("cluster.node.gpu.core=false")
+    assert alone < 0.97 * both
+    assert source not in none
+    own = "cluster.fabric.library={model: nccl-nvlink4, core_share: 0.74, core_rate: 525 GB/s}"
+    assert source not in effects(own)[1]
+
+
+def test_the_share_of_a_gpu_is_no_error_of_the_network():
+    ampere = BESIDE.replace("h100-sxm5-80g", "a100-sxm4-80g").replace("link4", "link3")
+    assert relative_error_by_kind([loads(ampere)])["fabric"] < 0.2  # its core_share errs by 33 %
+
+
 def test_deviations_are_added_as_squares_each_side_for_itself():
     assert widen_interval(10.0, None, [(3.0, -4.0), (4.0, -3.0)]) == (5.0, 15.0)
     assert widen_interval(10.0, (9.0, 10.0), []) == (9.0, 10.0)

@@ -150,6 +150,31 @@ def test_long_sequences_of_2023_take_what_was_published_only_with_the_attention_
     assert published(name, "cluster.node.gpu.kernels=h100-sxm5-80g") < 0.65
 
 
+def test_small_micro_batches_of_fsdp_take_what_was_published_where_gathers_slow_kernels():
+    """What gathers take of GPUs was fitted to other GPUs' recorded kernels (fit_overlap.py)."""
+    name = "mpt-13b-2048-8-h100"
+    assert published(name) < 0.78
+    assert published(name, "cluster.node.gpu.core=true") == pytest.approx(1, rel=0.08)
+
+
+def test_traces_of_kernels_beside_collectives_are_set_aside_by_hash():
+    from fit_overlap import ASIDE
+
+    assert {name for name, aside in ASIDE.items() if not aside} == {
+        "dlrm-A100x8-rank3", "dlrm-V100x2-rank1", "dlrm-8xV100",
+    }  # fmt: skip
+
+
+def test_products_beside_all_reduces_of_eight_a100s_take_nearly_twice_as_long(data):
+    from fit_overlap import KINETO, TRACES, longer, places
+
+    name = "dlrm-A100x8-rank3"
+    found = places(KINETO / name / part for part in TRACES[name])
+    beside = [p for p in found if p.kind == "reduces" and p.family == "products"]
+    assert len(beside) == 5
+    assert longer(beside) == pytest.approx(1.90, abs=0.01)
+
+
 def test_attention_of_2023_grows_with_sequences_as_it_did_in_sizes_that_were_set_aside():
     import numpy as np
     from fit_attention import growths, predict, set_aside

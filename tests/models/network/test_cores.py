@@ -8,6 +8,7 @@ from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.sim.analysis.sensitivity import altered
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
@@ -91,10 +92,15 @@ def test_ops_on_shared_cores_vary_in_replicas_as_on_others():
     assert ends[1] == ends[2]
 
 
-def channels_beside_kernels(seconds, *, share, engine="core", **kw):
-    """Ends of an all-reduce and of kernels that take so long, on GPUs that share multiprocessors.
+def channels_beside_kernels(seconds, *, share, engine="core", bound_by=1.0, **kw):
+    """Ends of an all-reduce and of kernels that take so long, on GPUs that its channels share.
 
     A kernel of 1 GB at 1 TB/s takes 1 ms.
+
+    Parameters
+    ----------
+    share : of a GPU, that the all-reduce takes
+    bound_by : what it takes of a GPU while nothing but the GPU holds it back, over ``share``
     """
     build = Builder("step")
     for rank in range(2):
@@ -104,28 +110,84 @@ def channels_beside_kernels(seconds, *, share, engine="core", **kw):
     for rank in range(2):
         build.describe(rank, 1, "network")
     node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
-    fabric = Fabric(algorithms="ring", step=STEP, core_share=share, **kw)
+    rate = SIZE / (share * ALONE) if share else None
+    most = share * bound_by if share else None
+    fabric = Fabric(algorithms="ring", step=STEP, core_rate=rate, core_share=most, **kw)
     bound = {"node0.gpu?": Roofline(bandwidth=1e12), "fabric": fabric}
     frame = Simulation(cluster(1, node), bound, engine=engine).run(build.graph()).frame()
     return {k: frame[frame.kind == k].end_us.max() * 1e-6 for k in frame.kind.unique()}
 
 
+BOTH = pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
+
+
 @pytest.mark.parametrize("engine", ["core", "reference"])
-@pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
-def test_kernels_and_channels_that_keep_multiprocessors_slow_each_other(fidelity, engine):
+@BOTH
+def test_kernels_and_channels_that_share_a_gpu_slow_each_other(fidelity, engine):
     """Both take 1 + share times as long while they run beside each other, and no longer after."""
     ends = channels_beside_kernels(1.0, share=0.25, fidelity=fidelity, engine=engine)
     assert ends["collective"] == pytest.approx(1.25 * ALONE)
     assert ends["compute"] == pytest.approx(1.0 + 0.25 * ALONE)
 
 
-@pytest.mark.parametrize("fidelity", ["flow", "alpha-beta"])
+@pytest.mark.parametrize("engine", ["core", "reference"])
+@BOTH
+def test_a_collective_that_a_network_holds_back_keeps_its_pace(fidelity, engine):
+    """It takes an eighth of the GPU, where one that waits for nothing takes half: kernels get 7/8.
+
+    With twice as much of the GPU as it takes kernels would still leave it its pace.
+    """
+    ends = channels_beside_kernels(1.0, share=0.125, bound_by=4.0, fidelity=fidelity, engine=engine)
+    assert ends["collective"] == pytest.approx(ALONE)
+    assert ends["compute"] == pytest.approx(1.0 + 0.125 * ALONE)
+
+
+@BOTH
+def test_held_back_by_a_gpu_more_than_by_the_network_it_is_as_slow_as_the_gpu_makes_it(fidelity):
+    """At nine tenths of the pace that its GPU alone would allow, it gets 1 / (1 + 0.5) of that."""
+    ends = channels_beside_kernels(1.0, share=0.45, bound_by=0.5 / 0.45, fidelity=fidelity)
+    assert ends["collective"] == pytest.approx(0.9 * 1.5 * ALONE)
+
+
+@BOTH
 def test_channels_without_kernels_beside_them_take_what_they_took_alone(fidelity):
     assert channels_beside_kernels(0.0, share=0.25, fidelity=fidelity)["collective"] == (
         pytest.approx(ALONE)
     )
 
 
-def test_channels_that_keep_nothing_slow_nothing():
+def test_channels_that_take_nothing_slow_nothing():
     ends = channels_beside_kernels(1.0, share=0.0, fidelity="alpha-beta")
     assert (ends["collective"], ends["compute"]) == pytest.approx((ALONE, 1.0))
+
+
+@pytest.mark.parametrize(("factor", "ends"), [(2.0, 0.5), (np.inf, 0.0)])
+def test_kernels_of_quicker_gpus_are_quicker_where_they_share_them(factor, ends):
+    """Their seconds are work on what they share, which a calibrated step and blame scale too."""
+    build = Builder("step")
+    build.op(Kind.COMPUTE, flop=0.0, bytes=1e12)
+    node = NodeSpec(gpus=1, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    system = cluster(1, node)
+    bound = {"node0.gpu0": Roofline(bandwidth=1e12)}
+    quicker = altered(Simulation(system, bound), [system.number("node0.gpu0")], factor)
+    assert quicker.run(build.graph()).makespan == pytest.approx(ends)
+
+
+@BOTH
+def test_groups_that_look_alike_each_take_of_their_own_gpus(fidelity):
+    """Two pairs of GPUs of one machine are worked out once; kernels of both pairs are slowed."""
+    build = Builder("step")
+    for rank in range(4):
+        build.op(Kind.COMPUTE, rank=rank, flop=0.0, bytes=1e12)
+    for pair in ((0, 1), (2, 3)):
+        build.collective([Member(r, 1) for r in pair], bytes=SIZE,
+                         signature="collective:all-reduce")  # fmt: skip
+    for rank in range(4):
+        build.describe(rank, 1, "network")
+    node = NodeSpec(gpus=4, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    fabric = Fabric(algorithms="ring", step=STEP, core_rate=SIZE / (0.25 * ALONE),
+                    fidelity=fidelity)  # fmt: skip
+    bound = {"node0.gpu?": Roofline(bandwidth=1e12), "fabric": fabric}
+    frame = Simulation(cluster(1, node), bound).run(build.graph()).frame()
+    kernels = frame[frame.kind == "compute"].end_us * 1e-6
+    assert kernels.tolist() == pytest.approx([1.0 + 0.25 * ALONE] * 4)
