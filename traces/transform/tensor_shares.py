@@ -1,0 +1,288 @@
+"""What each operator of a recorded step becomes on one of several tensor-parallel ranks.
+
+Of a pair of linear layers (``linear_pairs.py``) every rank has its columns of the first and its
+rows of the second: their products, gradients, biases, and all that lies between get its share of
+the sizes; so do the ops on those weights, of DDP and of the optimizer.  What is reduced among the
+ranks: the output of the second layer, and the gradient of the first one's input (f and g of
+Megatron-LM, arXiv:1909.08053, figure 3).  The bias of the second is added behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from .linear_layers import PRODUCTS, LinearLayer
+from .linear_pairs import (
+    POINTWISE,
+    LinearPair,
+    is_input_sum,
+    is_of_weights,
+    parameter_shapes,
+    require_split,
+)
+from .working_operators import Operator, Shape, tensor_shapes
+
+OF_WEIGHTS = POINTWISE | {
+    "lerp", "addcmul", "maximum", "sign", "_fused_adam", "_fused_adamw", "_fused_sgd",
+    "_fused_adagrad",
+}  # fmt: skip
+"""Operators on weights, gradients and an optimizer's states that treat each number by itself."""
+
+
+class Rewritten(NamedTuple):
+    """What an operator is on one rank: its name as before, or another; sizes of its arguments."""
+
+    shapes: tuple[Any, ...]
+    types: tuple[str, ...]
+    name: str = ""
+
+
+class Reduced(NamedTuple):
+    """An all-reduce among the tensor-parallel ranks, and the bias added behind it.
+
+    Parameters
+    ----------
+    position : of the operator behind which it lies, or, backward, before which
+    forward : whether it lies behind
+    type : of its elements, as the profiler writes it
+    shape : of what is reduced
+    bias : sizes of the bias that is added; () for none
+    """
+
+    position: int
+    forward: bool
+    type: str
+    shape: Shape
+    bias: Shape = ()
+
+
+class TensorShares(NamedTuple):
+    """A step on one of several tensor-parallel ranks.
+
+    Parameters
+    ----------
+    operators : by position in the step
+    reduced : all-reduces among the ranks
+    gradients : shape on one rank, by position of the mark of a gradient that is split
+    """
+
+    operators: dict[int, Rewritten]
+    reduced: list[Reduced]
+    gradients: dict[int, Shape]
+
+
+def tensor_shares(
+    operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int
+) -> TensorShares:
+    """Share of one of ``degree`` ranks in a step.
+
+    Raises
+    ------
+    ValueError
+        It is not known what an operator would be; says which and why.
+    """
+    return _Sharing(operators, pairs, degree).shares()
+
+
+class _Sharing:
+    """Goes through the pairs of a step, then through what is done to their weights."""
+
+    def __init__(self, operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int):
+        self.operators, self.pairs, self.degree = operators, pairs, degree
+        self.parameters = parameter_shapes(operators)
+        self.found: dict[int, Rewritten] = {}
+        self.gradients: dict[int, Shape] = {}
+        self.seen: set[int] = set()  # operators between the layers of pairs
+
+    def shares(self) -> TensorShares:
+        reduced: list[Reduced] = []
+        for pair in self.pairs:
+            for layer in pair.columns:
+                self._products(layer, layer.outputs // self.degree, layer.inputs)
+                self._claim_gradients(layer, columns=True)
+            self._products(pair.row, pair.row.outputs, pair.row.inputs // self.degree)
+            self._claim_gradients(pair.row, columns=False)
+            self._between_forward(pair)
+            self._between_backward(pair)
+            reduced += self._reductions(pair)
+        self._of_weights()
+        return TensorShares(self.found, reduced, self.gradients)
+
+    def _products(self, layer: LinearLayer, outputs: int, inputs: int) -> None:
+        """Sizes of a layer's products where it has these outputs and inputs."""
+        rows = layer.rows
+        forward = ((rows, inputs), (inputs, outputs))
+        operator = self.operators[layer.forward]
+        bias = ((outputs,),) if layer.biased else ()
+        if layer.biased and outputs == layer.outputs:  # of the second of a pair
+            rest = operator.types[3:]
+            kept = operator.types[1:3]
+            self.found[layer.forward] = Rewritten(forward, kept, "aten::mm")
+            del rest
+        else:
+            self._rewrite(layer.forward, (*bias, *forward))
+        if layer.input_gradient >= 0:
+            self._rewrite(layer.input_gradient, ((rows, outputs), (outputs, inputs)))
+        turned = layer.weight != (layer.outputs, layer.inputs)
+        first, last = (inputs, outputs) if turned else (outputs, inputs)
+        self._rewrite(layer.weight_gradient, ((first, rows), (rows, last)))
+
+    def _rewrite(self, at: int, tensors: tuple[Shape, ...]) -> None:
+        """An operator whose first arguments, all tensors, have these sizes."""
+        operator = self.operators[at]
+        shapes = (*tensors, *operator.shapes[len(tensors) :])
+        self.found[at] = Rewritten(shapes, operator.types)
+
+    def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
+        """Find when the gradients of a layer's weight, and of a split bias, are done."""
+        outputs, inputs = layer.outputs, layer.inputs
+        outputs, inputs = (
+            (outputs // self.degree, inputs) if columns else (outputs, inputs // self.degree)
+        )
+        turned = layer.weight != (layer.outputs, layer.inputs)
+        self._claim(layer, layer.weight, (inputs, outputs) if turned else (outputs, inputs))
+        if layer.biased and columns:
+            self._claim(layer, (layer.outputs,), (outputs,))
+
+    def _claim(self, layer: LinearLayer, shape: Shape, share: Shape) -> None:
+        for at in range(layer.weight_gradient, len(self.operators)):
+            operator = self.operators[at]
+            if operator.gradient and operator.shapes[:1] == (shape,) and at not in self.gradients:
+                self.gradients[at] = share
+                return
+        raise ValueError(f"the gradient of a weight of the linear layer {layer} is not recorded")
+
+    def _between_forward(self, pair: LinearPair) -> None:
+        for at in range(pair.columns[0].forward + 1, pair.row.forward):
+            operator = self.operators[at]
+            weights = is_of_weights(operator, self.parameters)
+            if operator.name not in PRODUCTS and not operator.gradient and not weights:
+                self._split(pair, at)
+
+    def _between_backward(self, pair: LinearPair) -> None:
+        """Operators from the gradients of the second layer to those of the first."""
+        first = min(c.backward[0] for c in pair.columns)
+        last = max(c.backward[1] for c in pair.columns)
+        for at in range(pair.row.backward[1] + 1, len(self.operators)):
+            operator = self.operators[at]
+            if at == pair.consumer:
+                break
+            if operator.gradient or operator.name in PRODUCTS:
+                continue
+            if operator.name == "sum":
+                self._sum(pair, at, behind=at > first)
+            elif self._is_of_weights(pair, operator) or (at > first and is_input_sum(pair, operator)):
+                continue
+            elif at > last:  # no gradient of the input is asked for
+                break
+            else:
+                require_split(pair, operator, f"in the backward pass of {pair}")
+                self._split(pair, at)
+
+    def _is_of_weights(self, pair: LinearPair, operator: Operator) -> bool:
+        if not is_of_weights(operator, self.parameters):
+            return False
+        if any(pair.split(s, 1) is not None for s in operator.tensors):
+            raise ValueError(
+                f"{operator} in the backward pass of {pair} is of a weight or of what is split: "
+                "sizes do not tell"
+            )
+        return True
+
+    def _sum(self, pair: LinearPair, at: int, behind: bool) -> None:
+        """The gradient of a bias: split behind the columns' products, whole before them."""
+        operator = self.operators[at]
+        (shape,) = operator.tensors
+        wide = {c.outputs for c in pair.columns} if behind else {pair.row.outputs}
+        if shape[-1] not in wide or prod(shape[:-1]) != pair.tokens:
+            raise ValueError(f"{operator} in the backward pass of {pair} may mix what is split")
+        if behind:
+            self._rewrite(at, ((*shape[:-1], shape[-1] // self.degree),))
+
+    def _split(self, pair: LinearPair, at: int) -> None:
+        """An operator between the layers of a pair, on one rank's share."""
+        operator = self.operators[at]
+        element = self.operators[pair.columns[0].forward].types[0]
+        self.found[at] = Rewritten(
+            _mapped(operator.shapes, lambda s: pair.split(s, self.degree)),
+            _named_lists(operator, element),
+        )
+
+    def _reductions(self, pair: LinearPair) -> Iterator[Reduced]:
+        row, first = pair.row, pair.columns[0]
+        element = self.operators[row.forward].types[0]
+        wide = next(
+            (
+                s
+                for s in self.operators[row.forward + 1].tensors
+                if s[-1] == row.outputs and prod(s) == row.rows * row.outputs
+            ),
+            (row.rows, row.outputs),
+        )
+        bias = (row.outputs,) if row.biased else ()
+        yield Reduced(row.forward, True, element, wide, bias)
+        if pair.consumer >= 0:
+            yield Reduced(pair.consumer, False, element, (first.rows, first.inputs))
+
+    def _of_weights(self) -> None:
+        """Operators of DDP and of the optimizer on weights that are split."""
+        share: dict[Shape, Shape] = {}
+        for at, shape in self.gradients.items():
+            share.setdefault(self.operators[at].shapes[0], shape)
+        marks = {at for at, o in enumerate(self.operators) if o.gradient}
+        whole = {self.operators[at].shapes[0] for at in marks - self.gradients.keys()}
+        words = {self.operators[at].types[0] for at in marks}
+        backward = min(p.row.backward[0] for p in self.pairs)
+        for at, operator in enumerate(self.operators):
+            touched = [s for s in operator.tensors if s in share]
+            skip = operator.gradient or operator.name in PRODUCTS or at in self.found
+            if skip or not touched:
+                continue
+            if not self._may_be_of_weights(at, operator, backward):
+                continue
+            if both := sorted(whole.intersection(touched)):
+                raise ValueError(
+                    f"{operator}: of the parameters of {_sized(both[0])} some would be split and "
+                    "some not, and sizes do not tell which is which"
+                )
+            if operator.name.removeprefix("_foreach_") not in OF_WEIGHTS:
+                raise ValueError(
+                    f"{operator} is of a weight that would be split, and may mix its parts (a "
+                    "norm over all of it is a sum over all ranks)"
+                )
+            element = words.copy().pop() if len(words) == 1 else ""
+            self.found[at] = Rewritten(
+                _mapped(operator.shapes, share.get), _named_lists(operator, element)
+            )
+
+    def _may_be_of_weights(self, at: int, operator: Operator, backward: int) -> bool:
+        """Whether an operator is of weights, not of activations of the same sizes."""
+        first = self.pairs[0].columns[0].forward
+        if first <= at < backward and operator.name not in ("copy", "clone"):
+            raise ValueError(f"{operator} is of a weight or of an activation: sizes do not tell")
+        return operator.name != "sum" and "backward" not in operator.name
+
+
+def _sized(shape: Shape) -> str:
+    return f"[{'x'.join(map(str, shape))}]"
+
+
+def _mapped(shapes: tuple[Any, ...], share: Any) -> tuple[Any, ...]:
+    """Sizes of all arguments; those that ``share`` knows replaced."""
+    changed = {s: share(s) for _, s in tensor_shapes(shapes) if prod(s) > 1}
+
+    def one(shape: Any) -> Any:
+        if shape and isinstance(shape[0], tuple):
+            return tuple(map(one, shape))
+        return changed.get(shape) or shape
+
+    return tuple(map(one, shapes))
+
+
+def _named_lists(operator: Operator, element: str) -> tuple[str, ...]:
+    """Types of arguments, those of lists of tensors named, which profilers leave out."""
+    if not element:
+        return operator.types
+    return tuple(f"TensorList[{element}]" if t == "TensorList" else t for t in operator.types)
