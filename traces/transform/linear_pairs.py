@@ -185,7 +185,7 @@ def _checked_pair(
     between = [
         o
         for o in operators[first.forward + 1 : row.forward]
-        if not o.gradient and o.name not in PRODUCTS and not is_of_weights(o, parameters)
+        if not o.gradient and o.name not in PRODUCTS and not is_cast(o, parameters)
     ]
     attention = [o for o in between if _is_attention(o)]
     heads = _heads(attention, columns, row) if attention else None
@@ -301,17 +301,15 @@ def backward_operators(
 ) -> Iterator[tuple[int, Operator]]:
     """Operators behind the first gradient of a column layer; biases and weights' ops left out."""
     first = min(c.backward[0] for c in pair.columns)
-    parameters = parameter_shapes(operators)
     for at, operator in enumerate(operators[first + 1 :], first + 1):
-        weights = is_of_weights(operator, parameters)
-        if operator.gradient or operator.name in PRODUCTS or operator.name == "sum" or weights:
-            continue
-        yield at, operator
+        weights = operator.gradient or operator.on_gradient
+        if not weights and operator.name not in PRODUCTS and operator.name != "sum":
+            yield at, operator
 
 
-def is_of_weights(operator: Operator, parameters: set[Shape]) -> bool:
-    """Whether all tensors of an operator are as large as parameters, as gradients are."""
-    return all(s in parameters for s in operator.tensors)
+def is_cast(operator: Operator, parameters: set[Shape]) -> bool:
+    """Whether an operator of the forward pass copies a weight, as autocast does."""
+    return operator.name == "copy" and all(s in parameters for s in operator.tensors)
 
 
 def parameter_shapes(operators: Sequence[Operator]) -> set[Shape]:

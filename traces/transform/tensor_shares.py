@@ -17,8 +17,8 @@ from .linear_layers import PRODUCTS, LinearLayer
 from .linear_pairs import (
     POINTWISE,
     LinearPair,
+    is_cast,
     is_input_sum,
-    is_of_weights,
     parameter_shapes,
     require_split,
 )
@@ -157,8 +157,8 @@ class _Sharing:
     def _between_forward(self, pair: LinearPair) -> None:
         for at in range(pair.columns[0].forward + 1, pair.row.forward):
             operator = self.operators[at]
-            weights = is_of_weights(operator, self.parameters)
-            if operator.name not in PRODUCTS and not operator.gradient and not weights:
+            weights = operator.gradient or is_cast(operator, self.parameters)
+            if operator.name not in PRODUCTS and not weights:
                 self._split(pair, at)
 
     def _between_backward(self, pair: LinearPair) -> None:
@@ -169,27 +169,17 @@ class _Sharing:
             operator = self.operators[at]
             if at == pair.consumer:
                 break
-            if operator.gradient or operator.name in PRODUCTS:
+            if operator.gradient or operator.on_gradient or operator.name in PRODUCTS:
                 continue
             if operator.name == "sum":
                 self._sum(pair, at, behind=at > first)
-            elif self._is_of_weights(pair, operator) or (at > first and is_input_sum(pair, operator)):
+            elif at > first and is_input_sum(pair, operator):
                 continue
             elif at > last:  # no gradient of the input is asked for
                 break
             else:
                 require_split(pair, operator, f"in the backward pass of {pair}")
                 self._split(pair, at)
-
-    def _is_of_weights(self, pair: LinearPair, operator: Operator) -> bool:
-        if not is_of_weights(operator, self.parameters):
-            return False
-        if any(pair.split(s, 1) is not None for s in operator.tensors):
-            raise ValueError(
-                f"{operator} in the backward pass of {pair} is of a weight or of what is split: "
-                "sizes do not tell"
-            )
-        return True
 
     def _sum(self, pair: LinearPair, at: int, behind: bool) -> None:
         """The gradient of a bias: split behind the columns' products, whole before them."""
@@ -240,7 +230,7 @@ class _Sharing:
             skip = operator.gradient or operator.name in PRODUCTS or at in self.found
             if skip or not touched:
                 continue
-            if not self._may_be_of_weights(at, operator, backward):
+            if not operator.on_gradient and not self._may_be_of_weights(at, operator, backward):
                 continue
             if both := sorted(whole.intersection(touched)):
                 raise ValueError(
