@@ -40,6 +40,11 @@ class LinearLayer(NamedTuple):
     certain: bool
 
     @property
+    def turned(self) -> bool:
+        """Whether its weight is kept as inputs by outputs."""
+        return self.weight != (self.outputs, self.inputs)
+
+    @property
     def backward(self) -> tuple[int, int]:
         """Positions of the first and the last of its gradients."""
         both = [p for p in (self.weight_gradient, self.input_gradient) if p >= 0]

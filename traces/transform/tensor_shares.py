@@ -9,7 +9,7 @@ Megatron-LM, arXiv:1909.08053, figure 3).  The bias of the second is added behin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -32,10 +32,20 @@ OF_WEIGHTS = POINTWISE | {
 
 
 class Rewritten(NamedTuple):
-    """What an operator is on one rank: its name as before, or another; sizes of its arguments."""
+    """What an operator is on one rank.
+
+    Parameters
+    ----------
+    shapes, types : of its arguments
+    share : sizes of one rank's share of a tensor of these sizes, or None: for operators inside it
+    element : type of the tensors in lists, which profilers leave out; "" where nobody knows
+    name : "" for the same as recorded
+    """
 
     shapes: tuple[Any, ...]
     types: tuple[str, ...]
+    share: Callable[[Shape], Shape | None]
+    element: str = ""
     name: str = ""
 
 
@@ -94,7 +104,6 @@ class _Sharing:
         self.parameters = parameter_shapes(operators)
         self.found: dict[int, Rewritten] = {}
         self.gradients: dict[int, Shape] = {}
-        self.seen: set[int] = set()  # operators between the layers of pairs
 
     def shares(self) -> TensorShares:
         reduced: list[Reduced] = []
@@ -114,35 +123,35 @@ class _Sharing:
         """Sizes of a layer's products where it has these outputs and inputs."""
         rows = layer.rows
         forward = ((rows, inputs), (inputs, outputs))
-        operator = self.operators[layer.forward]
-        bias = ((outputs,),) if layer.biased else ()
-        if layer.biased and outputs == layer.outputs:  # of the second of a pair
-            rest = operator.types[3:]
-            kept = operator.types[1:3]
-            self.found[layer.forward] = Rewritten(forward, kept, "aten::mm")
-            del rest
-        else:
-            self._rewrite(layer.forward, (*bias, *forward))
+        if not layer.biased:
+            self._rewrite(layer.forward, forward, (rows, outputs))
+        elif outputs != layer.outputs:
+            self._rewrite(layer.forward, ((outputs,), *forward), (rows, outputs))
+        else:  # the second of a pair: its bias is added behind what is reduced
+            types = self.operators[layer.forward].types[1:3]
+            self.found[layer.forward] = Rewritten(forward, types, {}.get, name="aten::mm")
         if layer.input_gradient >= 0:
-            self._rewrite(layer.input_gradient, ((rows, outputs), (outputs, inputs)))
-        turned = layer.weight != (layer.outputs, layer.inputs)
-        first, last = (inputs, outputs) if turned else (outputs, inputs)
-        self._rewrite(layer.weight_gradient, ((first, rows), (rows, last)))
+            backward = ((rows, outputs), (outputs, inputs))
+            self._rewrite(layer.input_gradient, backward, (rows, inputs))
+        first, last = (inputs, outputs) if layer.turned else (outputs, inputs)
+        self._rewrite(layer.weight_gradient, ((first, rows), (rows, last)), (first, last))
 
-    def _rewrite(self, at: int, tensors: tuple[Shape, ...]) -> None:
-        """An operator whose first arguments, all tensors, have these sizes."""
+    def _rewrite(self, at: int, tensors: tuple[Shape, ...], result: Shape = ()) -> None:
+        """An operator whose first arguments, all tensors, have these sizes; and what it makes."""
         operator = self.operators[at]
         shapes = (*tensors, *operator.shapes[len(tensors) :])
-        self.found[at] = Rewritten(shapes, operator.types)
+        share = dict(zip(operator.shapes, tensors, strict=False))
+        if result:
+            *_, left, right = operator.shapes[: len(tensors)]
+            share[left[0], right[1]] = result
+        self.found[at] = Rewritten(shapes, operator.types, share.get)
 
     def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
         """Find when the gradients of a layer's weight, and of a split bias, are done."""
-        outputs, inputs = layer.outputs, layer.inputs
-        outputs, inputs = (
-            (outputs // self.degree, inputs) if columns else (outputs, inputs // self.degree)
-        )
-        turned = layer.weight != (layer.outputs, layer.inputs)
-        self._claim(layer, layer.weight, (inputs, outputs) if turned else (outputs, inputs))
+        outputs = layer.outputs // (self.degree if columns else 1)
+        inputs = layer.inputs // (1 if columns else self.degree)
+        share = (inputs, outputs) if layer.turned else (outputs, inputs)
+        self._claim(layer, layer.weight, share)
         if layer.biased and columns:
             self._claim(layer, (layer.outputs,), (outputs,))
 
@@ -195,9 +204,13 @@ class _Sharing:
         """An operator between the layers of a pair, on one rank's share."""
         operator = self.operators[at]
         element = self.operators[pair.columns[0].forward].types[0]
+        self._map(at, lambda s: pair.split(s, self.degree), element)
+
+    def _map(self, at: int, share: Callable[[Shape], Shape | None], element: str) -> None:
+        """An operator each of whose tensors is shared out, or whole."""
+        shapes, types = self.operators[at].shapes, self.operators[at].types
         self.found[at] = Rewritten(
-            _mapped(operator.shapes, lambda s: pair.split(s, self.degree)),
-            _named_lists(operator, element),
+            shared_shapes(shapes, share), named_lists(types, element), share, element
         )
 
     def _reductions(self, pair: LinearPair) -> Iterator[Reduced]:
@@ -242,10 +255,8 @@ class _Sharing:
                     f"{operator} is of a weight that would be split, and may mix its parts (a "
                     "norm over all of it is a sum over all ranks)"
                 )
-            element = words.copy().pop() if len(words) == 1 else ""
-            self.found[at] = Rewritten(
-                _mapped(operator.shapes, share.get), _named_lists(operator, element)
-            )
+            element = next(iter(words)) if len(words) == 1 else ""
+            self._map(at, share.get, element)
 
     def _may_be_of_weights(self, at: int, operator: Operator, backward: int) -> bool:
         """Whether an operator is of weights, not of activations of the same sizes."""
@@ -259,20 +270,27 @@ def _sized(shape: Shape) -> str:
     return f"[{'x'.join(map(str, shape))}]"
 
 
-def _mapped(shapes: tuple[Any, ...], share: Any) -> tuple[Any, ...]:
-    """Sizes of all arguments; those that ``share`` knows replaced."""
-    changed = {s: share(s) for _, s in tensor_shapes(shapes) if prod(s) > 1}
+def shared_shapes(
+    shapes: tuple[Any, ...], share: Callable[[Shape], Shape | None]
+) -> tuple[Any, ...]:
+    """Sizes of all arguments, those of tensors that are shared out replaced.
+
+    >>> shared_shapes(((4, 8), (), ((8,), (3,))), {(4, 8): (4, 4), (8,): (4,)}.get)
+    ((4, 4), (), ((4,), (3,)))
+    """
+    new = {s: share(s) or s for _, s in tensor_shapes(shapes) if prod(s) > 1}
 
     def one(shape: Any) -> Any:
-        if shape and isinstance(shape[0], tuple):
-            return tuple(map(one, shape))
-        return changed.get(shape) or shape
+        inside = shape and isinstance(shape[0], tuple)
+        return tuple(map(one, shape)) if inside else new.get(shape, shape)
 
     return tuple(map(one, shapes))
 
 
-def _named_lists(operator: Operator, element: str) -> tuple[str, ...]:
-    """Types of arguments, those of lists of tensors named, which profilers leave out."""
-    if not element:
-        return operator.types
-    return tuple(f"TensorList[{element}]" if t == "TensorList" else t for t in operator.types)
+def named_lists(types: tuple[str, ...], element: str) -> tuple[str, ...]:
+    """Types of arguments; of lists of tensors, of which profilers leave it out, this one.
+
+    >>> named_lists(("TensorList", "Scalar"), "float")
+    ('TensorList[float]', 'Scalar')
+    """
+    return tuple(f"{t}[{element}]" if t == "TensorList" and element else t for t in types)
