@@ -33,7 +33,7 @@ from .tensor_shares import (
     shared_shapes,
     tensor_shares,
 )
-from .working_operators import Operator, recorded_arguments, step_operators
+from .working_operators import Operator, is_working, recorded_arguments, step_operators
 
 
 class PlannedReduction(NamedTuple):
@@ -190,7 +190,8 @@ class _Texts:
             operator = operators[at]
             self._put(int(events.rows[operator.row]), new.shapes, new.types, new.name)
             for row in operator.inner:
-                self._put_inner(events, row, new)
+                if is_working(events.text(row)):  # what only calls others stays as recorded
+                    self._put_inner(events, row, new)
 
     def _put_inner(self, events: RankTrace, row: int, new: Rewritten) -> None:
         shapes, types = recorded_arguments(events, row)
