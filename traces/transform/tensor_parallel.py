@@ -52,12 +52,15 @@ def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
     known = as_moving_bytes(new, assumed)
     moved = np.where(changed, known.bytes, was.bytes)
     moved[copies] = was.bytes[copies] * plan.shares_of(told.operator[copies])
-    ops = known.replace(
+    texts = {text: i for i, text in enumerate(dict.fromkeys((*was.signatures, *new.signatures)))}
+    old, other = (np.array([*map(texts.__getitem__, o.signatures), -1]) for o in (was, new))
+    ops = was.replace(
+        signature=np.where(changed, other[new.signature], old[was.signature]),
         flop=np.where(changed, known.flop, was.flop),
         bytes=moved,
         duration=np.where(changed, np.nan, was.duration),
-        label=was.label,
     )
+    ops = replace(ops, signatures=tuple(texts))
     before = graph.facts.get("assumed_to_move_bytes", ())
     facts = {
         **graph.facts,
