@@ -94,9 +94,7 @@ class Resizing:
             )
         return tensor_plan(self.trace, self.to.parallel.tensor)
 
-    def _data_parallel(
-        self, graph: Graph, was: Layout, sizes: Mapping[int, float] | None
-    ) -> Graph:
+    def _data_parallel(self, graph: Graph, was: Layout, sizes: Mapping[int, float] | None) -> Graph:
         """The step of one process with the ops that DDP adds, where it becomes several."""
         if was.ranks > 1 or self.to.parallel.data == 1:
             return graph

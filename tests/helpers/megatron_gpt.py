@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import distributed as dist
 from torch import nn
-from torch.nn import functional as F
 
+F = nn.functional
 BATCH, LENGTH, WIDTH, HEADS, WORDS, LAYERS = 2, 24, 64, 4, 112, 2
 
 
@@ -87,7 +87,9 @@ class Block(nn.Module):
                 return nn.Linear(inputs, WIDTH)
             return RowParallel(inputs, WIDTH, group, ranks)
 
-        self.qkv = nn.ModuleList([column(WIDTH) for _ in range(3)] if gated else [column(3 * WIDTH)])
+        self.qkv = nn.ModuleList(
+            [column(WIDTH) for _ in range(3)] if gated else [column(3 * WIDTH)]
+        )
         self.out = row(WIDTH)
         self.up = nn.ModuleList([column(3 * WIDTH) for _ in range(1 + gated)])
         self.down = row(3 * WIDTH)
@@ -105,10 +107,7 @@ class Block(nn.Module):
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(y.transpose(1, 2).reshape(BATCH, LENGTH, -1))
         y = self.shared(self.norm_2(x))
-        if self.gated:
-            y = F.silu(self.up[0](y)) * self.up[1](y)
-        else:
-            y = F.gelu(self.up[0](y))
+        y = F.silu(self.up[0](y)) * self.up[1](y) if self.gated else F.gelu(self.up[0](y))
         return x + self.down(y)
 
 

@@ -13,7 +13,6 @@ from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import ScenarioError, TraceError
 from foretrace.sim.ops import Kind
 from foretrace.sim.signature import parse_signature
-from foretrace.traces.infer.op_work import op_work
 from foretrace.traces.transform.linear_pairs import linear_pairs
 from foretrace.traces.transform.tensor_parallel import tensor_reductions
 from foretrace.traces.transform.tensor_shares import tensor_shares
@@ -123,7 +122,10 @@ def test_what_takes_a_reduced_tensor_waits_for_all_ranks():
 @pytest.mark.parametrize(
     ("wanted", "why"),
     [
-        ({"tensor": 3}, r"step \d+: .* 4 heads .* not divisible by 3 \(nearest that works: tensor 2\)"),
+        (
+            {"tensor": 3},
+            r"step \d+: .* 4 heads .* not divisible by 3 \(nearest that works: tensor 2\)",
+        ),
         ({"tensor": 8}, r"4 heads .* not divisible by 8 \(nearest that works: tensor 4\)"),
         ({"name": "foretrace:resnet50-small"}, r"convolution \[\d+x3x\d+x\d+\].* is a convolution"),
         ({"name": "foretrace:ddp-gpt", "data": 2}, r"bucket 1 of \d+ would hold 3150848 B"),
@@ -136,7 +138,9 @@ def test_what_is_not_exact_is_refused_with_the_reason_and_a_cure(wanted, why):
 
 
 def test_groups_of_which_a_trace_says_nothing_are_refused_with_what_to_do_instead():
-    with pytest.raises(ScenarioError, match="pipeline: 2 is not the 1 that was recorded.*describe"):
+    with pytest.raises(
+        ScenarioError, match=r"pipeline: 2 is not the 1 that was recorded.*describe"
+    ):
         resized(pipeline=2)
 
 
@@ -217,7 +221,7 @@ def test_products_that_are_no_forward_and_backward_pass_are_refused():
 
 def test_a_norm_over_a_weight_that_would_be_split_is_refused():
     step = [*perceptron([GELU], behind=[BACK]), op("linalg_vector_norm", (8, 12))]
-    with pytest.raises(ValueError, match="linalg_vector_norm .* may mix its parts"):
+    with pytest.raises(ValueError, match=r"linalg_vector_norm .* may mix its parts"):
         tensor_shares(step, linear_pairs(step), 2)
 
 
@@ -227,9 +231,3 @@ def test_an_optimizer_of_lists_has_a_share_of_each_tensor():
     new = tensor_shares(step, linear_pairs(step), 2).operators[len(step) - 1]
     assert new.shapes == (((8, 6), (3,)), ((8, 6), (3,)))
     assert new.types == ("TensorList[float]", "TensorList[float]")
-
-
-def test_work_of_a_list_follows_from_its_type():
-    work = op_work("aten::_fused_adam_", "[[[8]], [[8]], [[8]], [[8]]]", '["TensorList[float]", '
-                   '"TensorList[float]", "TensorList[float]", "TensorList[float]"]', "")  # fmt: skip
-    assert work.bytes == 7 * 32

@@ -23,7 +23,7 @@ from foretrace.traces.transform.tensor_parallel import tensor_reductions
 from foretrace.traces.transform.tensor_plan import tensor_plan
 
 pytest.importorskip("torch", reason="layers are compared with torch, which is an extra")
-from foretrace.traces.dispatched import dispatched_ops  # noqa: E402  needs torch
+from foretrace.traces.dispatched import dispatched_ops
 
 GPT = Path(__file__).parents[1] / "helpers" / "megatron_gpt.py"
 BATCH, LENGTH, WIDTH, HEADS, LAYERS = 2, 24, 64, 4, 2
@@ -40,11 +40,11 @@ def recorded(out, world, tensor, kind="fused", bucket=25):
     out.mkdir()
     words = [str(out), "{}", str(world), str(tensor), str(bucket), kind]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     started = [
         subprocess.Popen(
-            [sys.executable, GPT, *(w.format(rank) for w in words)], env=environment,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            [sys.executable, GPT, *(w.format(rank) for w in words)], env=environment, **quiet
+        )
         for rank in range(world)
     ]
     assert [p.wait(timeout=300) for p in started] == [0] * world

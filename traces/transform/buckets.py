@@ -57,10 +57,10 @@ def resize_buckets(
         new = np.array([share.get(row, size) for row, size in of])
         held = bucket_members(ops.bytes[own], was, new)
         if held is None:
+            sizes = ", ".join(f"{ops.bytes[r]:.0f} B" for r in own[:4])
             raise TraceError(
-                f"{graph.name}: its collectives ({', '.join(f'{ops.bytes[r]:.0f} B' for r in own[:4])}"
-                ") are not the buckets of its gradients in their order, so nobody knows what they "
-                f"would be; {AGAIN}"
+                f"{graph.name}: its collectives ({sizes}) are not the buckets of its gradients in "
+                f"their order, so nobody knows what they would be; {AGAIN}"
             )
         _refuse_other_buckets(graph.name, [new[m] for m in held], cap)
         for row, members in zip(own, held, strict=True):
@@ -124,7 +124,7 @@ def _refuse_other_buckets(name: str, buckets: list[Sizes], cap: Bytes | None) ->
         if not sizes.sum() - sizes[-1] < limit <= sizes.sum():
             raise TraceError(
                 f"{name}: bucket {number} of {len(buckets)} would hold {sizes.sum():.0f} B on each "
-                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; say the cap "
-                f"that it was recorded with (workload.scale_to.bucket), or {AGAIN}"
+                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; say the "
+                f"cap that it was recorded with (workload.scale_to.bucket), or {AGAIN}"
             )
         limit = BUCKET if cap is None else cap

@@ -108,9 +108,7 @@ def linear_pairs(operators: Sequence[Operator]) -> list[LinearPair]:
     """
     for operator in operators:
         if "conv" in operator.name:
-            raise ValueError(
-                f"{operator} is a convolution; only linear layers are split, in pairs"
-            )
+            raise ValueError(f"{operator} is a convolution; only linear layers are split, in pairs")
     layers = linear_layers(operators)
     pairs: list[LinearPair] = []
     alone: list[tuple[int, str]] = []
@@ -201,9 +199,7 @@ def _is_attention(operator: Operator) -> bool:
     return operator.name.startswith(ATTENTION) and not operator.name.endswith("backward")
 
 
-def _heads(
-    attention: list[Operator], columns: tuple[LinearLayer, ...], row: LinearLayer
-) -> Heads:
+def _heads(attention: list[Operator], columns: tuple[LinearLayer, ...], row: LinearLayer) -> Heads:
     """Heads of the one attention between layers, which must use all that they make."""
     if len(attention) > 1 or len(attention[0].shapes) < 3:
         raise ValueError(f"{len(attention)} attentions lie between it and the next")

@@ -148,7 +148,9 @@ class _Reductions:
     def _anchors(self, reduction: PlannedReduction) -> Iterator[int]:
         """The op of each rank behind or before which a reduction lies."""
         found = [self.ops_of[r] for r in reduction.rows if r in self.ops_of]
-        rows = [r for some in found for r in some] if reduction.forward else found[0] if found else []
+        rows = (
+            [r for some in found for r in some] if reduction.forward else found[0] if found else []
+        )
         if not rows:
             raise TraceError(
                 f"{self.source.name}: an operator that computes has no op of its own, so nothing "

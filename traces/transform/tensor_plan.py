@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,13 @@ from .tensor_shares import (
     shared_shapes,
     tensor_shares,
 )
-from .working_operators import Operator, is_working, recorded_arguments, step_operators
+from .working_operators import (
+    Operator,
+    is_working,
+    recorded_arguments,
+    step_operators,
+    tensor_shapes,
+)
 
 
 class PlannedReduction(NamedTuple):
@@ -182,9 +189,7 @@ class _Texts:
         self.columns = {c: trace.events[c].copy() for c in ("name", "shapes", "dtypes")}
         self.changed: set[int] = set()
 
-    def write(
-        self, events: RankTrace, operators: Sequence[Operator], shares: TensorShares
-    ) -> None:
+    def write(self, events: RankTrace, operators: Sequence[Operator], shares: TensorShares) -> None:
         """Rewrite the operators of one step, and those inside them."""
         for at, new in shares.operators.items():
             operator = operators[at]
@@ -195,6 +200,8 @@ class _Texts:
 
     def _put_inner(self, events: RankTrace, row: int, new: Rewritten) -> None:
         shapes, types = recorded_arguments(events, row)
+        if shapes and all(prod(s) <= 1 for _, s in tensor_shapes(shapes)):
+            return  # scalars, as for any rank
         self._put(
             int(events.rows[row]), shared_shapes(shapes, new.share), named_lists(types, new.element)
         )

@@ -202,7 +202,6 @@ class _Sharing:
 
     def _split(self, pair: LinearPair, at: int) -> None:
         """An operator between the layers of a pair, on one rank's share."""
-        operator = self.operators[at]
         element = self.operators[pair.columns[0].forward].types[0]
         self._map(at, lambda s: pair.split(s, self.degree), element)
 

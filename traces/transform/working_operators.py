@@ -21,13 +21,11 @@ from ..infer.steps import Steps
 
 Shape = tuple[int, ...]
 CALLS_OTHERS = frozenset(
-    """linear matmul reshape contiguous to _to_copy layer_norm group_norm dropout
-    scaled_dot_product_attention cross_entropy_loss nll_loss_nd nll_loss log_softmax softmax
-    embedding_bag_padding einsum flatten type_as one_hot conv1d conv2d conv3d batch_norm
-    _batch_norm_impl_index adaptive_avg_pool2d max_pool2d chunk split_with_sizes split tensor_split
-    unflatten expand_as view_as item _local_scalar_dense _reshape_copy _reshape_alias detach_
-    zeros zeros_like ones lift_fresh requires_grad_ set_data result_type is_same_size _has_compatible_shallow_copy_type
-    rms_norm mT sum_to_size""".split()  # noqa: SIM905  one word a name
+    """linear matmul reshape contiguous to _to_copy layer_norm group_norm rms_norm dropout
+    scaled_dot_product_attention cross_entropy_loss nll_loss_nd nll_loss log_softmax softmax einsum
+    flatten unflatten type_as one_hot conv1d conv2d conv3d batch_norm _batch_norm_impl_index
+    adaptive_avg_pool2d max_pool2d chunk split split_with_sizes tensor_split expand_as view_as item
+    _local_scalar_dense detach_ zeros zeros_like ones requires_grad_ set_data mT""".split()  # noqa: SIM905  one word a name
 )
 """Operators that only call others (CompositeImplicitAutograd), or make or look at tensors."""
 
