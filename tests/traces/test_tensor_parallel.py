@@ -216,7 +216,9 @@ def test_products_that_are_no_forward_and_backward_pass_are_refused():
     with pytest.raises(ValueError, match="recomputation, frozen layers"):
         linear_pairs(perceptron([GELU, product(10, 8, 12)], behind=[BACK]))
     with pytest.raises(ValueError, match="no matrix products"):
-        linear_pairs([GELU])
+        linear_pairs([GELU, mark(8)])
+    with pytest.raises(ValueError, match="no backward pass"):
+        linear_pairs([product(10, 8, 12), GELU, product(10, 12, 8)])
 
 
 def test_a_norm_over_a_weight_that_would_be_split_is_refused():

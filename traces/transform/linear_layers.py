@@ -77,7 +77,7 @@ def linear_layers(operators: Sequence[Operator]) -> list[LinearLayer]:
     sizes = [_product(operators[i]) for i in at]
     total = len(at)
     if not total:
-        raise ValueError("has no matrix products with recorded shapes (mm, addmm)")
+        raise ValueError("it has no matrix products with recorded shapes (mm, addmm)")
     read = [
         (n, found)
         for n in range(-(-total // 3), total // 2 + 1)

@@ -109,6 +109,8 @@ def linear_pairs(operators: Sequence[Operator]) -> list[LinearPair]:
     for operator in operators:
         if "conv" in operator.name:
             raise ValueError(f"{operator} is a convolution; only linear layers are split, in pairs")
+    if not parameter_shapes(operators):
+        raise ValueError("it has no backward pass: no gradient is done in it (AccumulateGrad)")
     layers = linear_layers(operators)
     pairs: list[LinearPair] = []
     alone: list[tuple[int, str]] = []
