@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
+from ...sim.ops import Kind
 from ...sim.units import ByteRate
 from .parallel import ParallelismDegrees, ScaledParallelism
 
@@ -91,6 +94,12 @@ class Resizing:
             raise ScenarioError(
                 f"workload.recorded_on.parallel: is of {was.ranks} ranks, but {graph.ranks} were "
                 "recorded; correct it"
+            )
+        if graph.ranks == 1 and np.any(graph.ops.kind == Kind.COLLECTIVE):
+            raise ScenarioError(
+                "workload.scale_to.parallel.tensor: one rank of several was recorded, and what it "
+                "exchanges would be other gradients; bring the files of all ranks, or say "
+                "missing_ranks: like_recorded"
             )
         return tensor_plan(self.trace, self.to.parallel.tensor)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,9 +62,9 @@ def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
         duration=np.where(changed, np.nan, was.duration),
     )
     ops = replace(ops, signatures=tuple(texts))
-    before = graph.facts.get("assumed_to_move_bytes", ())
-    facts = {
-        **graph.facts,
+    facts: dict[str, Any] = dict(graph.facts)
+    before = facts.get("assumed_to_move_bytes", ())
+    facts |= {
         "tensor_parallel": plan.degree,
         "linear_pairs": plan.pairs,
         "reshaped_ops": int(changed.sum()),
@@ -76,7 +77,8 @@ def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
 def _refuse_unknown(graph: Graph, told: ToldGraph, assumed: NDArray[np.bool_]) -> None:
     """Refuse ops that nobody knows: kernels of no operator, and such as have no operands."""
     ops = told.graph.ops
-    apart = (ops.kind == Kind.COMPUTE) & (told.operator < 0) & (ops.signature >= 0)
+    apart = (ops.kind == Kind.COMPUTE) & (ops.period >= 0) & (ops.signature >= 0)
+    apart &= told.operator < 0
     bare = [not parse_signature(text).operands for text in ops.signatures]
     bare_op = assumed & np.array([*bare, False])[ops.signature]
     for rows, why in (

@@ -129,7 +129,7 @@ class _Sharing:
             self._rewrite(layer.forward, ((outputs,), *forward), (rows, outputs))
         else:  # the second of a pair: its bias is added behind what is reduced
             types = self.operators[layer.forward].types[1:3]
-            self.found[layer.forward] = Rewritten(forward, types, {}.get, name="aten::mm")
+            self.found[layer.forward] = Rewritten(forward, types, _stays_whole, name="aten::mm")
         if layer.input_gradient >= 0:
             backward = ((rows, outputs), (outputs, inputs))
             self._rewrite(layer.input_gradient, backward, (rows, inputs))
@@ -263,6 +263,10 @@ class _Sharing:
         if first <= at < backward and operator.name not in ("copy", "clone"):
             raise ValueError(f"{operator} is of a weight or of an activation: sizes do not tell")
         return operator.name != "sum" and "backward" not in operator.name
+
+
+def _stays_whole(shape: Shape) -> None:
+    """No share of a tensor: it is whole on every rank."""
 
 
 def _sized(shape: Shape) -> str:

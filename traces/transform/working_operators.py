@@ -84,24 +84,25 @@ def step_operators(events: RankTrace, steps: Steps) -> list[list[Operator]]:
     rows = rows[np.lexsort((-events.dur[rows], ~mark, events.start[rows]))]
     position = steps.position_at(events.start[rows])
     found: list[list[Operator]] = [[] for _ in steps.number]
-    until, inner, owned = -1, [], -1
+    until, last, owned = -1, -1, -1
+    inside: dict[int, list[int]] = {}
     for row, step in zip(rows.tolist(), position.tolist(), strict=True):
         if step < 0:
             continue
         text = strings[int(name[row])]
         if int(events.start[row]) < until:
-            inner.append(row)
+            inside[last].append(row)
             continue
         if ON_GRADIENT.search(text):
             owned = int(events.end[row])
         if text == GRADIENT:
             found[step].append(_operator(events, row, "gradient")._replace(gradient=True))
         elif is_working(text):
-            until, inner = int(events.end[row]), []
+            until, last, inside[row] = int(events.end[row]), row, []
             operator = _operator(events, row, _short(text))
             owns = int(events.start[row]) < owned
-            found[step].append(operator._replace(inner=inner, on_gradient=owns))
-    return [[o._replace(inner=tuple(o.inner)) for o in step] for step in found]
+            found[step].append(operator._replace(on_gradient=owns))
+    return [[o._replace(inner=tuple(inside.get(o.row, ()))) for o in step] for step in found]
 
 
 ON_GRADIENT = re.compile(r"AccumulateGrad|torch(::|\.)distributed(::|\.)")
