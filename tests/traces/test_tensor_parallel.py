@@ -1,5 +1,6 @@
 """A recorded step shared among tensor-parallel ranks, and what of it is refused."""
 
+import json
 import re
 from collections import Counter
 from functools import cache
@@ -13,6 +14,8 @@ from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import ScenarioError, TraceError
 from foretrace.sim.ops import Kind
 from foretrace.sim.signature import parse_signature
+from foretrace.traces.formats import kineto
+from foretrace.traces.infer.gradients import GRADIENT
 from foretrace.traces.transform.linear_pairs import linear_pairs
 from foretrace.traces.transform.tensor_parallel import tensor_reductions
 from foretrace.traces.transform.tensor_shares import tensor_shares
@@ -233,3 +236,57 @@ def test_an_optimizer_of_lists_has_a_share_of_each_tensor():
     new = tensor_shares(step, linear_pairs(step), 2).operators[len(step) - 1]
     assert new.shapes == (((8, 6), (3,)), ((8, 6), (3,)))
     assert new.types == ("TensorList[float]", "TensorList[float]")
+
+
+def on_a_gpu(step, path):
+    """A step as a profiler writes it on a GPU: operators, their launches, kernels on a stream."""
+    events, at = [], 0
+    for number, one in enumerate(step):
+        name = GRADIENT if one.gradient else f"aten::{one.name}"
+        args = {"Input Dims": one.shapes, "Input type": one.types}
+        host = {"ph": "X", "pid": 1, "tid": 1}
+        events.append({**host, "cat": "cpu_op", "name": name, "ts": at, "dur": 8, "args": args})
+        if not one.gradient:
+            launch = {"correlation": number + 1}
+            copied = one.name == "copy_"
+            call = "cudaMemcpyAsync" if copied else "cudaLaunchKernel"
+            kernel = "Memcpy DtoD (Device -> Device)" if copied else f"kernel_of_{one.name}"
+            where = {"device": 0, "stream": 7, **launch, "bytes": 4 * prod(one.shapes[0])}
+            events += [
+                {**host, "cat": "cuda_runtime", "name": call, "ts": at + 2, "dur": 2,
+                 "args": launch},
+                {"ph": "X", "cat": "gpu_memcpy" if copied else "kernel", "name": kernel, "pid": 0,
+                 "tid": 7, "ts": 20 + 20 * number, "dur": 15, "args": where},
+            ]  # fmt: skip
+        at += 10
+    mark = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1}
+    events.append({**mark, "ts": 0, "dur": at})
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return kineto.read([path])
+
+
+def test_kernels_of_a_gpu_are_shared_as_the_operators_that_launched_them(tmp_path):
+    copy = op("copy_", (8, 12), (8, 12))
+    trace = on_a_gpu([*perceptron([GELU], behind=[BACK]), copy], tmp_path / "rank0.json")
+    to = ScaledParallelism(parallel=WantedDegrees(tensor=2))
+    graph = Resizing(trace, to, None, {}, 1.0, {}).resized(trace.graph())
+    ops = graph.ops
+    mine = [
+        i for i in range(len(ops)) if ops.rank[i] == 0 and ops.kind[i] in (Kind.COMPUTE, Kind.COPY)
+    ]
+    names = [ops.signature_text(i) for i in mine if ops.signature[i] >= 0]
+    assert "compute:aten::gelu fp32[2x5x6]" in names
+    assert "compute:aten::mm fp32[10x6] fp32[6x8]" in names
+    copied = [i for i in mine if ops.kind[i] == Kind.COPY]
+    assert ops.bytes[copied].tolist() == [4 * 8 * 6]
+    assert np.isnan(ops.duration[copied]).all()
+    norms = [i for i in mine if "layer_norm" in ops.signature_text(i)]
+    assert ops.duration[norms].tolist() == [15e-6, 15e-6]
+    second = next(
+        i for i in mine if ops.signature_text(i) == "compute:aten::mm fp32[10x6] fp32[6x8]"
+    )
+    block = graph.explicit
+    reduces = np.flatnonzero(tensor_reductions(graph)).tolist()
+    assert [ops.bytes[r] for r in reduces] == [4 * 10 * 8] * 2
+    assert any(r in block.op_of_place[block.successors[second]] for r in reduces)
+    assert set(graph.streams.values()) >= {"host", "compute"}

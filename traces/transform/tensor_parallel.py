@@ -67,6 +67,7 @@ def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
     facts |= {
         "tensor_parallel": plan.degree,
         "linear_pairs": plan.pairs,
+        "whole_layers": plan.whole,
         "reshaped_ops": int(changed.sum()),
         "assumed_to_move_bytes": sorted({*before, *operator_names(known, assumed)}),
     }

@@ -25,6 +25,7 @@ from ..infer.operands import DTYPES, parse_operands
 from ..infer.rank_trace import RankTrace
 from ..infer.steps import find_steps
 from ..trace import Trace
+from .linear_layers import linear_layers
 from .linear_pairs import LinearPair, linear_pairs
 from .tensor_shares import (
     Reduced,
@@ -72,6 +73,7 @@ class TensorPlan(NamedTuple):
     reductions : of all ranks and steps
     gradient_bytes : size of each gradient that is split, by the row of its mark
     pairs : of linear layers in a step
+    whole : linear layers that every rank has whole, as text
     """
 
     degree: int
@@ -81,6 +83,7 @@ class TensorPlan(NamedTuple):
     reductions: list[PlannedReduction]
     gradient_bytes: dict[int, Bytes]
     pairs: int
+    whole: str
 
     def shares_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n,) Size of an operator's first tensor over its recorded size."""
@@ -104,6 +107,7 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
     reductions: list[PlannedReduction] = []
     gradient_bytes: dict[int, Bytes] = {}
     pairs: list[LinearPair] = []
+    whole = ""
     for rank in trace.ranks:
         events = RankTrace(trace, rank)
         steps = find_steps(events)
@@ -120,6 +124,7 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
                     "describe the model instead (workload.type: training)"
                 ) from error
             texts.write(events, operators, shares)
+            whole = _whole_layers(operators, pairs)
             rows = events.rows
             for at, shape in shares.gradients.items():
                 dtype = DTYPES[operators[at].types[0].lower()]
@@ -127,7 +132,7 @@ def tensor_plan(trace: Trace, degree: int) -> TensorPlan:
                 gradient_bytes[int(rows[operators[at].row])] = float(size)
             reductions += [_planned(events, operators, r) for r in shares.reduced]
     told, changed = texts.trace()
-    return TensorPlan(degree, trace, told, changed, reductions, gradient_bytes, len(pairs))
+    return TensorPlan(degree, trace, told, changed, reductions, gradient_bytes, len(pairs), whole)
 
 
 COMPILED = re.compile(r"Torch-Compiled|CompiledFunction|triton_|## Call CompiledFxGraph")
@@ -167,6 +172,11 @@ def _refuse_uneven(pairs: Sequence[LinearPair], degree: int) -> None:
 
 NEAR = 8
 """Operators in a row, any of which stands for the first: short ones may be no op of their own."""
+
+
+def _whole_layers(operators: Sequence[Operator], pairs: Sequence[LinearPair]) -> str:
+    shared = {layer.forward for p in pairs for layer in (*p.columns, p.row)}
+    return ", ".join(str(la) for la in linear_layers(operators) if la.forward not in shared)
 
 
 def _planned(
