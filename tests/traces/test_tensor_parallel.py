@@ -230,6 +230,51 @@ def test_a_norm_over_a_weight_that_would_be_split_is_refused():
         tensor_shares(step, linear_pairs(step), 2)
 
 
+SDPA = "_scaled_dot_product_efficient_attention"
+
+
+def attention(heads=6, keys=2, samples=2, length=5, width=4, *, mask=(5, 5), added=2):
+    """A step of grouped-query attention: three layers of one input, and the one behind."""
+    tokens, hidden = samples * length, 16
+    q, k = (samples, heads, length, width), (samples, keys, length, width)
+    made = [heads * width, keys * width, keys * width]
+    layers = [product(tokens, hidden, n) for n in made]
+    sums = [op("add", (samples, length, hidden), (samples, length, hidden))] * added
+    gradients = [
+        one
+        for n in made[::-1]
+        for one in (product(tokens, n, hidden), product(n, tokens, hidden), mark(n, hidden))
+    ]
+    out = heads * width
+    return [
+        op("native_layer_norm", (samples, length, hidden)), *layers, op(SDPA, q, k, k, mask),
+        op("clone", (samples, length, heads, width)), product(tokens, out, hidden),
+        product(tokens, hidden, out), product(hidden, tokens, out), mark(hidden, out),
+        op(f"{SDPA}_backward", q, q, k, k, mask, (samples, heads, length)), *gradients, *sums,
+        op("native_layer_norm_backward", (samples, length, hidden)),
+    ]  # fmt: skip
+
+
+def test_heads_are_shared_with_those_of_keys_and_values():
+    step = attention()
+    (pair,) = linear_pairs(step)
+    assert (pair.heads.query, pair.heads.key, pair.shared) == (6, 2, 2)
+    shapes = tensor_shares(step, [pair], 2).operators[4].shapes
+    assert shapes == ((2, 3, 5, 4), (2, 1, 5, 4), (2, 1, 5, 4), (5, 5))
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"heads": 5, "keys": 5}, "as many heads as tokens"),
+        ({"added": 1}, "do not share their input"),
+    ],
+)
+def test_an_attention_whose_sizes_or_gradients_do_not_tell_is_no_pair(how, why):
+    with pytest.raises(ValueError, match=rf"has no pair: .*{why}"):
+        linear_pairs(attention(**how))
+
+
 def test_an_optimizer_of_lists_has_a_share_of_each_tensor():
     lists = op("_foreach_add", ((8, 12), (3,)), ((8, 12), (3,)))
     step = [*perceptron([GELU], behind=[BACK]), lists]

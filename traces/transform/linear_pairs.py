@@ -155,16 +155,22 @@ def _pair_at(
     operators: Sequence[Operator], layers: list[LinearLayer], at: int
 ) -> tuple[LinearPair | None, str]:
     """The pair that begins with a layer, or why there is none."""
-    reason = "it is the last"
+    reasons: list[str] = []  # of layers whose sizes fit first
     for size in (1, 2, 3):
         columns, row = tuple(layers[at : at + size]), layers[at + size : at + size + 1]
         if not row:
             break
         try:
             return _checked_pair(operators, columns, row[0]), ""
+        except _OtherSizesError as error:
+            reasons.append(str(error))
         except ValueError as error:
-            reason = reason if size > 1 else str(error)
-    return None, reason
+            reasons.insert(0, str(error))
+    return None, (reasons or ["it is the last"])[0]
+
+
+class _OtherSizesError(ValueError):
+    """Layers that are no pair by their own sizes, whatever lies between them."""
 
 
 def _checked_pair(
@@ -180,7 +186,7 @@ def _checked_pair(
     first = columns[0]
     alike = {(c.rows, c.inputs) for c in columns} == {(row.rows, first.inputs)}
     if not alike:
-        raise ValueError(f"the next, {row}, is of other rows")
+        raise _OtherSizesError(f"the next, {row}, is of other rows")
     parameters = parameter_shapes(operators)
     between = [
         o
@@ -225,7 +231,9 @@ def _require_width(columns: tuple[LinearLayer, ...], row: LinearLayer) -> None:
     made = [c.outputs for c in columns]
     gated = made in ([2 * row.inputs], [row.inputs, row.inputs])
     if made != [row.inputs] and not gated:
-        raise ValueError(f"it makes {sum(made)} columns, and the next layer takes {row.inputs}")
+        raise _OtherSizesError(
+            f"it makes {sum(made)} columns, and the next layer takes {row.inputs}"
+        )
     if row.inputs in (columns[0].inputs, row.outputs):
         raise ValueError(
             f"tensors between it and the next have {row.inputs} columns, as those around them; "
@@ -250,6 +258,8 @@ def require_split(pair: LinearPair, operator: Operator, where: str) -> None:
     share = [pair.split(shape, 1) is not None for shape in tensors]
     whole = [s for s, mine in zip(tensors, share, strict=True) if not mine]
     large = [s for s in whole if prod(s) % pair.tokens == 0 or s[-1] in pair.widths]
+    if operator.name.startswith(ATTENTION):
+        large = []  # a mask is of no head
     if tensors and (not any(share) or large):
         raise ValueError(f"{operator} {where}: sizes do not tell what of it would be split")
 
