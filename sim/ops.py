@@ -218,6 +218,11 @@ does not need them ('recorded'), or record them
         if len(unknown):
             row = int(unknown[0])
             what = ops.signature_text(row) or ops.kind_names[row]
+            if name == "duration":
+                raise BackendError(
+                    f"op {row} ({what}): no time was recorded; bind a model that answers for what "
+                    "was not recorded ({use: [recorded, roofline]})"
+                )
             raise BackendError(
                 f"op {row} ({what}): {name} are unknown; bind a backend that does not need them "
                 f"('recorded'), or record them"

@@ -143,8 +143,28 @@ def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
             f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
         )
     unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
+    shared = list(dict.fromkeys(t for p in summary["points"].values() for t in shared_step(p)))
     wide = error_source_sentences(base)
-    return [*late, *quick, *unsure, *wide, *link_sentences(base.get("chains", {}))]
+    return [*late, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
+
+
+def shared_step(point: Point) -> list[str]:
+    """How a recorded step was shared among tensor-parallel ranks; none where it was not.
+
+    >>> facts = {"tensor_parallel": 2, "linear_pairs": 8, "reshaped_ops": 1200, "whole_layers": ""}
+    >>> shared_step({"facts": facts})[0].partition(":")[0]
+    'Shared among 2 tensor-parallel ranks are 8 pairs of linear layers a step'
+    """
+    facts = point["facts"]
+    if "tensor_parallel" not in facts:
+        return []
+    layers = f", and linear layers {facts['whole_layers']}" if facts["whole_layers"] else ""
+    return [
+        f"Shared among {facts['tensor_parallel']} tensor-parallel ranks are "
+        f"{facts['linear_pairs']} pairs of linear layers a step: {facts['reshaped_ops']:,} "
+        "recorded ops became others, of which nobody recorded the time. Embeddings, norms and "
+        f"loss stay whole on each{layers}."
+    ]
 
 
 def _high_mfu_sentences(base: Point) -> list[str]:

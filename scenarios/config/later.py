@@ -11,7 +11,6 @@ LATER = {
     ("placement.optimizer_state", "cxl"): "0.3",
     ("placement.optimizer_state", "host"): "0.3",
     ("workload.recorded_on.parallel.expert", ANY): "0.3",
-    ("workload.scale_to.parallel.expert", ANY): "0.3",
 }
 """Releases by setting and value; who builds one takes its line out."""
 

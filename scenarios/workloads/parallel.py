@@ -29,6 +29,15 @@ class ParallelismDegrees(Section):
         return self.tensor * self.pipeline * self.data
 
 
+class WantedDegrees(ParallelismDegrees):
+    """Degrees of parallelism that a recorded step is resized to."""
+
+    expert: Positive = 1  # type: ignore[assignment]
+    """Ranks that share the experts of a layer: only as recorded."""
+    context: Positive = 1
+    """Ranks that share a sequence: only as recorded."""
+
+
 class RecordedOn(Section):
     """Machine and parallelism on which a trace was recorded."""
 
@@ -46,8 +55,9 @@ class RecordedOn(Section):
 class ScaledParallelism(Section):
     """Parallelism that the trace is resized to."""
 
-    parallel: ParallelismDegrees
-    """Groups of the size wanted; collectives are re-sized to them."""
+    parallel: WantedDegrees
+    """Groups of the size wanted.  Data-parallel ones of any step; tensor-parallel ones of a step
+    whose ranks held whole layers, where its pairs of linear layers can be told (docs/traces.md)."""
     bucket: Annotated[Chunk, Field(gt=0)] | None = None
-    """Cap of DDP's gradient buckets (``bucket_cap_mb``), where one process was recorded; unsaid,
-    DDP's own: 25 MiB, the first 1 MiB."""
+    """Cap of DDP's gradient buckets (``bucket_cap_mb``), where DDP is added to one process, or its
+    buckets are re-sized for tensor-parallel ranks; unsaid, DDP's own: 25 MiB, the first 1 MiB."""

@@ -11,12 +11,12 @@ from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
-from ...sim.units import ByteRate
 from ...sim.workload import Needs, Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
 from .parallel import RecordedOn, ScaledParallelism
+from .resizing import Resizing
 from .trace_files import (
     bundled_trace_folder,
     files_read,
@@ -131,9 +131,15 @@ class TraceWorkload(Periodic):
             if self.starts is None:
                 require_same_recording(graph, starts)
             by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
-        return (
-            graph if self.scale_to is None else _resize_graph(trace, graph, self, self.scale_to, by)
-        )
+        if self.scale_to is None:
+            return graph
+        recorded = self.recorded_on.parallel if self.recorded_on else None
+        settings = {
+            "missing_ranks": self.missing_ranks,
+            "communication": self.communication,
+            "serialise": self.serialise,
+        }
+        return Resizing(trace, self.scale_to, recorded, self.gpu, by, settings).resized(graph)
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """The time of each iteration that counts, and its tokens a second where they are known."""
@@ -209,62 +215,3 @@ def _chakra_graph(workload: TraceWorkload) -> Graph:
                 "out"
             )
     return chakra.read(workload.trace)
-
-
-def _resize_graph(
-    trace: Trace | None,
-    graph: Graph,
-    workload: TraceWorkload,
-    to: ScaledParallelism,
-    stretch: float,
-) -> Graph:
-    from ...traces.transform.scale import Layout, scale
-
-    recorded = workload.recorded_on.parallel if workload.recorded_on else None
-    was = (
-        Layout(recorded.tensor, recorded.data, recorded.pipeline)
-        if recorded
-        else Layout(data=graph.ranks)
-    )
-    wanted = to.parallel
-    if (wanted.tensor, wanted.pipeline) != (was.tensor, was.pipeline):
-        raise ScenarioError(
-            "workload.scale_to: only data-parallel groups of a trace can be resized; it was "
-            f"recorded with tensor {was.tensor} x pipeline {was.pipeline}"
-        )
-    if was.ranks == 1 and wanted.data > 1:
-        if trace is None:
-            raise ScenarioError(
-                "workload.scale_to: a Chakra trace of one rank does not say which ops make "
-                "gradients; bring a Kineto trace, or one of two ranks"
-            )
-        from ...traces.transform.data_parallel import data_parallel
-
-        gloo = not any(p.device for p in trace.processes)  # two threads; NCCL has one stream
-        graph = data_parallel(
-            trace,
-            graph,
-            copy_rate=_gradient_copy_rate(workload.gpu),
-            in_flight=2 if gloo else 1,
-            bucket=to.bucket,
-            threads=workload.gpu.get("core", False),
-            stretch=stretch,
-        )
-        was = Layout(data=1)
-    return scale(graph, was, wanted.data)
-
-
-def _gradient_copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
-    """Rate at which a GPU of the cluster copies gradients, each byte read and written.
-
-    Raises
-    ------
-    ScenarioError
-        Nobody says how quick its memory is.
-    """
-    if "bandwidth" not in gpu:
-        raise ScenarioError(
-            "cluster.node.gpu.bandwidth: is needed to make a trace of one process data-parallel "
-            "(gradients are copied into buckets and back), and nobody says it; write it"
-        )
-    return float(gpu["bandwidth"]) * float(gpu.get("memory_efficiency", 1.0))

@@ -26,21 +26,26 @@ def resized(wanted, recorded=""):
 
 
 @pytest.mark.parametrize(
-    ("group", "why"),
+    ("group", "recorded", "why"),
     [
-        ("tensor", "does not say which products are split by columns or rows"),
-        ("pipeline", "does not say where a stage would end"),
+        ("tensor", ", parallel: {tensor: 2}", "does not say what the products of a rank are part"),
+        ("pipeline", "", "does not say what a stage of another length would hold"),
+        ("expert", "", "does not say which tokens go to which expert"),
+        ("context", "", "does not say how long a part of a sequence would take"),
     ],
 )
-def test_a_group_that_cannot_be_resized_is_refused_with_its_place_and_why(group, why):
+def test_a_group_that_cannot_be_resized_is_refused_with_its_place_and_why(group, recorded, why):
     with pytest.raises(InvalidScenarioError) as caught:
-        resized(f"{{{group}: 4, data: 8}}")
+        resized(f"{{{group}: 4, data: 8}}", recorded)
     (problem,) = caught.value.problems
     assert problem.spot.line == 7
     assert problem.spot.path == f"workload.scale_to.parallel.{group}"
-    assert "only data-parallel groups of a trace can be resized" in problem.message
     assert why in problem.message
     assert problem.message.endswith("or describe the model (workload.type: training)")
+
+
+def test_tensor_parallel_ranks_of_whole_layers_are_accepted_when_the_file_is_read():
+    resized("{tensor: 2, data: 8}")
 
 
 def test_groups_that_stay_as_recorded_are_accepted():

@@ -14,7 +14,6 @@ from foretrace.sim.errors import ScenarioError
         ("placement.optimizer_state=host", "placement.optimizer_state"),
         ("placement.optimizer_state=cxl", "placement.optimizer_state"),
         ("placement.optimizer_state=auto", "placement.optimizer_state"),
-        ("workload.scale_to.parallel.expert=2", "workload.scale_to.parallel.expert"),
         ("workload.recorded_on.parallel.expert=4", "workload.recorded_on.parallel.expert"),
     ],
 )
@@ -27,7 +26,7 @@ def test_what_is_not_built_is_no_value_of_its_setting_and_says_its_release(scena
 
 
 def test_what_comes_later_says_so_in_a_job_too(scenario):
-    job = "jobs.a={workload: {trace: foretrace:gpt, scale_to: {parallel: {expert: 2}}}}"
+    job = "jobs.a={workload: {trace: foretrace:gpt, recorded_on: {parallel: {expert: 2}}}}"
     with pytest.raises(InvalidScenarioError, match=r"'2' comes with release 0\.3"):
         scenario(set=["what_if=[]", job])
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fnmatch import translate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from ...sim.flat_graph import FlatGraph, Participants
 from ...sim.graph import Graph, OpTexts
 from ...sim.ops import Kind, Ops
 from ..column_table import Ints
-from ..event_columns import Event
+from ..event_columns import ON_GPU, Event
 from ..recorded_events import RecordedEvents
 from .clock_offsets import ClockOffsets, clock_offsets
 from .collective_match import MatchedCollective, match_collectives
@@ -48,13 +50,57 @@ def infer_graph(
     communication: Iterable[str] = (),
 ) -> Graph:
     """Infer the dependency graph; see :meth:`Trace.graph`."""
+    graphs = _infer_rank_graphs(trace, missing_ranks, serialise, periods, communication)
+    return join_ranks(trace, graphs, missing_ranks)
+
+
+class ToldGraph(NamedTuple):
+    """A graph, and the operators that its ops were made of.
+
+    Parameters
+    ----------
+    operator : (n,) row of each op's operator in the trace: of a kernel, that launched it; else the
+        event that it is; -1 for none
+    """
+
+    graph: Graph
+    operator: Ints
+
+
+def told_graph(
+    trace: RecordedEvents,
+    told_by: RecordedEvents,
+    *,
+    missing_ranks: str = "refuse",
+    serialise: bool = False,
+    communication: Iterable[str] = (),
+) -> ToldGraph:
+    """Graph of a trace, its ops described by another trace of the same events.
+
+    Ops, dependencies and times are those of ``infer_graph(trace)``; labels, signatures, flop and
+    bytes follow from the names and operands that the events of ``told_by`` have.
+    """
+    graphs = [
+        replace(g, events=g.events.told_by(told_by))
+        for g in _infer_rank_graphs(trace, missing_ranks, serialise, None, communication)
+    ]
+    join = _rank_join(trace, graphs, missing_ranks)
+    return ToldGraph(join.graph(), join.operators())
+
+
+def _infer_rank_graphs(
+    trace: RecordedEvents,
+    missing_ranks: str,
+    serialise: bool,
+    periods: Iterable[int] | None,
+    communication: Iterable[str],
+) -> list[RankGraph]:
     if missing_ranks not in POLICIES:
         raise ValueError(f"missing_ranks is {missing_ranks!r}; choose from {', '.join(POLICIES)}")
     wanted = None if periods is None else sorted(periods)
     traces = [RankTrace(trace, rank, tuple(communication)) for rank in trace.ranks]
     _refuse_unused_communication(traces, communication)
-    graphs = [_infer_rank_graph(one, wanted, serialise) for one in traces]
-    return join_ranks(trace, graphs, missing_ranks)
+    return [_infer_rank_graph(one, wanted, serialise) for one in traces]
 
 
 def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str) -> Graph:
@@ -65,11 +111,15 @@ def join_ranks(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: st
     TraceError
         The ranks have other steps, collectives or clocks, or wait for each other.
     """
+    graph = _rank_join(trace, graphs, missing_ranks).graph()
+    return graph if trace.timed else without_times(graph)
+
+
+def _rank_join(trace: RecordedEvents, graphs: list[RankGraph], missing_ranks: str) -> _RankJoin:
     _refuse_different_steps(graphs)
     graphs = fill_missing_ranks(trace, graphs, missing_ranks)
     matches = match_collectives(graphs)
-    graph = _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches)).graph()
-    return graph if trace.timed else without_times(graph)
+    return _RankJoin(trace, graphs, matches, clock_offsets(graphs, matches))
 
 
 def _refuse_unused_communication(traces: list[RankTrace], communication: Iterable[str]) -> None:
@@ -179,6 +229,11 @@ class _RankJoin:
             self._stream_kinds(),
             self._inference_facts(start, end, source, target),
         )
+
+    def operators(self) -> Ints:
+        """(n,) Row of each op's operator in the trace; -1 for none."""
+        kept, *_ = self._merge_collectives()
+        return np.concatenate([_operator_rows(g) for g in self.graphs])[kept]
 
     def _aligned_column(self, name: str) -> Ints:
         """A column of ticks of all ranks, on one clock."""
@@ -320,6 +375,13 @@ class _RankJoin:
                 (g.steps.recorded / self.trace.resolution).tolist() for g in self.graphs
             ],
         }
+
+
+def _operator_rows(g: RankGraph) -> Ints:
+    """(n,) Row of each op's operator in the trace; -1 for none."""
+    launched = np.isin(g.events.kind[g.event], ON_GPU)
+    own = np.where(launched, g.provenance.operator[g.event], g.event)
+    return np.where((g.event >= 0) & (own >= 0), g.events.rows[own], -1)
 
 
 def _unique_dependencies(source: Ints, target: Ints, n: int) -> Csr:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
+from ...sim.units import Bytes
 from ..recorded_events import RecordedEvents
 from .operands import parse_operands
 from .rank_trace import RankTrace
@@ -25,19 +27,24 @@ class Gradients:
     time : (n,) s from the start of the first step
     bytes : (n,)
     step : (n,) position of the step
+    row : (n,) of the mark among the trace's events
     """
 
     time: NDArray[np.float64]
     bytes: NDArray[np.float64]
     step: NDArray[np.int64]
+    row: NDArray[np.int64]
 
 
-def gradients(trace: RecordedEvents, stretch: float = 1.0) -> Gradients:
+def gradients(
+    trace: RecordedEvents, stretch: float = 1.0, sizes: Mapping[int, Bytes] | None = None
+) -> Gradients:
     """Find when the backward pass finished each gradient, and its size.
 
     Parameters
     ----------
     stretch : factor by which recorded times are multiplied
+    sizes : of gradients that are of another size than recorded, by their rows
 
     Raises
     ------
@@ -64,7 +71,10 @@ def gradients(trace: RecordedEvents, stretch: float = 1.0) -> Gradients:
         )
     zero = int(marks.start[0])
     time = trace.seconds(events.end[rows] - zero) * stretch
-    return Gradients(time, np.array(size, np.float64), step)
+    row = events.rows[rows]
+    if sizes is not None:
+        size = [sizes.get(r, b) for r, b in zip(row.tolist(), size, strict=True)]
+    return Gradients(time, np.array(size, np.float64), step, row)
 
 
 def _first_operand_bytes(shapes: str, dtypes: str) -> float:

@@ -59,6 +59,13 @@ class RankTrace:
         other.rank = rank
         return other
 
+    def told_by(self, trace: RecordedEvents) -> RankTrace:
+        """The same events, their names and operands as another trace has them."""
+        other = copy(self)
+        other.trace, other.table = trace, trace.events.take(self.rows)
+        other.name = other.table["name"]
+        return other
+
     @cached_property
     def is_gloo_collective(self) -> NDArray[np.bool_]:
         """(n,) Whether each event is a collective that gloo runs on a thread of its own."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.graph import Graph
-from ...sim.ops import Kind
+from ...sim.ops import Kind, Ops
 from ...sim.signature import parse_signature
 
 OF_TIMES = ("gap_share", "host_time", "step_times")
@@ -31,18 +32,27 @@ def without_times(graph: Graph) -> Graph:
     [nan]
     """
     ops = graph.ops
+    assumed = (ops.kind == Kind.COMPUTE) & (np.isnan(ops.flop) | np.isnan(ops.bytes))
+    duration = np.where(ops.kind == Kind.COMPUTE, np.nan, 0.0)
+    facts = {name: value for name, value in graph.facts.items() if name not in OF_TIMES}
+    known = as_moving_bytes(ops, assumed).replace(duration=duration)
+    facts |= {"timed": False, "assumed_to_move_bytes": operator_names(ops, assumed)}
+    return replace(graph.with_ops(known), facts=facts)
+
+
+def as_moving_bytes(ops: Ops, assumed: NDArray[np.bool_]) -> Ops:
+    """Ops of which some are taken to read their operands, and to write one like the largest."""
     told = [parse_signature(text) for text in ops.signatures]
     moved = np.array(
         [t.bytes + max((o.bytes for o in t.operands), default=0) for t in told] + [0.0]
     )
-    assumed = (ops.kind == Kind.COMPUTE) & (np.isnan(ops.flop) | np.isnan(ops.bytes))
-    names = sorted({told[i].op for i in np.unique(ops.signature[assumed]).tolist() if i >= 0})
-    duration = np.where(ops.kind == Kind.COMPUTE, np.nan, 0.0)
-    facts = {name: value for name, value in graph.facts.items() if name not in OF_TIMES}
-    known = ops.replace(
-        duration=duration,
+    return ops.replace(
         flop=np.where(assumed, 0.0, ops.flop),
         bytes=np.where(assumed, moved[ops.signature], ops.bytes),
     )
-    facts |= {"timed": False, "assumed_to_move_bytes": names}
-    return replace(graph.with_ops(known), facts=facts)
+
+
+def operator_names(ops: Ops, of: NDArray[np.bool_]) -> list[str]:
+    """Names of the operators of some ops, each once."""
+    signatures = np.unique(ops.signature[of]).tolist()
+    return sorted({parse_signature(ops.signatures[i]).op for i in signatures if i >= 0})

@@ -8,6 +8,7 @@ the optimizer waits for all of them.  Every gradient is copied into its bucket a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -64,6 +65,7 @@ def data_parallel(
     bucket: Bytes | None = None,
     threads: bool = False,
     stretch: float = 1.0,
+    sizes: Mapping[int, Bytes] | None = None,
 ) -> Graph:
     """Add to the step of one process the ops that DDP adds; ``scale`` then makes ranks of it.
 
@@ -80,6 +82,8 @@ def data_parallel(
         All-reduces run on threads beside the device's ops, not in their place.
     stretch : float
         Factor by which recorded times were multiplied in the graph.
+    sizes : mapping
+        Of gradients that are of another size than recorded, by the rows of their marks.
 
     Raises
     ------
@@ -88,7 +92,7 @@ def data_parallel(
     """
     if graph.ranks != 1:
         raise TraceError(f"{graph.name}: has {graph.ranks} ranks already; scale those")
-    finished = gradients(trace, stretch)
+    finished = gradients(trace, stretch, sizes)
     return _DdpInsertion(graph, finished, copy_rate, in_flight, bucket, threads).graph()
 
 

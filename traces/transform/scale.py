@@ -52,8 +52,14 @@ class Layout:
         return np.asarray(tensor + self.tensor * (replica + data * stage), np.int32)
 
 
-def scale(graph: Graph, layout: Layout, data: int) -> Graph:
+def scale(
+    graph: Graph, layout: Layout, data: int, within: NDArray[np.bool_] | None = None
+) -> Graph:
     """Resize the data-parallel groups of a recorded graph to ``data`` replicas.
+
+    Parameters
+    ----------
+    within : (n,) whether each op is a collective within a replica, however many ranks it has
 
     Raises
     ------
@@ -78,7 +84,33 @@ def scale(graph: Graph, layout: Layout, data: int) -> Graph:
             f"{layout.data} x pipeline {layout.pipeline} is {layout.ranks}; correct "
             "workload.recorded_on.parallel"
         )
-    return _ScaledGraph(graph, layout, data).graph()
+    scaled = _ScaledGraph(graph, layout, data)
+    scaled.join_replicas(within)
+    return scaled.graph({"scaled_to_data": data})
+
+
+def multiply(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
+    """Put equal ranks beside each rank, all in the collectives that they share.
+
+    Parameters
+    ----------
+    copies : ranks in place of each
+    joint : (n,) whether each op is a collective that the copies of a rank share
+
+    Examples
+    --------
+    >>> from foretrace.sim.graph import Builder, Member
+    >>> from foretrace.sim.ops import Kind
+    >>> build = Builder("one")
+    >>> work = build.op(Kind.COMPUTE, duration=1.0)
+    >>> _ = build.collective([Member(0, 1, (work,))], bytes=4e6)
+    >>> wide = multiply(build.graph(), 2, np.array([False, True]))
+    >>> wide.ranks, wide.ops.rank.tolist(), wide.explicit.members.counts.tolist()
+    (2, [0, 1, 0], [1, 1, 2])
+    """
+    scaled = _ScaledGraph(graph, Layout(pipeline=graph.ranks), copies)
+    scaled.join(joint)
+    return scaled.graph({})
 
 
 class _ScaledGraph:
@@ -88,9 +120,17 @@ class _ScaledGraph:
         self.source, self.layout, self.data = graph, layout, data
         self.block = graph.explicit
         self.copies = -(-data // layout.data)
-        self.joint = self._is_joint_collective()
-        self._refuse_shards()
-        n = len(self.block)
+
+    def join_replicas(self, within: NDArray[np.bool_] | None) -> None:
+        """Join replicas in the collectives that are over all of them."""
+        joint = self._is_joint_collective(within)
+        self._refuse_shards(joint)
+        self.join(joint)
+
+    def join(self, joint: NDArray[np.bool_]) -> None:
+        """Number the ops of all copies; those that are joint once."""
+        layout, data, n = self.layout, self.data, len(self.block)
+        self.joint = joint
         own = np.flatnonzero(~self.joint)
         replica = layout.replica(self.block.ops.rank)
         self.row = np.full((self.copies, n), -1, np.int64)  # of each op in each copy
@@ -102,7 +142,7 @@ class _ScaledGraph:
         self.row[:, self.joint] = base + np.arange(int(self.joint.sum()))
         self.total = base + int(self.joint.sum())
 
-    def _is_joint_collective(self) -> NDArray[np.bool_]:
+    def _is_joint_collective(self, within: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
         """(n,) Whether each op is a collective over all replicas."""
         members = self.block.members
         replica = self.layout.replica(members.values)
@@ -117,6 +157,8 @@ class _ScaledGraph:
             )
         everyone = (spans > 1) | (self.layout.ranks == 1)  # one process: its groups are of all
         joint = np.asarray(everyone & (self.block.ops.kind == Kind.COLLECTIVE))
+        if within is not None:
+            joint &= ~within
         self._refuse_uneven_parts(joint)
         return joint
 
@@ -133,11 +175,11 @@ class _ScaledGraph:
                     f"knows those of {self.data} replicas, so it cannot be resized"
                 )
 
-    def _refuse_shards(self) -> None:
+    def _refuse_shards(self, joint: NDArray[np.bool_]) -> None:
         """Refuse joint collectives of which a buffer is one replica's share of another."""
         if self.data == self.layout.data:
             return
-        for row in np.flatnonzero(self.joint).tolist():
+        for row in np.flatnonzero(joint).tolist():
             name = self.block.ops.signature_text(row).partition(" ")[0].partition(":")[2]
             if name in SHARING:
                 raise TraceError(
@@ -147,7 +189,7 @@ class _ScaledGraph:
                     "does not tell; describe the model (workload.type: training, with zero)"
                 )
 
-    def graph(self) -> Graph:
+    def graph(self, facts: Mapping[str, object]) -> Graph:
         """Make the graph of all copies, their joint collectives over all new replicas."""
         block = self.block
         source = np.zeros(self.total, np.int64)
@@ -169,7 +211,7 @@ class _ScaledGraph:
             self.source,
             blocks=(scaled,),
             streams=self._stream_kinds(),
-            facts={**self.source.facts, "scaled_to_data": self.data},
+            facts={**self.source.facts, **facts},
         )
 
     def _new_rank(self, rank: NDArray[np.int32], copy: NDArray[np.int64]) -> NDArray[np.int32]:

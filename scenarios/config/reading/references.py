@@ -12,7 +12,7 @@ from ....sim.system import SELECTED
 from ..catalog import Catalog
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
-from ..problems import Problem, did_you_mean_text
+from ..problems import FilePosition, Problem, did_you_mean_text
 from ..scenario import BASE
 from ..schema import SECTIONS
 from .catalog_values import with_short_forms_written_out
@@ -172,27 +172,40 @@ def _unknown_recording_device_problems(tree: TreeNode, catalog: Catalog) -> Iter
 
 
 UNSAID = {
-    "tensor": "which products are split by columns or rows, and how long their parts take",
-    "pipeline": "where a stage would end, and what it would send",
+    "tensor": "what the products of a rank are parts of",
+    "pipeline": "what a stage of another length would hold, and hand over",
+    "expert": "which tokens go to which expert, and how experts would be spread",
+    "context": "how long a part of a sequence would take, and what parts exchange",
 }
 """What a recorded trace does not say, by the group whose size would need it."""
 
 
 def _unresizable_group_problems(tree: TreeNode) -> Iterator[Problem]:
-    """Groups of a trace that are to have another size, where only data-parallel ones can."""
+    """Groups of a trace that are to have another size, where only some can.
+
+    Data-parallel ones can, and tensor-parallel ones where each rank had whole layers.
+    """
     for path in _trace_paths(tree):
-        for group in ("tensor", "pipeline"):
-            wanted, was = (
-                _node_at(tree, *path, of, "parallel", group) for of in ("scale_to", "recorded_on")
+        was = {group: _degree(tree, path, "recorded_on", group) for group in UNSAID}
+        whole = was["tensor"][0] == was["pipeline"][0] == "1"
+        for group, (recorded, _) in was.items():
+            wanted, spot = _degree(tree, path, "scale_to", group)
+            if spot is None or wanted == recorded or (group == "tensor" and whole):
+                continue
+            message = (
+                f"{group} {wanted}, recorded with {group} {recorded}; a recorded trace does not "
+                f"say {UNSAID[group]}: change data (or tensor, of ranks that held whole layers), "
+                "or describe the model (workload.type: training)"
             )
-            recorded = was.value if was is not None else 1
-            if wanted is not None and str(wanted.value) != str(recorded):
-                message = (
-                    f"{group} {wanted.value}, recorded with {group} {recorded}; only data-parallel "
-                    f"groups of a trace can be resized, as it does not say {UNSAID[group]}: change "
-                    "data, or describe the model (workload.type: training)"
-                )
-                yield Problem("not-resizable", message, wanted.spot)
+            yield Problem("not-resizable", message, spot)
+
+
+def _degree(
+    tree: TreeNode, path: tuple[str, ...], of: str, group: str
+) -> tuple[str, FilePosition | None]:
+    """Degree of parallelism as text, and where it is written."""
+    node = _node_at(tree, *path, of, "parallel", group)
+    return ("1", None) if node is None else (str(node.value), node.spot)
 
 
 def _trace_paths(tree: TreeNode) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,170 @@
+"""A recorded step resized to other degrees of parallelism, as ``workload.scale_to`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...sim.errors import ScenarioError
+from ...sim.graph import Graph
+from ...sim.ops import Kind
+from ...sim.units import ByteRate
+from .parallel import ParallelismDegrees, ScaledParallelism
+
+if TYPE_CHECKING:
+    from ...traces.trace import Trace
+    from ...traces.transform.scale import Layout
+    from ...traces.transform.tensor_plan import TensorPlan
+
+DESCRIBE = "describe the model instead (workload.type: training)"
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """What a recorded step is resized to, and what it takes.
+
+    Parameters
+    ----------
+    trace : None of a graph that was read, as Chakra's
+    to : degrees wanted
+    recorded : degrees under which it was recorded; None for data-parallel ranks
+    gpu : settings of the cluster's GPU
+    stretch : factor by which recorded times were multiplied in the graph
+    inference : settings by which the graph was inferred
+    """
+
+    trace: Trace | None
+    to: ScaledParallelism
+    recorded: ParallelismDegrees | None
+    gpu: Mapping[str, Any]
+    stretch: float
+    inference: Mapping[str, Any]
+
+    def resized(self, graph: Graph) -> Graph:
+        """Graph of the degrees wanted.
+
+        Raises
+        ------
+        ScenarioError, TraceError
+            It cannot be resized to them; says why, and what can be done instead.
+        """
+        from ...traces.transform.scale import scale
+
+        wanted, was = self.to.parallel, self._layout(graph)
+        self._refuse_degrees(was)
+        plan = self._plan(graph, was) if wanted.tensor != was.tensor else None
+        if plan is None:
+            return scale(self._data_parallel(graph, was, None), was, wanted.data)
+        return self._tensor_parallel(graph, was, plan)
+
+    def _layout(self, graph: Graph) -> Layout:
+        from ...traces.transform.scale import Layout
+
+        of = self.recorded
+        return Layout(of.tensor, of.data, of.pipeline) if of else Layout(data=graph.ranks)
+
+    def _refuse_degrees(self, was: Layout) -> None:
+        """Refuse degrees that no recorded step can be resized to."""
+        wanted = self.to.parallel
+        if wanted.pipeline != was.pipeline:
+            raise ScenarioError(
+                f"workload.scale_to.parallel.pipeline: {wanted.pipeline} is not the "
+                f"{was.pipeline} that was recorded, and a recorded step does not say what a stage "
+                f"of another length would hold and hand over; {DESCRIBE}"
+            )
+        if wanted.tensor != was.tensor and was.tensor * was.pipeline > 1:
+            raise ScenarioError(
+                f"workload.scale_to.parallel.tensor: {wanted.tensor} is not the {was.tensor} that "
+                "was recorded; only a step whose ranks hold whole layers can be split (recorded "
+                f"tensor {was.tensor}, pipeline {was.pipeline}); {DESCRIBE}"
+            )
+
+    def _plan(self, graph: Graph, was: Layout) -> TensorPlan:
+        from ...traces.transform.tensor_plan import tensor_plan
+
+        if self.trace is None:
+            raise ScenarioError(
+                "workload.scale_to.parallel.tensor: a Chakra trace does not say which ops are the "
+                f"products of a layer, nor their shapes; bring a Kineto trace, or {DESCRIBE}"
+            )
+        if was.ranks != graph.ranks:
+            raise ScenarioError(
+                f"workload.recorded_on.parallel: is of {was.ranks} ranks, but {graph.ranks} were "
+                "recorded; correct it"
+            )
+        if graph.ranks == 1 and np.any(graph.ops.kind == Kind.COLLECTIVE):
+            raise ScenarioError(
+                "workload.scale_to.parallel.tensor: one rank of several was recorded, and what it "
+                "exchanges would be other gradients; bring the files of all ranks, or say "
+                "missing_ranks: like_recorded"
+            )
+        return tensor_plan(self.trace, self.to.parallel.tensor)
+
+    def _data_parallel(self, graph: Graph, was: Layout, sizes: Mapping[int, float] | None) -> Graph:
+        """The step of one process with the ops that DDP adds, where it becomes several."""
+        if was.ranks > 1 or self.to.parallel.data == 1:
+            return graph
+        if self.trace is None:
+            raise ScenarioError(
+                "workload.scale_to: a Chakra trace of one rank does not say which ops make "
+                "gradients; bring a Kineto trace, or one of two ranks"
+            )
+        from ...traces.transform.data_parallel import data_parallel
+
+        gloo = not any(p.device for p in self.trace.processes)  # two threads; NCCL has one stream
+        return data_parallel(
+            self.trace,
+            graph,
+            copy_rate=_gradient_copy_rate(self.gpu),
+            in_flight=2 if gloo else 1,
+            bucket=self.to.bucket,
+            threads=self.gpu.get("core", False),
+            stretch=self.stretch,
+            sizes=sizes,
+        )
+
+    def _tensor_parallel(self, graph: Graph, was: Layout, plan: TensorPlan) -> Graph:
+        """Graph of the replicas wanted, each of several tensor-parallel ranks."""
+        from ...traces.infer.dependencies import told_graph
+        from ...traces.infer.gradients import gradients
+        from ...traces.transform.buckets import resize_buckets
+        from ...traces.transform.scale import scale
+        from ...traces.transform.tensor_parallel import (
+            reshape,
+            tensor_ranks,
+            tensor_reductions,
+            with_reductions,
+        )
+
+        assert self.trace is not None  # noqa: S101  a plan is made of one
+        wanted = self.to.parallel
+        told = told_graph(self.trace, plan.told, **self.inference)
+        if was.ranks > 1:
+            done = gradients(self.trace, self.stretch)
+            graph = resize_buckets(graph, done, plan.gradient_bytes, self.to.bucket)
+        graph = self._data_parallel(graph, was, plan.gradient_bytes)
+        graph = reshape(graph, plan, told)
+        threads = self.gpu.get("core", False)
+        graph = with_reductions(graph, plan, told.operator, threads=threads)
+        if wanted.data != was.data:
+            graph = scale(graph, was, wanted.data, within=tensor_reductions(graph))
+        return tensor_ranks(graph, plan.degree)
+
+
+def _gradient_copy_rate(gpu: Mapping[str, Any]) -> ByteRate:
+    """Rate at which a GPU of the cluster copies gradients, each byte read and written.
+
+    Raises
+    ------
+    ScenarioError
+        Nobody says how quick its memory is.
+    """
+    if "bandwidth" not in gpu:
+        raise ScenarioError(
+            "cluster.node.gpu.bandwidth: is needed to make a trace of one process data-parallel "
+            "(gradients are copied into buckets and back), and nobody says it; write it"
+        )
+    return float(gpu["bandwidth"]) * float(gpu.get("memory_efficiency", 1.0))

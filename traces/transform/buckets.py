@@ -1,0 +1,130 @@
+"""Buckets in which DDP recorded its gradients, re-sized for ranks that have a share of them.
+
+Which gradients a bucket held follows from its size: they are filled in the order in which gradients
+are done, or nearly (DDP keeps the order of its first iteration, in which a bias and its weight may
+come the other way round).  That DDP would fill the same ones is checked, by its rule
+(``data_parallel.bucket_ends``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.errors import TraceError
+from ...sim.graph import Graph
+from ...sim.ops import Kind
+from ...sim.signature import WIDTH, Operand, Signature, parse_signature
+from ...sim.units import Bytes
+from ..infer.gradients import Gradients
+from .data_parallel import BUCKET, FIRST_BUCKET
+
+LATE = 6
+"""Gradients done last before a bucket went, some of which may be the next one's."""
+AGAIN = "record one process (scale_to makes DDP of it)"
+Sizes = NDArray[np.float64]
+
+
+def resize_buckets(
+    graph: Graph, gradients: Gradients, share: Mapping[int, Bytes], cap: Bytes | None = None
+) -> Graph:
+    """All-reduces of gradients, of the share of each gradient that a rank has.
+
+    Parameters
+    ----------
+    gradients : as recorded
+    share : size of those that are split, by the rows of their marks
+    cap : of every bucket; None for DDP's own
+
+    Raises
+    ------
+    TraceError
+        They are not the buckets of the recorded gradients, or DDP would fill others.
+    """
+    ops = graph.ops
+    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.period >= 0))
+    moved, signature, texts = ops.bytes.copy(), ops.signature.copy(), list(ops.signatures)
+    duration = ops.duration.copy()
+    for period in np.unique(ops.period[rows]).tolist():
+        own = rows[ops.period[rows] == period].tolist()
+        mine = np.flatnonzero(gradients.step == period)
+        was = gradients.bytes[mine]
+        of = zip(gradients.row[mine].tolist(), was.tolist(), strict=True)
+        new = np.array([share.get(row, size) for row, size in of])
+        held = bucket_members(ops.bytes[own], was, new)
+        if held is None:
+            sizes = ", ".join(f"{ops.bytes[r]:.0f} B" for r in own[:4])
+            raise TraceError(
+                f"{graph.name}: its collectives ({sizes}) are not the buckets of its gradients in "
+                f"their order, so nobody knows what they would be; {AGAIN}"
+            )
+        _refuse_other_buckets(graph.name, [new[m] for m in held], cap)
+        for row, members in zip(own, held, strict=True):
+            told = parse_signature(ops.signature_text(row))
+            moved[row], duration[row] = float(new[members].sum()), np.nan
+            operand = Operand(told.dtype, (round(moved[row] / WIDTH[told.dtype]),))
+            texts.append(str(Signature("collective", told.op, (operand,))))
+            signature[row] = len(texts) - 1
+    changed = ops.replace(bytes=moved, signature=signature, duration=duration)
+    return graph.with_ops(replace(changed, signatures=tuple(texts)))
+
+
+def bucket_members(sizes: Sizes, was: Sizes, new: Sizes) -> list[list[int]] | None:
+    """Numbers of the gradients in each bucket; None where sizes do not tell.
+
+    Parameters
+    ----------
+    sizes : (buckets,) recorded, B
+    was, new : (gradients,) recorded size, and one rank's share, in the order they were done
+
+    Examples
+    --------
+    >>> was = np.array([8.0, 4, 16, 2, 32])
+    >>> bucket_members(np.array([24.0, 38]), was, was / 2)
+    [[0, 2], [1, 3, 4]]
+    >>> bucket_members(np.array([11.0, 51]), was, was / 2) is None
+    True
+    """
+    left, held = list(range(len(was))), []
+    for size in sizes.tolist():
+        filled = np.cumsum(was[left])
+        count = int(np.searchsorted(filled, size)) + 1
+        if count > len(left):
+            return None
+        late = _left_out(left[:count], float(filled[count - 1]) - size, was, new)
+        if late is None:
+            return None
+        held.append([i for i in left[:count] if i not in late])
+        left = [*late, *left[count:]]
+    return held if not left else None
+
+
+def _left_out(done: list[int], excess: float, was: Sizes, new: Sizes) -> tuple[int, ...] | None:
+    """Those of the last gradients that are as large as an excess; None for none or unlike ones."""
+    if not excess:
+        return ()
+    fit = [
+        some
+        for n in (1, 2)
+        for some in combinations(done[-LATE:], n)
+        if was[list(some)].sum() == excess
+    ]
+    alike = {float(new[list(some)].sum()) for some in fit}
+    return fit[-1] if len(alike) == 1 else None
+
+
+def _refuse_other_buckets(name: str, buckets: list[Sizes], cap: Bytes | None) -> None:
+    """Refuse buckets that DDP would fill otherwise with these gradients."""
+    limit = FIRST_BUCKET if cap is None else cap
+    for number, sizes in enumerate(buckets[:-1], 1):
+        if not sizes.sum() - sizes[-1] < limit <= sizes.sum():
+            raise TraceError(
+                f"{name}: bucket {number} of {len(buckets)} would hold {sizes.sum():.0f} B on each "
+                f"rank, and DDP would fill it up to {limit:.0f} B with other gradients; say the "
+                f"cap that it was recorded with (workload.scale_to.bucket), or {AGAIN}"
+            )
+        limit = BUCKET if cap is None else cap

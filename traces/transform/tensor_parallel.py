@@ -1,0 +1,211 @@
+"""Tensor parallelism put into a recorded step: ops reshaped, all-reduces among the ranks added.
+
+An op that is other work than recorded has no recorded time: a model must answer for it.  All else
+stays as recorded: what only calls others, host threads, dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.csr import Csr
+from ...sim.errors import TraceError
+from ...sim.flat_graph import FlatGraph
+from ...sim.graph import Graph, Label
+from ...sim.ops import Kind, Ops
+from ...sim.signature import Operand, Signature, parse_signature
+from ..column_table import Ints
+from ..infer.dependencies import ToldGraph
+from ..infer.untimed import as_moving_bytes, operator_names
+from .scale import multiply
+from .tensor_plan import PlannedReduction, TensorPlan
+
+REDUCES = "all-reduce of tensor-parallel ranks"
+
+
+def reshape(graph: Graph, plan: TensorPlan, told: ToldGraph) -> Graph:
+    """Ops of a recorded graph as one of several tensor-parallel ranks does them.
+
+    Parameters
+    ----------
+    graph : as recorded, with times; ops that were added to it stand behind the recorded ones
+    told : the recorded graph told by ``plan.told``, and the operators of its ops
+
+    Raises
+    ------
+    TraceError
+        An op whose operands are not recorded would be other work.
+    """
+    n = len(told.operator)
+    was, new = graph.ops.take(np.arange(n)), told.graph.ops
+    changed = np.isin(told.operator, np.fromiter(plan.changed, np.int64))
+    changed &= np.isin(was.kind, (Kind.COMPUTE, Kind.COPY))
+    copies = changed & (was.kind == Kind.COPY)
+    assumed = changed & ~copies & np.isnan(new.flop + new.bytes)
+    _refuse_unknown(graph, told, assumed)
+    known = as_moving_bytes(new, assumed)
+    moved = np.where(changed, known.bytes, was.bytes)
+    moved[copies] = was.bytes[copies] * plan.shares_of(told.operator[copies])
+    texts = {text: i for i, text in enumerate(dict.fromkeys((*was.signatures, *new.signatures)))}
+    old, other = (np.array([*map(texts.__getitem__, o.signatures), -1]) for o in (was, new))
+    ops = was.replace(
+        signature=np.where(changed, other[new.signature], old[was.signature]),
+        flop=np.where(changed, known.flop, was.flop),
+        bytes=moved,
+        duration=np.where(changed, np.nan, was.duration),
+    )
+    ops = replace(ops, signatures=tuple(texts))
+    facts: dict[str, Any] = dict(graph.facts)
+    before = facts.get("assumed_to_move_bytes", ())
+    facts |= {
+        "tensor_parallel": plan.degree,
+        "linear_pairs": plan.pairs,
+        "whole_layers": plan.whole,
+        "reshaped_ops": int(changed.sum()),
+        "assumed_to_move_bytes": sorted({*before, *operator_names(known, assumed)}),
+    }
+    added = graph.ops.take(np.arange(n, len(graph)))
+    return replace(graph.with_ops(Ops.concat([ops, added])), facts=facts)
+
+
+def _refuse_unknown(graph: Graph, told: ToldGraph, assumed: NDArray[np.bool_]) -> None:
+    """Refuse ops that nobody knows: kernels of no operator, and such as have no operands."""
+    ops = told.graph.ops
+    apart = (ops.kind == Kind.COMPUTE) & (ops.period >= 0) & (ops.signature >= 0)
+    apart &= told.operator < 0
+    bare = [not parse_signature(text).operands for text in ops.signatures]
+    bare_op = assumed & np.array([*bare, False])[ops.signature]
+    for rows, why in (
+        (apart, "is joined to no operator, so nothing says what it works on"),
+        (bare_op, "has no operands that were recorded, so nothing says how large its share is"),
+    ):
+        if rows.any():
+            row = int(np.flatnonzero(rows)[0])
+            raise TraceError(
+                f"{graph.name}: op {row} ({graph.label(row).name}) {why}; record it with CPU "
+                "activities and record_shapes=True"
+            )
+
+
+def with_reductions(graph: Graph, plan: TensorPlan, operator: Ints, *, threads: bool) -> Graph:
+    """Add the all-reduces among tensor-parallel ranks, of one of them, and biases behind them.
+
+    Parameters
+    ----------
+    operator : of the recorded ops, as ``ToldGraph`` has them
+    threads : they run on threads beside the device's ops, not in their place
+    """
+    return _Reductions(graph, plan, operator, "network" if threads else "compute").graph()
+
+
+class _Reductions:
+    """Ops added behind products, and before what takes the gradients of inputs."""
+
+    def __init__(self, graph: Graph, plan: TensorPlan, operator: Ints, kind: str):
+        self.source, self.plan, self.kind = graph, plan, kind
+        self.block, self.base = graph.explicit, len(graph)
+        self.network = 1 + int(self.block.stream.max(initial=0))
+        self.rows: list[dict[str, float]] = []
+        self.texts: list[str] = []
+        self.edges: list[tuple[int, int]] = []
+        ops = graph.ops
+        work = np.isin(ops.kind[: len(operator)], (Kind.COMPUTE, Kind.COPY))
+        work &= (operator >= 0) & (ops.period[: len(operator)] >= 0)
+        self.ops_of: dict[int, list[int]] = {}
+        for row in np.flatnonzero(work).tolist():
+            self.ops_of.setdefault(int(operator[row]), []).append(row)
+        owner, values = self.block.successors.owner, self.block.successors.values
+        self.before = Csr.from_pairs(self.block.op_of_place[values], owner, self.base)
+
+    def graph(self) -> Graph:
+        for reduction in self.plan.reductions:
+            for row in self._anchors(reduction):
+                self._add(reduction, row)
+        labels = (*self.source.labels, Label(REDUCES), Label("bias behind it"))
+        columns = {k: [r[k] for r in self.rows] for k in self.rows[0]}
+        added = Ops.of(**columns, signatures=tuple(self.texts))
+        added = added.replace(label=len(labels) - 2 + (added.kind != Kind.COLLECTIVE))
+        merged = Ops.concat([self.source.ops, added])
+        values = self.block.successors.values.astype(np.int64)
+        moved = np.where(values < self.base, values, values + len(self.rows))
+        old = np.stack([self.block.successors.owner, moved], axis=1)
+        pairs = np.unique(np.concatenate([old, np.array(self.edges, np.int64)]), axis=0)
+        streams = {(r, self.network): self.kind for r in range(self.source.ranks)}
+        block = FlatGraph(
+            merged,
+            Csr.from_pairs(pairs[:, 0], pairs[:, 1], len(merged)),
+            self.block.places,
+            np.concatenate([self.block.release, np.zeros(len(self.rows))]),
+            np.concatenate([self.block.peer, np.full(len(self.rows), -1, np.int32)]),
+        )
+        streams = {**self.source.streams, **streams}
+        return replace(self.source, blocks=(block,), labels=labels, streams=streams)
+
+    def _anchors(self, reduction: PlannedReduction) -> Iterator[int]:
+        """The op of each rank behind or before which a reduction lies."""
+        found = [self.ops_of[r] for r in reduction.rows if r in self.ops_of]
+        rows = (
+            [r for some in found for r in some] if reduction.forward else found[0] if found else []
+        )
+        if not rows:
+            raise TraceError(
+                f"{self.source.name}: an operator that computes has no op of its own, so nothing "
+                "says where its ranks would meet; record larger sizes, or make the step without "
+                "running it (trace capture --meta)"
+            )
+        rank = self.source.ops.rank
+        for r in sorted({int(rank[row]) for row in rows}):
+            mine = [row for row in rows if rank[row] == r]
+            yield max(mine) if reduction.forward else min(mine)
+
+    def _add(self, reduction: PlannedReduction, row: int) -> None:
+        """Add a reduction, and the bias, behind or before an op."""
+        new = [self._reduce(reduction.operand, row)]
+        if reduction.bias is not None:
+            new.append(self._bias(reduction.operand, reduction.bias, row))
+        self.edges += list(pairwise(new))
+        if reduction.forward:
+            after = self.block.successors[row].tolist()
+            self.edges.append((row, new[0]))
+            self.edges += [(new[-1], v) for v in after if v < self.base]
+        else:
+            self.edges += [(int(v), new[0]) for v in self.before[row]]
+            self.edges.append((new[-1], row))
+
+    def _append(self, row: int, kind: Kind, stream: int, text: Signature, moved: float) -> int:
+        ops = self.source.ops
+        self.texts.append(str(text))
+        self.rows.append(
+            {"kind": kind, "rank": int(ops.rank[row]), "stream": stream,
+             "period": int(ops.period[row]), "flop": 0.0 if kind == Kind.COMPUTE else np.nan,
+             "bytes": moved, "duration": np.nan, "signature": len(self.texts) - 1}
+        )  # fmt: skip
+        return self.base + len(self.rows) - 1
+
+    def _reduce(self, operand: Operand, row: int) -> int:
+        flat = Operand(operand.dtype, (prod(operand.shape),))
+        text = Signature("collective", "all-reduce", (flat,))
+        return self._append(row, Kind.COLLECTIVE, self.network, text, operand.bytes)
+
+    def _bias(self, operand: Operand, bias: Operand, row: int) -> int:
+        text = Signature("compute", "aten::add", (operand, bias))
+        stream = int(self.source.ops.stream[row])
+        return self._append(row, Kind.COMPUTE, stream, text, 2 * operand.bytes + bias.bytes)
+
+
+def tensor_reductions(graph: Graph) -> NDArray[np.bool_]:
+    """(n,) Whether each op is an all-reduce among tensor-parallel ranks."""
+    number = [i for i, label in enumerate(graph.labels) if label.name == REDUCES]
+    return np.isin(graph.ops.label, number)
+
+
+def tensor_ranks(graph: Graph, degree: int) -> Graph:
+    """Each rank as several beside each other, which meet in the all-reduces among them."""
+    return multiply(graph, degree, tensor_reductions(graph))

@@ -1,0 +1,299 @@
+"""What each operator of a recorded step becomes on one of several tensor-parallel ranks.
+
+Of a pair of linear layers (``linear_pairs.py``) every rank has its columns of the first and its
+rows of the second: their products, gradients, biases, and all that lies between get its share of
+the sizes; so do the ops on those weights, of DDP and of the optimizer.  What is reduced among the
+ranks: the output of the second layer, and the gradient of the first one's input (f and g of
+Megatron-LM, arXiv:1909.08053, figure 3).  The bias of the second is added behind that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from .linear_layers import PRODUCTS, LinearLayer
+from .linear_pairs import (
+    POINTWISE,
+    LinearPair,
+    is_cast,
+    is_input_sum,
+    parameter_shapes,
+    require_split,
+)
+from .working_operators import Operator, Shape, tensor_shapes
+
+OF_WEIGHTS = POINTWISE | {
+    "lerp", "addcmul", "maximum", "sign", "_fused_adam", "_fused_adamw", "_fused_sgd",
+    "_fused_adagrad",
+}  # fmt: skip
+"""Operators on weights, gradients and an optimizer's states that treat each number by itself."""
+
+
+class Rewritten(NamedTuple):
+    """What an operator is on one rank.
+
+    Parameters
+    ----------
+    shapes, types : of its arguments
+    share : sizes of one rank's share of a tensor of these sizes, or None: for operators inside it
+    element : type of the tensors in lists, which profilers leave out; "" where nobody knows
+    name : "" for the same as recorded
+    """
+
+    shapes: tuple[Any, ...]
+    types: tuple[str, ...]
+    share: Callable[[Shape], Shape | None]
+    element: str = ""
+    name: str = ""
+
+
+class Reduced(NamedTuple):
+    """An all-reduce among the tensor-parallel ranks, and the bias added behind it.
+
+    Parameters
+    ----------
+    position : of the operator behind which it lies, or, backward, before which
+    forward : whether it lies behind
+    type : of its elements, as the profiler writes it
+    shape : of what is reduced
+    bias : sizes of the bias that is added; () for none
+    """
+
+    position: int
+    forward: bool
+    type: str
+    shape: Shape
+    bias: Shape = ()
+
+
+class TensorShares(NamedTuple):
+    """A step on one of several tensor-parallel ranks.
+
+    Parameters
+    ----------
+    operators : by position in the step
+    reduced : all-reduces among the ranks
+    gradients : shape on one rank, by position of the mark of a gradient that is split
+    """
+
+    operators: dict[int, Rewritten]
+    reduced: list[Reduced]
+    gradients: dict[int, Shape]
+
+
+def tensor_shares(
+    operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int
+) -> TensorShares:
+    """Share of one of ``degree`` ranks in a step.
+
+    Raises
+    ------
+    ValueError
+        It is not known what an operator would be; says which and why.
+    """
+    return _Sharing(operators, pairs, degree).shares()
+
+
+class _Sharing:
+    """Goes through the pairs of a step, then through what is done to their weights."""
+
+    def __init__(self, operators: Sequence[Operator], pairs: Sequence[LinearPair], degree: int):
+        self.operators, self.pairs, self.degree = operators, pairs, degree
+        self.parameters = parameter_shapes(operators)
+        self.found: dict[int, Rewritten] = {}
+        self.gradients: dict[int, Shape] = {}
+
+    def shares(self) -> TensorShares:
+        reduced: list[Reduced] = []
+        for pair in self.pairs:
+            for layer in pair.columns:
+                self._products(layer, layer.outputs // self.degree, layer.inputs)
+                self._claim_gradients(layer, columns=True)
+            self._products(pair.row, pair.row.outputs, pair.row.inputs // self.degree)
+            self._claim_gradients(pair.row, columns=False)
+            self._between_forward(pair)
+            self._between_backward(pair)
+            reduced += self._reductions(pair)
+        self._of_weights()
+        return TensorShares(self.found, reduced, self.gradients)
+
+    def _products(self, layer: LinearLayer, outputs: int, inputs: int) -> None:
+        """Sizes of a layer's products where it has these outputs and inputs."""
+        rows = layer.rows
+        forward = ((rows, inputs), (inputs, outputs))
+        if not layer.biased:
+            self._rewrite(layer.forward, forward, (rows, outputs))
+        elif outputs != layer.outputs:
+            self._rewrite(layer.forward, ((outputs,), *forward), (rows, outputs))
+        else:  # the second of a pair: its bias is added behind what is reduced
+            types = self.operators[layer.forward].types[1:3]
+            self.found[layer.forward] = Rewritten(forward, types, _stays_whole, name="aten::mm")
+        if layer.input_gradient >= 0:
+            backward = ((rows, outputs), (outputs, inputs))
+            self._rewrite(layer.input_gradient, backward, (rows, inputs))
+        first, last = (inputs, outputs) if layer.turned else (outputs, inputs)
+        self._rewrite(layer.weight_gradient, ((first, rows), (rows, last)), (first, last))
+
+    def _rewrite(self, at: int, tensors: tuple[Shape, ...], result: Shape = ()) -> None:
+        """An operator whose first arguments, all tensors, have these sizes; and what it makes."""
+        operator = self.operators[at]
+        shapes = (*tensors, *operator.shapes[len(tensors) :])
+        share = dict(zip(operator.shapes, tensors, strict=False))
+        if result:
+            *_, left, right = operator.shapes[: len(tensors)]
+            share[left[0], right[1]] = result
+        self.found[at] = Rewritten(shapes, operator.types, share.get)
+
+    def _claim_gradients(self, layer: LinearLayer, columns: bool) -> None:
+        """Find when the gradients of a layer's weight, and of a split bias, are done."""
+        outputs = layer.outputs // (self.degree if columns else 1)
+        inputs = layer.inputs // (1 if columns else self.degree)
+        share = (inputs, outputs) if layer.turned else (outputs, inputs)
+        self._claim(layer, layer.weight, share)
+        if layer.biased and columns:
+            self._claim(layer, (layer.outputs,), (outputs,))
+
+    def _claim(self, layer: LinearLayer, shape: Shape, share: Shape) -> None:
+        for at in range(layer.weight_gradient, len(self.operators)):
+            operator = self.operators[at]
+            if operator.gradient and operator.shapes[:1] == (shape,) and at not in self.gradients:
+                self.gradients[at] = share
+                return
+        raise ValueError(f"the gradient of a weight of the linear layer {layer} is not recorded")
+
+    def _between_forward(self, pair: LinearPair) -> None:
+        for at in range(pair.columns[0].forward + 1, pair.row.forward):
+            operator = self.operators[at]
+            weights = operator.gradient or is_cast(operator, self.parameters)
+            if operator.name not in PRODUCTS and not weights:
+                self._split(pair, at)
+
+    def _between_backward(self, pair: LinearPair) -> None:
+        """Operators from the gradients of the second layer to those of the first."""
+        first = min(c.backward[0] for c in pair.columns)
+        last = max(c.backward[1] for c in pair.columns)
+        for at in range(pair.row.backward[1] + 1, len(self.operators)):
+            operator = self.operators[at]
+            if at == pair.consumer:
+                break
+            if operator.gradient or operator.on_gradient or operator.name in PRODUCTS:
+                continue
+            if operator.name == "sum":
+                self._sum(pair, at, behind=at > first)
+            elif at > first and is_input_sum(pair, operator):
+                continue
+            elif at > last:  # no gradient of the input is asked for
+                break
+            else:
+                require_split(pair, operator, f"in the backward pass of {pair}")
+                self._split(pair, at)
+
+    def _sum(self, pair: LinearPair, at: int, behind: bool) -> None:
+        """The gradient of a bias: split behind the columns' products, whole before them."""
+        operator = self.operators[at]
+        (shape,) = operator.tensors
+        wide = {c.outputs for c in pair.columns} if behind else {pair.row.outputs}
+        if shape[-1] not in wide or prod(shape[:-1]) != pair.tokens:
+            raise ValueError(f"{operator} in the backward pass of {pair} may mix what is split")
+        if behind:
+            self._rewrite(at, ((*shape[:-1], shape[-1] // self.degree),))
+
+    def _split(self, pair: LinearPair, at: int) -> None:
+        """An operator between the layers of a pair, on one rank's share."""
+        element = self.operators[pair.columns[0].forward].types[0]
+        self._map(at, lambda s: pair.split(s, self.degree), element)
+
+    def _map(self, at: int, share: Callable[[Shape], Shape | None], element: str) -> None:
+        """An operator each of whose tensors is shared out, or whole."""
+        shapes, types = self.operators[at].shapes, self.operators[at].types
+        self.found[at] = Rewritten(
+            shared_shapes(shapes, share), named_lists(types, element), share, element
+        )
+
+    def _reductions(self, pair: LinearPair) -> Iterator[Reduced]:
+        row, first = pair.row, pair.columns[0]
+        element = self.operators[row.forward].types[0]
+        wide = next(
+            (
+                s
+                for s in self.operators[row.forward + 1].tensors
+                if s[-1] == row.outputs and prod(s) == row.rows * row.outputs
+            ),
+            (row.rows, row.outputs),
+        )
+        bias = (row.outputs,) if row.biased else ()
+        yield Reduced(row.forward, True, element, wide, bias)
+        if pair.consumer >= 0:
+            yield Reduced(pair.consumer, False, element, (first.rows, first.inputs))
+
+    def _of_weights(self) -> None:
+        """Operators of DDP and of the optimizer on weights that are split."""
+        share: dict[Shape, Shape] = {}
+        for at, shape in self.gradients.items():
+            share.setdefault(self.operators[at].shapes[0], shape)
+        marks = {at for at, o in enumerate(self.operators) if o.gradient}
+        whole = {self.operators[at].shapes[0] for at in marks - self.gradients.keys()}
+        words = {self.operators[at].types[0] for at in marks}
+        backward = min(p.row.backward[0] for p in self.pairs)
+        for at, operator in enumerate(self.operators):
+            touched = [s for s in operator.tensors if s in share]
+            skip = operator.gradient or operator.name in PRODUCTS or at in self.found
+            if skip or not touched:
+                continue
+            if not operator.on_gradient and not self._may_be_of_weights(at, operator, backward):
+                continue
+            if both := sorted(whole.intersection(touched)):
+                raise ValueError(
+                    f"{operator}: of the parameters of {_sized(both[0])} some would be split and "
+                    "some not, and sizes do not tell which is which"
+                )
+            if operator.name.removeprefix("_foreach_") not in OF_WEIGHTS:
+                raise ValueError(
+                    f"{operator} is of a weight that would be split, and may mix its parts (a "
+                    "norm over all of it is a sum over all ranks)"
+                )
+            element = next(iter(words)) if len(words) == 1 else ""
+            self._map(at, share.get, element)
+
+    def _may_be_of_weights(self, at: int, operator: Operator, backward: int) -> bool:
+        """Whether an operator is of weights, not of activations of the same sizes."""
+        first = self.pairs[0].columns[0].forward
+        if first <= at < backward and operator.name not in ("copy", "clone"):
+            raise ValueError(f"{operator} is of a weight or of an activation: sizes do not tell")
+        return operator.name != "sum" and "backward" not in operator.name
+
+
+def _stays_whole(shape: Shape) -> None:
+    """No share of a tensor: it is whole on every rank."""
+
+
+def _sized(shape: Shape) -> str:
+    return f"[{'x'.join(map(str, shape))}]"
+
+
+def shared_shapes(
+    shapes: tuple[Any, ...], share: Callable[[Shape], Shape | None]
+) -> tuple[Any, ...]:
+    """Sizes of all arguments, those of tensors that are shared out replaced.
+
+    >>> shared_shapes(((4, 8), (), ((8,), (3,))), {(4, 8): (4, 4), (8,): (4,)}.get)
+    ((4, 4), (), ((4,), (3,)))
+    """
+    new = {s: share(s) or s for _, s in tensor_shapes(shapes) if prod(s) > 1}
+
+    def one(shape: Any) -> Any:
+        inside = shape and isinstance(shape[0], tuple)
+        return tuple(map(one, shape)) if inside else new.get(shape, shape)
+
+    return tuple(map(one, shapes))
+
+
+def named_lists(types: tuple[str, ...], element: str) -> tuple[str, ...]:
+    """Types of arguments; of lists of tensors, of which profilers leave it out, this one.
+
+    >>> named_lists(("TensorList", "Scalar"), "float")
+    ('TensorList[float]', 'Scalar')
+    """
+    return tuple(f"{t}[{element}]" if t == "TensorList" and element else t for t in types)
