@@ -35,6 +35,11 @@ class GpuFacts(Section):
         description="It is a core of a processor: what the library's threads take of it, its ops "
         "get less of.",
     )
+    capacity: bool | None = Field(
+        None,
+        description="Whether its memory is a capacity, of which training jobs hold what they need "
+        "from their start to their end; where there are several of them, unless said.",
+    )
 
 
 class MemoryFacts(Section):

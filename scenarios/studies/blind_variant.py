@@ -9,7 +9,9 @@ from ...sim.place import place
 from ...sim.simulation import Simulation
 from ...sim.system import System
 from ...sim.units import Bytes
+from ...sim.workload import Workload
 from ..config.scenario import Scenario
+from ..config.settings import known_workloads
 from .answers import answer_of
 from .building.media import build_media
 from .building.price import price_per_second
@@ -42,7 +44,7 @@ def build_blind_variant(
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs
-    only = not others and not scenario.section("jobs")
+    only = not others and not scenario.section("jobs") and not _holds(scenario, made)
     steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
     simulation = Simulation(
         made,
@@ -54,6 +56,13 @@ def build_blind_variant(
     )
     placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
+
+
+def _holds(scenario: Scenario, system: System) -> bool:
+    """Whether its only job holds of the memory of its GPUs, and so is no graph alone."""
+    kinds = [known_workloads()[job.workload.type] for job in scenario.jobs.values()]
+    counted = any(part.capacity is not None and part.role == "memory" for part in system.components)
+    return counted and any(kind.holds is not Workload.holds for kind in kinds)
 
 
 def _memory_left(scenario: Scenario, built: BuiltGraphs, steered: bool) -> Bytes | None:

@@ -39,7 +39,8 @@ UNBOUNDED = 2**31 - 1  # slots
 PLAYED = {"gpu": "streams", "host": "cores", "dma": "copy engines"}  # slots by kind of part
 ENDS = {"tx": "gpu", "rx": "gpu", "d2h": "host", "h2d": "host", "to_nic": "nic", "from_nic": "nic"}
 """What is at the other end of a GPU's link, by its role."""
-OF_GPU = {"hbm": ("bandwidth", "memory_efficiency"), "dma": ("copy_engines",), "core": ("core",)}
+OF_GPU = {"hbm": ("bandwidth", "memory_efficiency"), "dma": ("copy_engines",), "core": ("core",),
+          "memory": ("memory", "capacity")}  # fmt: skip
 """Settings of a GPU that say what a part of it is like, by its role."""
 
 
