@@ -128,7 +128,7 @@ class RunningJob:
                 raise SimulationError(
                     "capacity",
                     f"job {self.name}: needs {amount:,} of the {part.capacity:,} {part.unit} of "
-                    f"{component}, and others hold too much of it; let it wait, or run it elsewhere",
+                    f"{component}, and others hold too much; let it wait, or run it elsewhere",
                 )
 
     def _begin(self, processes: Sequence[Process]) -> None:

@@ -293,9 +293,7 @@ class Variant:
             if graph is not None and ranks is not None:
                 graph = place(graph, system, ranks)
             edit = rules.get(name)
-            work = PreparedWorkload(
-                self.workloads[name], graph, section.processes, edit, ranks
-            )
+            work = PreparedWorkload(self.workloads[name], graph, section.processes, edit, ranks)
             if any(isinstance(value, int) for value in pools[name].values()):
                 waiting.append(WaitingJob(Job(name, work, None, section.arrives), pools[name]))
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
-from ...models.memory.rank_memory import RESERVE, memory_of_stages
+from ...models.memory.rank_memory import RESERVE, chunk_memory, memory_of_stages
 from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Model, Transformer
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
@@ -451,6 +451,11 @@ class TrainingWorkload(Periodic):
                     "first": one.stage * plan.tensor * plan.copies,
                     "layers": layers_in_words(chunks_of_stage(model, plan, one.stage)),
                     "memory": one.parts,
+                    "chunks": tuple(
+                        asdict(chunk_memory(chunk, plan))
+                        for chunk in chunks_of_stage(model, plan, one.stage)
+                    ),
+                    "room": self.gpu.get("memory"),
                 }
                 for one in memory_of_stages(model, plan, self.reserve)
             ),

@@ -89,7 +89,9 @@ def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes |
         )
 
 
-def machine_kinds(described: ClusterSection, shared: bool = False) -> dict[str, tuple[int, NodeSpec]]:
+def machine_kinds(
+    described: ClusterSection, shared: bool = False
+) -> dict[str, tuple[int, NodeSpec]]:
     """Number of machines of each kind, with the parts of one of them.
 
     Parameters

@@ -1,0 +1,93 @@
+"""Memory over time as passes ran: its peak is the one worked out from the schedule alone."""
+
+import pytest
+from foretrace.reports.blocks import Plot, Table
+from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
+from foretrace.reports.run.step_passes import passes_of
+from foretrace.reports.run.study import StudyShown
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.variants import build_variants
+
+SCENARIO = """
+foretrace: 1
+name: tiny
+workload:
+  type: training
+  model: {hidden: 256, layers: 16, heads: 8, vocabulary: 2048, inner: 1024}
+  batch: 32
+  sequence: 256
+  parallel: {tensor: 2, pipeline: PIPELINE}
+  hosts: ahead
+  MORE
+cluster:
+  nodes: 1
+  node:
+    gpu: {model: h100-sxm5-80g, count: 8}
+    links: [{from: gpu, to: gpu, via: nvlink4}]
+  fabric: {library: nccl-nvlink4, fidelity: alpha-beta}
+backends: {"node*.gpu*": {use: roofline}}
+run: {keep: ranks}
+"""
+
+
+def ran(pipeline=4, more="zero: 0", written=SCENARIO):
+    text = written.replace("PIPELINE", str(pipeline)).replace("MORE", more)
+    (point,) = build_variants(loads(text))
+    return point, point.run()
+
+
+def curves(result):
+    told = result.detail.runs[0].graph.facts["stages"]
+    passes = passes_of(result).passes
+    return told, passes, [memory_of_stage(one, passes, n) for n, one in enumerate(told)]
+
+
+PLANS = [
+    (4, "schedule: {use: 1f1b}"),
+    (4, "schedule: {use: gpipe}"),
+    (4, "schedule: {chunks: 2}"),
+    (4, "schedule: {use: zb-h1}"),
+    (4, "schedule: {use: zb-h2}"),
+    (4, "schedule: {use: zb-v}"),
+    (4, "schedule: {use: dualpipe}"),
+    (2, "recompute: full\n  zero: 1"),
+    (2, "recompute: full\n  recompute_layers: 3\n  attention: written"),
+    (2, "recompute: selective\n  attention: written"),
+    (1, "zero: 2"),
+    (1, "zero: 3\n  micro_batch: 2"),
+]
+
+
+@pytest.mark.parametrize(("pipeline", "more"), PLANS)
+def test_the_peak_of_what_passes_held_in_time_is_that_of_the_schedule(pipeline, more):
+    point, result = ran(pipeline, more)
+    told, _, found = curves(result)
+    for one, memory in zip(told, found, strict=True):
+        assert memory.held[memory.peak] == pytest.approx(sum(one["memory"].values()))
+        assert memory.held[-1] == pytest.approx(memory.always)
+        assert memory.held.min() >= memory.always
+    (most,) = point.workloads["main"].measure(result)["peak_memory"]
+    assert max(m.held.max() for m in found) == pytest.approx(most)
+
+
+def test_stages_of_1f1b_keep_as_many_micro_batches_as_stages_are_behind_them():
+    """Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1: p in flight on the first of p."""
+    _, result = ran(4)
+    told, _, found = curves(result)
+    for stage, (one, memory) in enumerate(zip(told, found, strict=True)):
+        (chunk,) = one["chunks"]
+        most = (4 - stage) * chunk["kept"] + chunk["working"]
+        assert memory.held.max() - memory.always == pytest.approx(most)
+
+
+def test_the_page_tells_each_stages_peak_when_it_is_and_what_the_gpu_has():
+    _, result = ran(4, "schedule: {use: gpipe}")
+    shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
+    _, table, plot = memory_over_time(shown)
+    assert isinstance(table, Table)
+    assert isinstance(plot, Plot)
+    assert [row[0] for row in table.rows] == ["0", "1", "2", "3"]
+    # of GPipe all micro-batches are kept when the last of them turns
+    assert {row[4] for row in table.rows} == {"backward of micro-batch 8"}
+    assert table.rows[3][6].startswith("dense layer ")
+    assert [one.label for one in plot.axes[0].series] == [f"stage {s}" for s in range(4)]
