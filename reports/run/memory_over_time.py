@@ -128,7 +128,7 @@ def _table(
         Column("stage", header=True), Column("peak", number=True),
         Column("of the GPU's memory", number=True),
         Column("at", number=True, title="from the start of the iteration's first pass"),
-        Column("in", wraps=True),
+        Column("in the"),
         Column("activations and work then", number=True, wraps=True),
         Column("kept of a micro-batch", wraps=True, title="by kind of layer, all chunks together"),
     ]  # fmt: skip
@@ -136,7 +136,7 @@ def _table(
 
 
 def _drawing(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:
-    """A curve for each stage, or for those that need most; dashed what the GPU has."""
+    """A curve for each stage, or for those that need most; dashed what the GPU has, where that is near."""
     busiest = sorted(range(len(stages)), key=lambda s: -stages[s].held[stages[s].peak])
     drawn = sorted(busiest[:MOST_STAGES])
     whole, unit = seconds_scale(max(one.time[-1] for one in stages))
@@ -148,6 +148,8 @@ def _drawing(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]
                f"stage {s}")
         for k, s in enumerate(drawn)
     ]  # fmt: skip
-    near = room is not None and room < 4 * most  # else it would flatten all curves
-    up = Axis(f"memory, {prefix}B", limits=(0, None), rule=room / scale if near else None)
+    near = room is not None and room < 2 * most  # else it would flatten all curves
+    whole_room = (room / scale,) if near else ()
+    up = Axis(f"memory, {prefix}B", limits=(0, 1.05 * max(most / scale, *whole_room, 0.0)),
+              rule=whole_room)  # fmt: skip
     return Plot([Axes(Axis(f"time, {unit}"), up, curves)], height=2.6)

@@ -88,6 +88,6 @@ def test_the_page_tells_each_stages_peak_when_it_is_and_what_the_gpu_has():
     assert isinstance(plot, Plot)
     assert [row[0] for row in table.rows] == ["0", "1", "2", "3"]
     # of GPipe all micro-batches are kept when the last of them turns
-    assert {row[4] for row in table.rows} == {"backward of micro-batch 8"}
+    assert {row[4] for row in table.rows} == {"backward of micro-batch 32"}
     assert table.rows[3][6].startswith("dense layer ")
     assert [one.label for one in plot.axes[0].series] == [f"stage {s}" for s in range(4)]
