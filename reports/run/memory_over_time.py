@@ -136,7 +136,7 @@ def _table(
 
 
 def _drawing(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:
-    """A curve for each stage, or for those that need most; dashed what the GPU has, where that is near."""
+    """A curve for each stage, or those that need most; dashed what a GPU has, where it is near."""
     busiest = sorted(range(len(stages)), key=lambda s: -stages[s].held[stages[s].peak])
     drawn = sorted(busiest[:MOST_STAGES])
     whole, unit = seconds_scale(max(one.time[-1] for one in stages))
