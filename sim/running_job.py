@@ -85,8 +85,8 @@ class RunningJob:
         amounts = self.holds
         if amounts:
 
-            def hold_and_begin(running: Running) -> Steps:
-                yield from self._begin_with(amounts, processes, running)
+            def hold_and_begin(sim: Running) -> Steps:
+                yield from self._begin_with(amounts, processes, sim)
 
             self.start([hold_and_begin])
         else:
@@ -102,19 +102,19 @@ class RunningJob:
         return self.job.workload.holds(self.job, self.session.system)
 
     def _begin_with(
-        self, amounts: Mapping[str, int], processes: Sequence[Process], running: Running
+        self, amounts: Mapping[str, int], processes: Sequence[Process], sim: Running
     ) -> Steps:
         """Begin once it has all amounts.
 
         They are asked for at one instant, so that of two jobs one is ahead in every line.
         """
         if self.job.workload.waits:
-            yield running.env.all_of([running.acquire(c, n) for c, n in amounts.items()])
+            yield sim.env.all_of([sim.acquire(c, n) for c, n in amounts.items()])
         else:
-            self._take(amounts, running)
+            self._take(amounts, sim)
         self._begin(processes)
 
-    def _take(self, amounts: Mapping[str, int], running: Running) -> None:
+    def _take(self, amounts: Mapping[str, int], sim: Running) -> None:
         """Take amounts that are free.
 
         Raises
@@ -123,7 +123,7 @@ class RunningJob:
             One is not.
         """
         for component, amount in amounts.items():
-            if not running.take(component, amount):
+            if not sim.take(component, amount):
                 part = self.session.system[component]
                 raise SimulationError(
                     "capacity",

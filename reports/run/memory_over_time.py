@@ -99,11 +99,13 @@ def memory_of_stage(told: Mapping[str, Any], passes: Sequence[Pass], stage: int)
             left = chunk["later"] if one.what != "backward" else 0.0
             changes.append((one.end - first, number, left - chunk["kept"] - chunk["working"]))
     changes.sort(key=lambda c: (c[0], c[2]))  # at one instant what ends is given back first
-    at, number, size = (np.array(column) for column in zip(*changes, strict=True))
+    at = np.array([when for when, _, _ in changes])
+    size = np.array([size for _, _, size in changes])
+    numbers = np.array([number for _, number, _ in changes])
     always = sum(v for part, v in told["memory"].items() if part not in AT_THE_PEAK)
     held = np.maximum(np.cumsum(size), 0.0) + always  # sums of floats end a little below 0
     last = np.append(at[1:] > at[:-1], True)  # of the changes at one instant
-    return MemoryOverTime(at[last], held[last], always, number[last])
+    return MemoryOverTime(at[last], held[last], always, numbers[last])
 
 
 def _table(

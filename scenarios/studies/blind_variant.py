@@ -13,6 +13,7 @@ from ...sim.workload import Workload
 from ..config.scenario import Scenario
 from ..config.settings import known_workloads
 from .answers import answer_of
+from .building.jobs import components_of_ranks
 from .building.media import build_media
 from .building.price import price_per_second
 from .building.system import build_backends, build_system
@@ -54,7 +55,8 @@ def build_blind_variant(
         memory=_memory_left(scenario, built, steered),
         media=build_media(scenario, made),
     )
-    placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
+    ranks = components_of_ranks(scenario.placement, made) if only else None
+    placed = place(graph, made, ranks) if graph is not None and only else None
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
 
 

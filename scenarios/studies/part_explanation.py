@@ -24,7 +24,7 @@ from ...sim.system import Component, System
 from ..config.binding import entry_for_component, means_part_of_component
 from ..config.component_names import meaning_of_name
 from ..config.explanation import Explanation
-from .building.jobs import pools_of
+from .building.jobs import components_of_ranks, pools_of
 from .building.system import build_backends
 from .unmeasured import time_bounds_of_part
 
@@ -127,7 +127,7 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
     found, pools = [], pools_of(scenario, system) if part.kind == "gpu" else {}
     for name, own in pools.items():
         named = next(iter(own.values()), system.gpus)
-        places = scenario.jobs[name].placement.ranks or named
+        places = components_of_ranks(scenario.jobs[name].placement, system) or named
         if not isinstance(places, int) and part.name in places:
             whose = f" of {name}" * (len(pools) > 1)
             found.append(f"rank {places.index(part.name)}{whose}, where there are so many")

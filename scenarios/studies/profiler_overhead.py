@@ -69,7 +69,6 @@ def _predicts(point: Variant, section: WorkloadSection) -> str:
     """What a recording is used for beside its own replay; "" for nothing."""
     if getattr(section, "scale_to", None) is not None:
         return "another plan"
-    recorded = getattr(section, "recorded_on", None)
-    gpu = point.scenario.cluster.gpu()
-    known = recorded is not None and recorded.device and gpu is not None and gpu.model
-    return "another GPU" if known and recorded.device != gpu.model else ""
+    recorded = getattr(getattr(section, "recorded_on", None), "device", None)
+    gpu = getattr(point.scenario.cluster.gpu(), "model", None)
+    return "another GPU" if recorded and gpu and recorded != gpu else ""
