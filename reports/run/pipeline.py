@@ -40,8 +40,7 @@ IDEAL = {  # bubble where forward, and backward of inputs and of weights, take a
 @section("pipeline", title="Pipeline", order=24)
 def pipeline(study: StudyShown) -> Iterable[Block]:
     """Drawing of the passes of every stage in the last iteration, and how much of it is blank."""
-    found = {name: pipeline_of(result) for name, result in study.results.items()}
-    drawn = {name: one for name, one in found.items() if one is not None}
+    drawn = {name: one for name, one in study.passes.items() if one.sizes[0] > 1}
     if not drawn:
         return
     yield Paragraph(
