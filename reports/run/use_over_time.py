@@ -20,6 +20,7 @@ from .study import StudyShown
 DIGITS = 3  # of a share
 MOST_ROWS = 96  # of a heat map
 MOST_CURVES = 6
+ALIKE = " + "  # before the number of further parts that are in use alike
 Shares = Mapping[str, Any]
 
 
@@ -68,9 +69,18 @@ def _alike_together(shares: Shares) -> dict[str, Any]:
         sort = re.sub(r"\d+", "", name.rpartition(".")[2])
         found.setdefault((sort, np.round(line, DIGITS).tobytes()), []).append(name)
     return {
-        first + (f" + {len(others):,} alike" if others else ""): shares[first]
+        first + (f"{ALIKE}{len(others):,} alike" if others else ""): shares[first]
         for first, *others in found.values()
     }
+
+
+def _first_of(row: str) -> str:
+    """Name of the first part of a row of parts that are alike.
+
+    >>> _first_of("node0.gpu0.memory + 3 alike"), _first_of("node0.kv")
+    ('node0.gpu0.memory', 'node0.kv')
+    """
+    return row.partition(ALIKE)[0]
 
 
 def _heat_map(result: Result, shares: Shares) -> Live:
@@ -94,8 +104,9 @@ def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[
     scales: dict[str, tuple[float, str]] = {}
     for name, shares in found.items():
         result = study.results[name]
-        parts = {c.name: c for c in result.system.components if c.capacity is not None}
-        held = sorted((n for n in parts if n in shares), key=lambda n: -float(np.max(shares[n])))
+        whole_parts = {c.name: c for c in result.system.components if c.capacity is not None}
+        parts = {n: whole_parts[first] for n in shares if (first := _first_of(n)) in whole_parts}
+        held = sorted(parts, key=lambda n: -float(np.max(shares[n])))
         for one in held[:MOST_CURVES]:
             unit, whole = parts[one].unit, float(parts[one].capacity or 0)
             scale, _ = scales.setdefault(unit, next(p for p in PREFIXES if whole >= p[0]))

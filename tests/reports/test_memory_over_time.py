@@ -5,6 +5,7 @@ from foretrace.reports.blocks import Plot, Table
 from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
 from foretrace.reports.run.step_passes import passes_of
 from foretrace.reports.run.study import StudyShown
+from foretrace.reports.run.use_over_time import use_over_time
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants import build_variants
 
@@ -93,3 +94,20 @@ def test_the_page_tells_each_stages_peak_when_it_is_and_what_the_gpu_has():
     assert {row[4] for row in table.rows} == {"backward of micro-batch 32"}
     assert table.rows[3][6].startswith("dense layer ")
     assert [one.label for one in plot.axes[0].series] == [f"stage {s}" for s in range(4)]
+
+
+def test_memory_that_jobs_hold_is_a_curve_though_gpus_are_alike():
+    """Parts that are alike are one row, whose name is of no part: their curve was left out."""
+    held = SCENARIO.replace("count: 8}", "count: 8, memory: 8 GiB, capacity: true}")
+    held = held.replace("run: {keep: ranks}", "")
+    _, result = ran(2, written=held)
+    shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
+    *_, heading, plot = use_over_time(shown)
+    assert heading.text == "Held over time, B"
+    curves = plot.axes[0].series
+    assert [one.label for one in curves] == [
+        "node0.gpu0.memory + 3 alike", "node0.gpu4.memory + 3 alike"
+    ]  # fmt: skip
+    told = result.runs[0].graph.facts["stages"]
+    peaks = sorted((sum(one["memory"].values()) / 1e9 for one in told), reverse=True)
+    assert [max(one.y) for one in curves] == pytest.approx(peaks, rel=1e-3)
