@@ -5,7 +5,7 @@ A job goes on while a process of it has not returned or a graph that it handed i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +20,7 @@ from .sampling import MAIN
 from .workload import check_started
 
 if TYPE_CHECKING:
-    from .process import Lost, Process
+    from .process import Lost, Process, Running, Steps
     from .session import Session
 
 STOPPED = "its job was stopped"
@@ -80,8 +80,59 @@ class RunningJob:
         return check_started(self.job.workload.start(self.job), f"job {self.name}")
 
     def begin(self, processes: Sequence[Process] = ()) -> None:
-        """Submit its graph or start its process, then those beside it: the job arrives."""
+        """Arrive: begin at once, or when it has what it holds of capacities."""
         self.arrived = int(self.session.machine.env.now)
+        amounts = self.holds
+        if amounts:
+
+            def hold_and_begin(sim: Running) -> Steps:
+                yield from self._begin_with(amounts, processes, sim)
+
+            self.start([hold_and_begin])
+        else:
+            self._begin(processes)
+        until = self.job.workload.until
+        if until is not None:
+            self._timer = self.session.machine.env.timeout(self.session.ticks(until))
+            cast(list[Any], self._timer.callbacks).append(lambda _: self.stop())
+
+    @cached_property
+    def holds(self) -> Mapping[str, int]:
+        """Amounts of capacities that it has from its start to its end, by component."""
+        return self.job.workload.holds(self.job, self.session.system)
+
+    def _begin_with(
+        self, amounts: Mapping[str, int], processes: Sequence[Process], sim: Running
+    ) -> Steps:
+        """Begin once it has all amounts.
+
+        They are asked for at one instant, so that of two jobs one is ahead in every line.
+        """
+        if self.job.workload.waits:
+            yield sim.env.all_of([sim.acquire(c, n) for c, n in amounts.items()])
+        else:
+            self._take(amounts, sim)
+        self._begin(processes)
+
+    def _take(self, amounts: Mapping[str, int], sim: Running) -> None:
+        """Take amounts that are free.
+
+        Raises
+        ------
+        SimulationError
+            One is not.
+        """
+        for component, amount in amounts.items():
+            if not sim.take(component, amount):
+                part = self.session.system[component]
+                raise SimulationError(
+                    "capacity",
+                    f"job {self.name}: needs {amount:,} of the {part.capacity:,} {part.unit} of "
+                    f"{component}, and others hold too much; let it wait, or run it elsewhere",
+                )
+
+    def _begin(self, processes: Sequence[Process]) -> None:
+        """Submit its graph or start its process, then those beside it."""
         if isinstance(self.what, Graph):
             self.given = len(self.what)
             handle = self.session.submit(self.what, self)
@@ -89,10 +140,6 @@ class RunningJob:
         else:
             self.start([self.what])
         self.start(processes)
-        until = self.job.workload.until
-        if until is not None:
-            self._timer = self.session.machine.env.timeout(self.session.ticks(until))
-            cast(list[Any], self._timer.callbacks).append(lambda _: self.stop())
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Start processes of this job."""

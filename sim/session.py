@@ -159,7 +159,7 @@ class Session:
         if len(self.jobs) != 1:
             return None
         only = self.jobs[0]
-        if only.job.arrives or only.job.workload.until is not None:
+        if only.job.arrives or only.job.workload.until is not None or only.holds:
             return None
         return only.what if isinstance(only.what, Graph) else None
 

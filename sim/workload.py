@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .job import Job
     from .process import Process
     from .result import Result
+    from .system import System
 
 Samples = NDArray[np.float64]
 
@@ -77,6 +78,8 @@ class Workload:
         Whether its ops say in which period they are; else they are in none.
     edit : function or None
         What becomes of each graph that its processes submit or prepare.
+    waits : bool
+        Whether it waits for what it ``holds``, or ends the run where that is not free.
 
     Examples
     --------
@@ -106,6 +109,7 @@ class Workload:
     until: Seconds | None = None
     periodic: bool = False
     edit: Callable[[Graph], Graph] | None = None
+    waits: bool = True
 
     @property
     def needs(self) -> Needs:
@@ -119,6 +123,13 @@ class Workload:
     def start(self, job: Job) -> Graph | Process:
         """Graph of this job, or a process that submits graphs."""
         raise TypeError(f"{type(self).__name__} does not say what must be done: write start()")
+
+    def holds(self, job: Job, system: System) -> Mapping[str, int]:
+        """Amounts of capacities, by component, that a job has from its start to its end.
+
+        It starts once it has all of them, and gives them back when it is over.
+        """
+        return {}
 
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterable[Mapping[str, Any]]:
         """Parallel plans of its work, as values of its own settings; none where it has no plans.

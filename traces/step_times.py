@@ -23,6 +23,8 @@ from ..sim.units import Seconds
 
 UNTRACED, TRACED = "untraced", "traced"
 TABLE, TABLES = "steps.csv", "rank*.steps.csv"
+KNOWN_STARTS, OVERHEAD = "process_starts", "profiler_overhead"
+"""Facts of a graph whose times are those without a profiler: by measured steps, or as was said."""
 ALIKE = 0.1  # by which traced steps may differ from the trace's; bundled ones do by 0.002
 
 
@@ -257,17 +259,38 @@ def with_untraced_times(graph: Graph, starts: StepTimes) -> Graph:
     TraceError
         The steps of the trace are not marked.
     """
-    by = stretch_factor(graph, starts)
+    told: dict[str, object] = {KNOWN_STARTS: len(starts.steps)}
+    if starts.files:
+        told["untraced_steps"] = ", ".join(starts.files)
+    return _with_times(graph, stretch_factor(graph, starts), told)
+
+
+def without_overhead(graph: Graph, overhead: float) -> Graph:
+    """A trace's graph with all times as they were without a profiler that added so much.
+
+    Parameters
+    ----------
+    overhead : what it added, over times without it
+
+    Examples
+    --------
+    >>> from ..sim.graph import Builder
+    >>> from ..sim.ops import Kind
+    >>> build = Builder("profiled")
+    >>> _ = build.op(Kind.COMPUTE, duration=1.1)
+    >>> without_overhead(build.graph(), 0.1).ops.duration.round(9).tolist()
+    [1.0]
+    """
+    return _with_times(graph, 1 / (1 + overhead), {OVERHEAD: overhead})
+
+
+def _with_times(graph: Graph, by: float, told: dict[str, object]) -> Graph:
+    """Graph with all times multiplied, which its facts say."""
     block = graph.explicit
     stretched = replace(
         block,
         ops=block.ops.replace(duration=block.ops.duration * by),
         release=block.release * by,
     )
-    facts = {
-        **graph.facts,
-        "times_multiplied_by": round(by, 4),
-        "process_starts": len(starts.steps),
-        **({"untraced_steps": ", ".join(starts.files)} if starts.files else {}),
-    }
+    facts = {**graph.facts, "times_multiplied_by": round(by, 4), **told}
     return replace(graph, blocks=(stretched,), facts=facts)

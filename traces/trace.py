@@ -36,8 +36,9 @@ class Trace(RecordedEvents):
             What stands for ranks of the job that were not recorded: an error, copies of the
             recorded ones, or the times that the recorded ones spent waiting for them.
         serialise : bool
-            Whether ranks without dependency information may be run in recorded order; those with
-            it are not.
+            Whether ranks without dependency information may be run in recorded order, those with
+            it are not; and whether ops of a stream may overlap: each lasts from the end of the one
+            before it.
         periods : numbers of recorded steps to keep; all by default
         communication : patterns of the names of kernels (``my_kernel*``) that exchange data with
             other GPUs, beside those of the known libraries

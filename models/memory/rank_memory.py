@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..training.stages import (
     stage_weights,
 )
 
+NO_LAYERS: Mapping[str, Bytes] = {}
 RESERVE = 2 * 2**30  # B; context, libraries, buffers of NCCL: assumed
 
 
@@ -79,6 +81,40 @@ class RankMemory:
     def when(self) -> str:
         """Moment of the peak, in words."""
         return f"{self.at.what.value} of micro-batch {self.at.micro_batch}, chunk {self.at.chunk}"
+
+
+@dataclass(frozen=True)
+class ChunkMemory:
+    """Memory that micro-batches take in one chunk of a stage, B.
+
+    Parameters
+    ----------
+    kept : of each from its pass forward to the end of its pass backward
+    working : while one passes backward
+    later : of each from the gradients of its inputs to the end of those of its weights
+    layers : what is ``kept``, by name of the layers
+    """
+
+    kept: Bytes
+    working: Bytes
+    later: Bytes
+    layers: Mapping[str, Bytes] = field(default_factory=lambda: NO_LAYERS)
+
+
+def chunk_memory(chunk: tuple[Layer, ...], plan: ParallelPlan) -> ChunkMemory:
+    """Memory that micro-batches take in a chunk.
+
+    >>> from ..training.description import Transformer
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> plan = ParallelPlan(batch=2, sequence=4, pipeline=2)
+    >>> [*chunk_memory(chunks_of_stage(tiny, plan, 0)[0], plan).layers]
+    ['embedding', 'dense layer']
+    """
+    layers: dict[str, Bytes] = {}
+    for layer in chunk:
+        layers[layer.name] = layers.get(layer.name, 0.0) + kept_bytes(layer, plan)
+    later = float(sum(layer.later for layer in chunk))
+    return ChunkMemory(float(sum(layers.values())), _working_bytes(chunk, plan), later, layers)
 
 
 def rank_memory(
@@ -146,9 +182,8 @@ def _peak_of_schedule(
     plan: ParallelPlan, stage: int, chunks: tuple[tuple[Layer, ...], ...]
 ) -> tuple[PipelineTurn, Bytes, Bytes]:
     """PipelineTurn of the peak, with the bytes of activations and of work under way."""
-    kept = np.array([sum(kept_bytes(layer, plan) for layer in chunk) for chunk in chunks], float)
-    working = np.array([_working_bytes(chunk, plan) for chunk in chunks], float)
-    later = np.array([sum(layer.later for layer in chunk) for chunk in chunks], float)
+    each = [chunk_memory(chunk, plan) for chunk in chunks]
+    kept, working, later = np.array([(c.kept, c.working, c.later) for c in each]).T
     turns = turns_of_stage(plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks)
     before = np.where(turns.forward, kept[turns.chunk], 0.0)
     after = np.where(turns.makes_input_gradients, -kept[turns.chunk], 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.system import CORE, Component
+from ...sim.units import Bytes
 from ..memory.memory import Memory
 from ..parts import NodePart
 from .link import Link
@@ -38,6 +39,8 @@ class NodeSpec:
     nics : int
     nic : Nic or None
     hbm, dram, cxl : Memory or None
+    room : Bytes or None
+        Memory of a GPU as a capacity, of which jobs hold; None where nobody counts it.
     core : bool
         Its GPUs are cores of a processor, whose time ops share with the threads of a library.
     parts : names of catalog entries by kind
@@ -57,6 +60,7 @@ class NodeSpec:
     dram: Memory | None = None
     cxl: Memory | None = None
     core: bool = False
+    room: Bytes | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
     others: tuple[tuple[str, int, NodePart], ...] = ()
 
@@ -156,6 +160,10 @@ class MachineParts:
         if node.hbm is not None:
             roles["hbm"] = f"{gpu}.hbm"
             self._add(node.hbm.component(roles["hbm"], part.get("gpu", "")), role="hbm")
+        if node.room is not None:
+            roles["memory"] = f"{gpu}.memory"
+            held = Component(roles["memory"], "memory", capacity=int(node.room))
+            self._add(held.renamed(held.name, part=part.get("gpu", "")), role="memory")
         if node.core:
             roles["core"] = f"{gpu}.core"
             self._add(Component(roles["core"], "core", rate=CORE), role="core")

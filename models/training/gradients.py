@@ -146,7 +146,7 @@ def ddp_buckets(types: Precision) -> tuple[int, int]:
     (262144, 6553600)
     """
     width = WIDTH[types.gradients]
-    return 2**20 // width, 25 * 2**20 // width
+    return int(2**20 / width), int(25 * 2**20 / width)
 
 
 def buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[int]]:

@@ -7,26 +7,22 @@ figures 3 and 4; Qi et al. 2023 (arXiv:2401.10241), figure 3 and table 2; DeepSe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...sim.ops import Kind
 from ...sim.result import Result
-from ...sim.units import Seconds, seconds
+from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
 from ..palette import mixed
 from ..section import section
+from .step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline, passes_of
 from .study import StudyShown
 
-FACT = "pipeline"  # of a graph: ``stages``, ``ranks``, ``turns`` and what is ``computed`` in each
 MOST_PASSES = 8_000  # of a drawing
 LEAST = 0.011  # of the width: a box with room for its number
-FORWARD, WEIGHTS = "forward", "backward of weights"
 COLOURS = {
     FORWARD: "var(--series-1)",
     "backward": "var(--series-2)",
@@ -35,57 +31,16 @@ COLOURS = {
 }
 WARM = ("backward", "backward of inputs")  # with dark ink
 PALER = 45  # per cent of the colour, for every second chunk of a stage; of weights none is paler
-BOTH_ENDS = "dualpipe"  # the schedule whose second chunk is of the micro-batches from the other end
 IDEAL = {  # bubble where forward, and backward of inputs and of weights, take as long; its source
     "zb-h1": "(p - 1) / (3 m + p - 1)",
     BOTH_ENDS: "(p - 2) / (3 m + p - 2)",
 }
 
 
-class Pass(NamedTuple):
-    """A micro-batch's way through one chunk of one stage, and when it ran, s.
-
-    Parameters
-    ----------
-    what : a key of ``COLOURS``
-    beside : whether another pass of its stage runs beside it
-    """
-
-    stage: int
-    what: str
-    micro_batch: int
-    chunk: int
-    start: Seconds
-    end: Seconds
-    beside: bool = False
-
-    @property
-    def forward(self) -> bool:
-        """Whether it goes forward."""
-        return self.what == FORWARD
-
-
-class Pipeline(NamedTuple):
-    """A pipeline as it ran: the name of its schedule, and its passes."""
-
-    schedule: str
-    passes: list[Pass]
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Number of stages, of chunks of each, and of micro-batches of all."""
-        stages, chunks, batches = (
-            1 + max(getattr(one, part) for one in self.passes)
-            for part in ("stage", "chunk", "micro_batch")
-        )
-        return stages, chunks, batches * (2 if self.schedule == BOTH_ENDS else 1)
-
-
 @section("pipeline", title="Pipeline", order=24)
 def pipeline(study: StudyShown) -> Iterable[Block]:
     """Drawing of the passes of every stage in the last iteration, and how much of it is blank."""
-    found = {name: pipeline_of(result) for name, result in study.results.items()}
-    drawn = {name: one for name, one in found.items() if one is not None}
+    drawn = {name: one for name, one in study.passes.items() if one.sizes[0] > 1}
     if not drawn:
         return
     yield Paragraph(
@@ -117,53 +72,8 @@ def pipeline_of(result: Result) -> Pipeline | None:
 
     None without one.
     """
-    detail = result.detail
-    if len(detail.runs) != 1:
-        return None
-    told: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
-    if told.get("stages", 1) < 2:
-        return None
-    passes = [
-        one
-        for stage, turns in enumerate(told["turns"])
-        for one in _passes_of_rank(
-            detail, stage, stage * told["ranks"], turns, told["computed"][stage]
-        )
-    ]
-    return Pipeline(told["schedule"], passes)
-
-
-def _passes_of_rank(
-    result: Result, stage: int, rank: int, turns: Sequence[Any], computed: Sequence[int]
-) -> Iterator[Pass]:
-    """Passes of a rank: what it computes, in order, is turn after turn."""
-    (run,) = result.runs
-    ops = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
-    ops = ops[result.ops.period[ops] == result.ops.period[ops].max()]
-    ops = ops[result.ops.kind[ops] == Kind.COMPUTE]
-    ways = np.array([_way(text.module) for text in run.graph.labels] + [0])
-    way = ways[run.graph.explicit.ops.label[ops]]
-    at, bounds = 0, np.cumsum([0, *computed])
-    for first, last in pairwise(bounds):
-        pair = turns[at : at + 1 + (at + 1 < len(turns) and turns[at + 1].beside)]
-        for turn in pair:  # of two side by side one goes forward and the other backward
-            own = ops[first:last][way[first:last] == (1 if turn.forward else -1)]
-            if len(own):
-                ticks = [result.columns.start[own].min(), result.columns.end[own].max()]
-                start, end = seconds(np.array(ticks), result.tick).tolist()
-                what = turn.what.value
-                yield Pass(stage, what, turn.micro_batch, turn.chunk, start, end, len(pair) > 1)
-        at += len(pair)
-
-
-def _way(module: str) -> int:
-    """1 of a module that is computed forward, -1 backward, else 0.
-
-    >>> _way("forward dense layer"), _way("backward head"), _way("optimizer")
-    (1, -1, 0)
-    """
-    first = module.partition(" ")[0]
-    return (first == "forward") - (first == "backward")
+    found = passes_of(result)
+    return None if found is None or found.sizes[0] < 2 else found
 
 
 def _row(name: str, shown: Pipeline) -> list[Line]:

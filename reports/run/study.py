@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ...sim.result import Result
 from ..headline import Answer
+from .step_passes import Pipeline, passes_of
 
 Point = Mapping[str, Any]
 
@@ -44,6 +46,12 @@ class StudyShown:
     def base(self) -> Point:
         """Summary of the base scenario."""
         return next(iter(self.points.values()))
+
+    @cached_property
+    def passes(self) -> Mapping[str, Pipeline]:
+        """Passes of each variant that is a described training step."""
+        found = {name: passes_of(result) for name, result in self.results.items()}
+        return {name: one for name, one in found.items() if one is not None and one.passes}
 
     @property
     def base_result(self) -> Result:

@@ -20,6 +20,7 @@ from .study import StudyShown
 DIGITS = 3  # of a share
 MOST_ROWS = 96  # of a heat map
 MOST_CURVES = 6
+ALIKE = " + "  # before the number of further parts that are in use alike
 Shares = Mapping[str, Any]
 
 
@@ -70,9 +71,18 @@ def _alike_together(shares: Shares) -> dict[str, Any]:
         sort = re.sub(r"\d+", "", name.rpartition(".")[2])
         found.setdefault((sort, np.round(line, DIGITS).tobytes()), []).append(name)
     return {
-        first + (f" + {len(others):,} alike" if others else ""): shares[first]
+        first + (f"{ALIKE}{len(others):,} alike" if others else ""): shares[first]
         for first, *others in found.values()
     }
+
+
+def _first_of(row: str) -> str:
+    """Name of the first part of a row of parts that are alike.
+
+    >>> _first_of("node0.gpu0.memory + 3 alike"), _first_of("node0.kv")
+    ('node0.gpu0.memory', 'node0.kv')
+    """
+    return row.partition(ALIKE)[0]
 
 
 def _heat_map(result: Result, shares: Shares) -> Live:
@@ -98,8 +108,9 @@ def _held_over_time(study: StudyShown, found: Mapping[str, Shares]) -> Iterator[
         result = study.results[name]
         every = result.system.components
         held_of = np.flatnonzero(every.column(lambda part: part.capacity is not None, bool))
-        parts = {every[i].name: every[i] for i in held_of.tolist()}
-        held = sorted((n for n in parts if n in shares), key=lambda n: -float(np.max(shares[n])))
+        whole_parts = {every[i].name: every[i] for i in held_of.tolist()}
+        parts = {n: whole_parts[first] for n in shares if (first := _first_of(n)) in whole_parts}
+        held = sorted(parts, key=lambda n: -float(np.max(shares[n])))
         for one in held[:MOST_CURVES]:
             unit, whole = parts[one].unit, float(parts[one].capacity or 0)
             scale, _ = scales.setdefault(unit, next(p for p in PREFIXES if whole >= p[0]))

@@ -18,6 +18,7 @@ FORMS = (
     (GPU, "A GPU, whose streams run kernels."),
     (rf"{GPU}\.dma", "The copy engines of a GPU, which copy beside its kernels."),
     (rf"{GPU}\.hbm", "The memory of a GPU, whose rate its kernels and copies share."),
+    (rf"{GPU}\.memory", "The memory of a GPU as a capacity, of which jobs hold what they need."),
     (rf"{GPU}\.core", "Time of a core that plays a GPU: ops share it with a library's threads."),
     (rf"{GPU}\.tx", "What a GPU sends over its link to the other GPUs (links: from gpu, to gpu)."),
     (rf"{GPU}\.rx", "What a GPU hears over its link to the other GPUs (links: from gpu, to gpu)."),

@@ -39,6 +39,11 @@ class GpuFacts(Section):
         description="Its ops share it with the library (threads of a core, channels of a GPU): "
         "what collectives take of it ops get less of, while they are beside each other.",
     )
+    capacity: bool | None = Field(
+        None,
+        description="Whether its memory is a capacity, of which training jobs hold what they need "
+        "from their start to their end; where there are several of them, unless said.",
+    )
 
 
 class MemoryFacts(Section):

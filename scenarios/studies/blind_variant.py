@@ -9,8 +9,11 @@ from ...sim.place import place
 from ...sim.simulation import Simulation
 from ...sim.system import System
 from ...sim.units import Bytes
+from ...sim.workload import Workload
 from ..config.scenario import Scenario
+from ..config.settings import known_workloads
 from .answers import answer_of
+from .building.jobs import components_of_ranks
 from .building.media import build_media
 from .building.price import price_per_second
 from .building.system import build_backends, build_system
@@ -42,7 +45,7 @@ def build_blind_variant(
     built = BuiltGraphs.of(scenario, made) if built is None else built
     (graph, *others) = built.graphs.values()
     jobs = scenario.jobs
-    only = not others and not scenario.section("jobs")
+    only = not others and not scenario.section("jobs") and not _holds(scenario, made)
     steered = any(job.processes for job in jobs.values()) or None in built.graphs.values()
     simulation = Simulation(
         made,
@@ -52,8 +55,16 @@ def build_blind_variant(
         memory=_memory_left(scenario, built, steered),
         media=build_media(scenario, made),
     )
-    placed = place(graph, made, scenario.placement.ranks) if graph is not None and only else None
+    ranks = components_of_ranks(scenario.placement, made) if only else None
+    placed = place(graph, made, ranks) if graph is not None and only else None
     return Variant(scenario, placed, simulation, built, answer_of(scenario))
+
+
+def _holds(scenario: Scenario, system: System) -> bool:
+    """Whether its only job holds of the memory of its GPUs, and so is no graph alone."""
+    kinds = [known_workloads()[job.workload.type] for job in scenario.jobs.values()]
+    counted = any(part.capacity is not None and part.role == "memory" for part in system.components)
+    return counted and any(kind.holds is not Workload.holds for kind in kinds)
 
 
 def _memory_left(scenario: Scenario, built: BuiltGraphs, steered: bool) -> Bytes | None:

@@ -24,7 +24,7 @@ from ...sim.system import Component, System
 from ..config.binding import entry_for_component, means_part_of_component
 from ..config.component_names import meaning_of_name
 from ..config.explanation import Explanation
-from .building.jobs import pools_of
+from .building.jobs import components_of_ranks, pools_of
 from .building.system import build_backends
 from .unmeasured import time_bounds_of_part
 
@@ -39,7 +39,8 @@ UNBOUNDED = 2**31 - 1  # slots
 PLAYED = {"gpu": "streams", "host": "cores", "dma": "copy engines"}  # slots by kind of part
 ENDS = {"tx": "gpu", "rx": "gpu", "d2h": "host", "h2d": "host", "to_nic": "nic", "from_nic": "nic"}
 """What is at the other end of a GPU's link, by its role."""
-OF_GPU = {"hbm": ("bandwidth", "memory_efficiency"), "dma": ("copy_engines",), "core": ("core",)}
+OF_GPU = {"hbm": ("bandwidth", "memory_efficiency"), "dma": ("copy_engines",), "core": ("core",),
+          "memory": ("memory", "capacity")}  # fmt: skip
 """Settings of a GPU that say what a part of it is like, by its role."""
 
 
@@ -126,7 +127,7 @@ def _ranks_on(part: Component, scenario: Scenario, system: System) -> str:
     found, pools = [], pools_of(scenario, system) if part.kind == "gpu" else {}
     for name, own in pools.items():
         named = next(iter(own.values()), system.gpus)
-        places = scenario.jobs[name].placement.ranks or named
+        places = components_of_ranks(scenario.jobs[name].placement, system) or named
         if not isinstance(places, int) and part.name in places:
             whose = f" of {name}" * (len(pools) > 1)
             found.append(f"rank {places.index(part.name)}{whose}, where there are so many")

@@ -17,7 +17,7 @@ from ..config.binding import entry_for_component
 from ..config.hil_settings import devices_drive_run
 from ..config.problems import FilePosition, InvalidScenarioError, Problem
 from ..config.scenario import Scenario
-from .building.jobs import first_possible_components, pools_of
+from .building.jobs import components_of_ranks, first_possible_components, pools_of
 from .chain_shares import Shares, chain_shares, has_chain
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _placed_graphs(point: Variant) -> list[Graph]:
     for name, graph in point.built.graphs.items():
         needs = point.workloads[name].needs
         on = next(iter(first_possible_components(pools[name], needs, system).values()), None)
-        ranks = point.scenario.jobs[name].placement.ranks or on
+        ranks = components_of_ranks(point.scenario.jobs[name].placement, system) or on
         if graph is not None:
             found.append(place(graph, system, ranks))
     return found

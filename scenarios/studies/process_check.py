@@ -37,7 +37,8 @@ def _process_problems(point: Variant) -> Iterator[Problem]:
     if keep in ("ranks", "none") and _is_steered(point):
         message = (
             f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs, a "
-            "process, a device or a part that is down steer cannot be repeated; take keep: ops"
+            "job that holds memory, a process, a device or a part that is down steer cannot be "
+            "repeated; take keep: ops"
         )
         yield Problem("not-kept", message, setting_position(point.scenario, "run.keep"))
     if point.graph is None:

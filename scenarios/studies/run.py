@@ -342,8 +342,9 @@ def _sources_of_op_times(of: VariantResults) -> dict[str, float]:
 
 
 def _workload_facts(point: Variant) -> Mapping[str, object]:
-    """Facts of its workload."""
-    return {} if point.graph is None else point.graph.facts
+    """Facts of its only workload, as far as they are known before it runs."""
+    (graph, *others) = point.built.graphs.values()
+    return {} if graph is None or others else graph.facts
 
 
 def blame_by_job(of: VariantResults) -> dict[str, Any]:

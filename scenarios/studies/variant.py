@@ -39,7 +39,7 @@ from ..config.scenario import Scenario
 from ..config.sections.processes import make_process
 from ..workloads.trace_files import process_starts_of
 from .answers import StudyAnswer
-from .building.jobs import graphs_of, pools_of, workloads_of
+from .building.jobs import components_of_ranks, graphs_of, pools_of, workloads_of
 from .building.op_rules import SubmissionRules
 from .building.price import price_per_second
 from .building.system import components_down_at_start
@@ -288,13 +288,14 @@ class Variant:
         system, jobs, waiting = self.simulation.system, [], []
         pools = pools_of(self.scenario, system)
         for name, section in self.scenario.jobs.items():
-            graph, ranks = self.built.graphs[name], section.placement.ranks
+            graph = self.built.graphs[name]
+            ranks = components_of_ranks(section.placement, system)
             if graph is not None and typical:
                 graph = self.built.variations[name].varied(graph)
             if graph is not None and ranks is not None:
                 graph = place(graph, system, ranks)
             edit = rules.get(name)
-            work = PreparedWorkload(self.workloads[name], graph, section.processes, edit)
+            work = PreparedWorkload(self.workloads[name], graph, section.processes, edit, ranks)
             if any(isinstance(value, int) for value in pools[name].values()):
                 waiting.append(WaitingJob(Job(name, work, None, section.arrives), pools[name]))
             else:

@@ -17,6 +17,7 @@ from .building.system import build_backends, build_system
 from .counted_periods import require_counted_periods
 from .preflight import require_answers
 from .process_check import require_possible_processes
+from .profiler_overhead import require_declared_overhead
 from .samples import metric_declarations, samples_of
 from .step_calibration import calibration_of
 from .variant import BuiltGraphs, Variant
@@ -58,6 +59,7 @@ def build_variants(scenario: Scenario) -> list[Variant]:
     require_counted_periods(found)
     require_possible_processes(found)
     require_answers(found)
+    require_declared_overhead(found)
     return found
 
 

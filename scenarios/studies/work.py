@@ -32,6 +32,8 @@ class PreparedWorkload(Workload):
         Processes beside it.
     edit : function or None
         What becomes of each graph that it submits.
+    ranks : names of components, or None
+        Of each rank, where they are not those of its pool in order.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class PreparedWorkload(Workload):
         graph: Graph | None,
         steering: Sequence[Choice] = (),
         edit: Callable[[Graph], Graph] | None = None,
+        ranks: Sequence[str] | None = None,
     ):
         self.of, self.graph, self.steering, self.edit = of, graph, steering, edit
+        self.ranks, self.waits = ranks, of.waits
         self.metrics, self.headline, self.until = of.metrics, of.headline, of.until
         self.periodic = of.periodic
 
@@ -67,6 +71,13 @@ class PreparedWorkload(Workload):
                 yield from found(sim)
 
         return steered
+
+    def holds(self, job: Job, system: System) -> Mapping[str, int]:
+        """Amounts of capacities that the workload holds, where its ranks are."""
+        if self.ranks is not None:
+            pool = next(iter(self.needs.pools))
+            job = Job(job.name, self.of, {**job.on, pool: self.ranks})
+        return self.of.holds(job, system)
 
     def measure(self, result: Result) -> Mapping[str, Samples]:
         """Samples by metric, as the workload measures them."""

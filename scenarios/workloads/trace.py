@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
 
 from ...sim.errors import ScenarioError
 from ...sim.graph import Graph
 from ...sim.metric import Metric
 from ...sim.periodic import Periodic
+from ...sim.units import Ratio
 from ...sim.workload import Needs, Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import FileName
@@ -66,7 +69,11 @@ class TraceWorkload(Periodic):
         Names of kernels (``my_kernel*``) that exchange data with other GPUs, beside those of the
         known libraries.
     serialise : bool
-        Accept ranks without dependencies: every op after the one before it.
+        Accept ranks without dependencies, every op after the one before it, and streams whose ops
+        overlap, each op from the end of the one before it.
+    overhead : Ratio or None
+        What the profiler added to all times, over those without it (``3 %``; 0 for nothing), where
+        no untraced steps were measured.
     tokens_per_iteration : int or None
         Of the whole job, as recorded; scales with the data-parallel ranks.
     gpu : GpuSettings
@@ -87,13 +94,14 @@ class TraceWorkload(Periodic):
         missing_ranks: Literal["refuse", "like_recorded", "recorded_waits"] = "refuse",
         communication: tuple[str, ...] = (),
         serialise: bool = False,
+        overhead: Annotated[Ratio, Field(ge=0)] | None = None,
         tokens_per_iteration: Positive | None = None,
         gpu: GpuSettings = NO_GPU,
     ):
         self.trace, self.format, self.starts = trace, format, starts
         self.recorded_on, self.scale_to = recorded_on, scale_to
         self.missing_ranks, self.serialise = missing_ranks, serialise
-        self.communication = tuple(communication)
+        self.communication, self.overhead = tuple(communication), overhead
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.tokens, self.gpu = tokens_per_iteration, gpu.settings
 
@@ -130,7 +138,16 @@ class TraceWorkload(Periodic):
 
             if self.starts is None:
                 require_same_recording(graph, starts)
+            if self.overhead is not None:
+                raise ScenarioError(
+                    "workload.overhead: says what untraced steps say, too "
+                    f"({', '.join(starts.files)}); leave it out"
+                )
             by, graph = stretch_factor(graph, starts), with_untraced_times(graph, starts)
+        elif self.overhead is not None:
+            from ...traces.step_times import without_overhead
+
+            by, graph = 1 / (1 + self.overhead), without_overhead(graph, self.overhead)
         if self.scale_to is None:
             return graph
         recorded = self.recorded_on.parallel if self.recorded_on else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
-from ...models.memory.rank_memory import RESERVE, memory_of_stages
+from ...models.memory.rank_memory import RESERVE, chunk_memory, memory_of_stages
 from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Adapted, Adapters, Model, Transformer
 from ...models.training.description_reader import check_adapters
@@ -52,6 +53,7 @@ from .trace import NO_GPU, TOKENS_PER_SECOND
 if TYPE_CHECKING:
     from ...sim.job import Job
     from ...sim.result import Result
+    from ...sim.system import System
 
 MFU = Metric(
     "mfu",
@@ -295,6 +297,9 @@ class TrainingWorkload(Periodic):
         Memory of each GPU that the runtime and the communication library take.
     must_fit : bool
         Whether a plan that does not fit into memory is an error.
+    when_full : str
+        Where the memory of GPUs is a capacity, and others hold what it needs: ``wait``, or
+        ``refuse``, which ends the run.
     hosts : str or None
         ``threads``: a thread of each rank's host dispatches its ops one after another, which takes
         ``operator`` and ``exchange`` of the host, and waits for its GPU after each message of
@@ -347,6 +352,7 @@ class TrainingWorkload(Periodic):
         gather_ahead: bool = True,
         reserve: Bytes = RESERVE,
         must_fit: bool = True,
+        when_full: Literal["wait", "refuse"] = "wait",
         hosts: Literal["ahead", "threads"] | None = None,
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
@@ -357,6 +363,7 @@ class TrainingWorkload(Periodic):
         self.model = _adapted(named_model(model), adapters)
         self.parallel, self.gpu, self.host = parallel, gpu.settings, host
         self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
+        self.waits = when_full == "wait"
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
         threads = host.dispatches and detail == "ops"
@@ -451,6 +458,24 @@ class TrainingWorkload(Periodic):
         graph = step_graph(model, plan, self.times, f"training {self.name}")
         return replace(graph, facts=self._facts(model, plan, graph.facts[COMPUTED]))
 
+    def holds(self, job: Job, system: System) -> Mapping[str, int]:
+        """Bytes of the memory of each of its GPUs, where that is a capacity.
+
+        What its rank needs when it needs most: PyTorch's allocator gives nothing back to the device
+        before the process ends, so that nobody else can have what is free between two peaks.
+        """
+        gpus = job.on["gpu"]
+        rooms = [system.part(system.number(name), "memory") for name in gpus]
+        if min(rooms, default=-1) < 0:
+            return {}
+        plan = self.plan_on(len(gpus))
+        each = [math.ceil(one.peak) for one in memory_of_stages(self.model, plan, self.reserve)]
+        of_stage = plan.tensor * plan.copies
+        return {
+            system.components[room].name: each[rank // of_stage]
+            for rank, room in enumerate(rooms[: plan.ranks])
+        }
+
     def plans(self, gpus: int, node: int, kept: Collection[str]) -> Iterator[Mapping[str, Any]]:
         """Every parallel plan of the model on so many GPUs that keeps the rules."""
         fields = {
@@ -502,6 +527,11 @@ class TrainingWorkload(Periodic):
                     "first": one.stage * plan.tensor * plan.copies,
                     "layers": layers_in_words(chunks_of_stage(model, plan, one.stage)),
                     "memory": one.parts,
+                    "chunks": tuple(
+                        asdict(chunk_memory(chunk, plan))
+                        for chunk in chunks_of_stage(model, plan, one.stage)
+                    ),
+                    "room": self.gpu.get("memory"),
                 }
                 for one in memory_of_stages(model, plan, self.reserve)
             ),

@@ -80,6 +80,52 @@ def test_interleaved_chunks_are_the_picture_of_their_paper():
     ]  # fmt: skip
 
 
+def with_chunks(passes, stage):
+    own = sorted((p for p in passes if p.stage == stage), key=lambda p: p.start)
+    return " ".join("BF"[p.forward] + str(p.micro_batch + 1) + "ab"[p.chunk] for p in own)
+
+
+def test_interleaved_chunks_are_the_whole_picture_from_the_first_to_the_last_device():
+    """The same figure, box for box: ten passes ahead on the first device, four on the last."""
+    passes = pipeline_of(trained(2).result).passes
+    assert with_chunks(passes, 0) == (
+        "F1a F2a F3a F4a F1b F2b F3b F4b F5a F6a "
+        "F7a B1b F8a B2b F5b B3b F6b B4b F7b B1a F8b B2a "
+        "B3a B4a B5b B6b B7b B8b B5a B6a B7a B8a"
+    )
+    assert with_chunks(passes, 3) == (
+        "F1a F2a F3a F4a "
+        "F1b B1b F2b B2b F3b B3b F4b B4b F5a B1a F6a B2a F7a B3a F8a B4a "
+        "F5b B5b F6b B6b F7b B7b F8b B8b "
+        "B5a B6a B7a B8a"
+    )
+
+
+def test_gpipe_is_the_picture_of_its_paper():
+    """Huang et al. 2019, arXiv:1811.06965, figure 2c: all forward, then backward, the last first.
+
+    Figure 3 of Narayanan et al. 2021 has the same boxes, the first going backward first.
+    """
+    result = trained(schedule="gpipe").result
+    passes = pipeline_of(result).passes
+    for stage in range(4):
+        order = letters(passes, stage)
+        assert order == "F1 F2 F3 F4 F5 F6 F7 F8 B8 B7 B6 B5 B4 B3 B2 B1"
+    turn = {s: min(p.start for p in passes if p.stage == s and not p.forward) for s in range(4)}
+    assert turn[3] < turn[2] < turn[1] < turn[0]  # the wedge of the drawing
+    shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
+    _, table, chart = pipeline(shown)
+    assert table.rows[0][1] == "gpipe"
+    assert list(chart.legend) == ["forward", "backward"]
+    forward, backward = (
+        [b.row[0] - 0.08 for b in chart.bars if b.colour == colour]
+        for colour in chart.legend.values()
+    )
+    assert forward == backward == pytest.approx([0, 1, 2, 3])
+    drawn = sorted(chart.texts, key=lambda text: (text.row, text.start))
+    assert "".join(text.text for text in drawn) == 4 * "1234567887654321"
+
+
 NAMES = {"backward": "B", "backward of inputs": "I", "backward of weights": "W", "forward": "F"}
 
 

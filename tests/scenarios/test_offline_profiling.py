@@ -17,6 +17,7 @@ import pytest
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.variants import build_variant
 from foretrace.scenarios.workloads.trace_files import open_trace
+from foretrace.sim.errors import TraceError
 from foretrace.sim.ops import Kind
 from foretrace.sim.units import quantity
 from foretrace.traces.step_times import read
@@ -99,7 +100,10 @@ def test_a_step_of_two_processes_is_near_only_with_every_piece(variants, name, o
 
 
 def test_of_ops_that_overlap_on_a_stream_the_later_lasts_from_the_end_of_the_earlier(tmp_path):
-    """Programmatic launches make such recordings: what both are in flight counts once."""
+    """Programmatic launches make such recordings: what both are in flight counts once.
+
+    They are accepted where that is said: no clock explains 230 us of 600.
+    """
     host = {"ph": "X", "pid": 1, "tid": 1}
     events = [{**host, "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 900}]
     for number, (start, last) in enumerate([(30, 300), (100, 300)], start=1):
@@ -109,7 +113,9 @@ def test_of_ops_that_overlap_on_a_stream_the_later_lasts_from_the_end_of_the_ear
         said = {"correlation": number, "stream": 7, "device": 0}
         events.append({**host, **kernel, "args": said})
     (tmp_path / "t.json").write_text(json.dumps({"traceEvents": events}))
-    ops = open_trace(str(tmp_path / "t.json")).graph().ops
+    with pytest.raises(TraceError, match="1 of 2 pieces of work on stream 7 begin before"):
+        open_trace(str(tmp_path / "t.json")).graph()
+    ops = open_trace(str(tmp_path / "t.json")).graph(serialise=True).ops
     took = ops.duration[ops.kind == Kind.COMPUTE]
     assert took == pytest.approx([300e-6, 70e-6])
 

@@ -33,14 +33,16 @@ def graphs(draw):
         return draw(st.lists(st.sampled_from(on[rank]), max_size=3)) if on[rank] else []
 
     on[0].append(build.op(Kind.COMPUTE))
+    step = 0  # nothing waits for what a later one does
     for _ in range(draw(st.integers(0, 20))):
         rank, stream = draw(st.integers(0, ranks - 1)), draw(st.integers(0, 3))
         what = draw(st.sampled_from([*Kind]))
+        step = draw(st.integers(step, 2))
         common = {
             "name": draw(st.sampled_from(["", "mm", "a b/c"])),
             "duration": draw(st.sampled_from([float("nan"), 0.0, 1e-7, 1.5e-6, 0.1])),
             "bytes": draw(AMOUNT),
-            "period": draw(st.integers(0, 2)),
+            "period": step,
             "release": draw(st.sampled_from([0.0, 0.25])),
         }
         if what == Kind.COLLECTIVE:
@@ -58,7 +60,8 @@ def graphs(draw):
             peer = draw(st.sampled_from([r for r in range(ranks) if r != rank]))
         after, common["flop"] = some(rank), draw(AMOUNT)
         if what == Kind.RECV:
-            sent = build.op(Kind.SEND, rank=peer, peer=rank, after=some(peer), bytes=draw(AMOUNT))
+            to = {"rank": peer, "peer": rank, "period": step}
+            sent = build.op(Kind.SEND, after=some(peer), bytes=draw(AMOUNT), **to)
             on[peer].append(sent)
             after = [*(op for op in after if op not in heard), sent]
         row = build.op(what, rank=rank, stream=stream, after=after, peer=peer, **common)

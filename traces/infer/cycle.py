@@ -1,4 +1,4 @@
-"""Cycles of dependencies, refused: ranks that entered collectives in different orders."""
+"""Dependencies that no run can have, refused: cycles, and waits for what a later step does."""
 
 from __future__ import annotations
 
@@ -46,3 +46,38 @@ def refuse_cycles(
         f"{place}: {named} wait for each other: ranks enter them in "
         "different orders; the files are of different runs, record them together"
     )
+
+
+def refuse_later_steps(
+    place: str, ops: Ops, source: NDArray[np.int64], target: NDArray[np.int64]
+) -> None:
+    """Refuse a graph in which an op waits for one of a later step.
+
+    A stream may wait for what the next step fetches ahead (a DLRM on V100s does so ten times in six
+    steps); a host thread, or anything for a step beyond, may not.
+
+    Parameters
+    ----------
+    place : names the file in the message
+    source, target : (e,) op `target` waits for op `source`
+
+    Raises
+    ------
+    TraceError
+        The message names both ops.
+
+    Examples
+    --------
+    >>> ops = Ops.of(kind=[0, 0], period=[2, 0])
+    >>> refuse_later_steps("x", ops, np.array([0]), np.array([1]))
+    Traceback (most recent call last):
+    foretrace.sim.errors.TraceError: x: op 1 of step 0 waits for op 0 of step 2; ...
+    """
+    ahead = np.where(ops.period[target] >= 0, ops.period[source] - ops.period[target], 0)
+    wrong = np.flatnonzero(ahead > (ops.kind[target] != Kind.HOST))
+    if len(wrong):
+        first, then = (int(column[wrong[0]]) for column in (source, target))
+        raise TraceError(
+            f"{place}: op {then} of step {ops.period[then]} waits for op {first} of step "
+            f"{ops.period[first]}; the trace is damaged, record or export it again"
+        )

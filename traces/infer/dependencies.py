@@ -35,6 +35,7 @@ from .rank_assembly import rank_graph
 from .rank_graph import NEVER, RankGraph
 from .rank_trace import RankTrace
 from .steps import Steps, alternation_length, find_steps
+from .stream_clock import refuse_unexplained_times
 from .untimed import without_times
 
 HOST_TIME = ("work", "wait", "poll", "unknown")
@@ -138,6 +139,7 @@ def _infer_rank_graph(events: RankTrace, wanted: list[int] | None, serialise: bo
     chosen = find_steps(events).select(wanted, place)
     if wanted and np.any(chosen.start[1:] != chosen.end[:-1]):
         raise TraceError(f"{place}: steps {wanted} are not consecutive; keep a run of steps")
+    refuse_unexplained_times(events, overlapping=serialise)
     inferred = rank_graph_for_run(events, chosen)
     if nothing_linked(inferred) and not serialise:
         raise TraceError(

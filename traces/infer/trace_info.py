@@ -19,6 +19,7 @@ from .missing_ranks import missing_members
 from .rank_graph import RankGraph
 from .rank_trace import RankTrace
 from .steps import find_steps
+from .stream_clock import unexplained_times
 
 NOT_RUN = "the step was not run, so that it has no times; run it on a GPU of the catalog"
 HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")
@@ -183,7 +184,11 @@ def _rank_step_time_range(
 
 def _why_no_replay(trace: RecordedEvents, graphs: list[RankGraph]) -> str:
     """Why recorded times cannot be replayed as they are; else ""."""
-    return _unlinked_reason(graphs) if trace.timed else NOT_RUN
+    if not trace.timed:
+        return NOT_RUN
+    return next(filter(None, (unexplained_times(g.events) for g in graphs)), "") or (
+        _unlinked_reason(graphs)
+    )
 
 
 def _unlinked_reason(graphs: list[RankGraph]) -> str:

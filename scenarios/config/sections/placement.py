@@ -13,7 +13,9 @@ class PlacementSection(Section):
     optimizer_state: Literal["hbm"] = "hbm"
     """Memory that holds the optimizer's state: that of the GPU."""
     ranks: Many[str] | None = None
-    """Component of each rank, ``node0.gpu0`` …; rank r on the r-th GPU unless said."""
+    """Component of each rank, ``node0.gpu0`` …, or globs, whose GPUs ranks get in the machine's
+    order (``node2.gpu*``; ``node*.gpu0`` is the first of every machine); rank r on the r-th GPU
+    unless said."""
 
 
 register("placement", PlacementSection, PlacementSection())

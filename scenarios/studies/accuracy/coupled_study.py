@@ -17,6 +17,7 @@ from ....sim.place import place
 from ....sim.units import Seconds
 from ...config.hil_settings import hil_section, journal_file_name
 from ...config.scenario import BASE, Scenario
+from ..building.jobs import components_of_ranks
 from ..variant import Variant
 from .coupled_devices import replace_components_by_devices, require_steerable
 from .open_devices import OpenDevice, common_clock_class, open_devices
@@ -84,8 +85,9 @@ def point_with_devices(
     made = replace_components_by_devices(
         simulation.system, simulation.backends, devices, journal, ahead
     )
-    graph, ranks = point.known_graph, point.scenario.placement.ranks
+    graph = point.known_graph
     if graph.placed:
+        ranks = components_of_ranks(point.scenario.placement, made.coupling.system)
         graph = place(graph, made.coupling.system, ranks)
     changed = replace(simulation, system=made.coupling.system, backends=made.coupling.backends)
     return replace(point, graph=graph, simulation=changed, coupled=made)

@@ -15,6 +15,7 @@ from ....sim.system import System
 from ....sim.workload import Needs, Workload, check_started
 from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ...config.scenario import Scenario
+from ...config.sections.placement import PlacementSection
 from ...config.settings import workload_file_settings
 from ..limits import estimated_memory, require_memory
 from .op_rules import with_rules
@@ -195,6 +196,33 @@ def _components_named(path: str, globs: Iterable[str], kind: str, on: System) ->
             "count"
         )
     return names
+
+
+def components_of_ranks(placement: PlacementSection, on: System) -> tuple[str, ...] | None:
+    """Component of each rank, globs written out; None where ranks follow their pool.
+
+    Raises
+    ------
+    ScenarioError
+        Nothing has such a name.
+    """
+    if placement.ranks is None:
+        return None
+    return tuple(name for glob in placement.ranks for name in _places_named(glob, on))
+
+
+def _places_named(glob: str, on: System) -> tuple[str, ...]:
+    """GPUs that a glob means; other components with slots where it means no GPU."""
+    if glob in on.index or not any(letter in glob for letter in "*?[:"):
+        return (glob,)
+    found = [on.components[c] for c in on.match(glob) if on.components[c].slots is not None]
+    gpus = [c.name for c in found if c.kind == "gpu"]
+    if not found:
+        like = next(iter(on.gpus), "a component")
+        raise ScenarioError(
+            f"placement.ranks: no component is named {glob}; write a glob such as {like!r}"
+        )
+    return tuple(gpus or (c.name for c in found))
 
 
 def first_possible_components(pools: Pools, needs: Needs, on: System) -> dict[str, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from ....sim.binding import BackendsByName, Bindings
 from ....sim.errors import ScenarioError
 from ....sim.system import SELECTED, UNCOUNTED, Component, System
 from ....sim.units import Bytes
+from ....sim.workload import Workload
 from ...config.binding import entries_by_component, entry_numbers
 from ...config.choice import Choice
 from ...config.part_specs import Part
@@ -30,7 +31,7 @@ from ...config.scenario import Scenario
 from ...config.sections.cluster import ClusterSection
 from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
-from ...config.settings import constructor_model
+from ...config.settings import constructor_model, known_workloads
 from ...config.topology_choice import known_topologies
 from ..limits import require_memory
 from .answerers import DefaultBackends, backend_for_component
@@ -59,12 +60,19 @@ def build_system(scenario: Scenario) -> System:
 
 def _built_system(scenario: Scenario) -> System:
     described = scenario.cluster
-    kinds = machine_kinds(described)
+    kinds = machine_kinds(described, _jobs_compete_for_memory(scenario))
     _refuse_too_many(kinds, scenario.run.memory)
     joined = join(kinds, fabric_of(described))
     return _with_overrides(
         with_bound_link_models(joined, scenario, backend_for_component), scenario
     )
+
+
+def _jobs_compete_for_memory(scenario: Scenario) -> bool:
+    """Whether more jobs than one hold of the memory of GPUs."""
+    known = known_workloads()
+    kinds = [known[job.workload.type] for job in scenario.jobs.values()]
+    return sum(kind.holds is not Workload.holds for kind in kinds) > 1
 
 
 def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes | None) -> None:
@@ -84,8 +92,14 @@ def _refuse_too_many(kinds: Mapping[str, tuple[int, NodeSpec]], allowed: Bytes |
         )
 
 
-def machine_kinds(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
+def machine_kinds(
+    described: ClusterSection, shared: bool = False
+) -> dict[str, tuple[int, NodeSpec]]:
     """Number of machines of each kind, with the parts of one of them.
+
+    Parameters
+    ----------
+    shared : whether jobs hold of the memory of GPUs where nobody says so
 
     Raises
     ------
@@ -93,12 +107,12 @@ def machine_kinds(described: ClusterSection) -> dict[str, tuple[int, NodeSpec]]:
         A part lacks a value that neither the scenario nor the catalog says.
     """
     return {
-        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}"))
+        m.pool: (m.count, _node_components(m.node, f"cluster.{m.path}", shared))
         for m in described.machines()
     }
 
 
-def _node_components(node: Described, path: str) -> NodeSpec:
+def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
     parts = node.parts()
     card, nic = parts.get("gpu", Part("gpu", count=0)), parts.get("nic")
     gpu = card.settings
@@ -113,6 +127,7 @@ def _node_components(node: Described, path: str) -> NodeSpec:
         nics=nic.count if nic else 0,
         nic=_part_from_settings(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
         core=bool(gpu.get("core")),
+        room=_room(gpu, path, shared),
         hbm=_hbm_component(gpu),
         dram=_memory_components(parts.get("memory"), f"{path}.memory"),
         cxl=_memory_components(parts.get("cxl"), f"{path}.cxl"),
@@ -123,6 +138,14 @@ def _node_components(node: Described, path: str) -> NodeSpec:
             if kind in PARTS
         ),
     )
+
+
+def _room(gpu: Mapping[str, Any], path: str, shared: bool) -> Bytes | None:
+    """Memory of a GPU of which jobs hold; None where nobody counts it."""
+    asked = gpu.get("capacity")
+    if asked and "memory" not in gpu:
+        _missing_value_error(f"{path}.gpu.memory", "80 GiB")
+    return gpu.get("memory") if (shared if asked is None else asked) else None
 
 
 def _hbm_component(gpu: Mapping[str, Any]) -> Memory | None:

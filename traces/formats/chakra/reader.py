@@ -13,7 +13,7 @@ from ....sim.errors import TraceError
 from ....sim.graph import Builder, Graph, Label, Member
 from ....sim.ops import Kind
 from ....sim.splits import SPLIT, split_name
-from ...infer.cycle import refuse_cycles
+from ...infer.cycle import refuse_cycles, refuse_later_steps
 from . import attribute_names as names
 from .files import load_rank_file
 from .messages import COLLECTIVES, NodeType
@@ -105,7 +105,9 @@ class _Reader:
         graph = self.build.graph(**(self.ours.facts if self.ours else {}))
         block = graph.explicit
         waits = block.successors
-        refuse_cycles(self.place, block.ops, waits.owner, block.op_of_place[waits.values])
+        target = block.op_of_place[waits.values]
+        refuse_cycles(self.place, block.ops, waits.owner, target)
+        refuse_later_steps(self.place, block.ops, waits.owner, target)
         return graph
 
     def _ops(self, nodes: list[ChakraNode]) -> list[_OpNodes]:

@@ -1,0 +1,170 @@
+"""Memory of training ranks over an iteration: what the run's own passes keep, stage by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.units import Bytes, Seconds
+from ..blocks import Axes, Axis, Block, Column, Heading, Paragraph, Plot, Series, Table
+from ..figures.schedule import seconds_scale
+from ..numbers import PREFIXES, format_quantity, format_share
+from ..palette import series_colour
+from ..section import section
+from .step_passes import WEIGHTS, Pass
+from .study import StudyShown
+
+FACTS = "stages"  # of a graph: of each stage ``memory`` by part, ``chunks``, ``room`` of its GPUs
+MOST_STAGES = 6  # of a drawing
+MOST_POINTS = 600  # of a curve: a page is to stay small
+AT_THE_PEAK = ("activations", "work under way")
+"""Parts of a stage's memory that come and go; the others are held all the time."""
+
+
+class MemoryOverTime(NamedTuple):
+    """Memory of a rank of one stage in an iteration.
+
+    Parameters
+    ----------
+    time : (n,) s at which it changes, ascending, from the start of the first pass
+    held : (n,) B from then on
+    always : of it, B that are held all the time
+    passes : (n,) that each change begins or ends
+    """
+
+    time: NDArray[np.float64]
+    held: NDArray[np.float64]
+    always: Bytes
+    passes: Sequence[Pass]
+
+    @property
+    def peak(self) -> int:
+        """Number of the change after which most is held, the first of several."""
+        return int(np.argmax(self.held))
+
+
+@section("memory", title="Memory over time", order=25)
+def memory_over_time(study: StudyShown) -> Iterable[Block]:
+    """Memory of a rank of each stage in the last iteration, and when it needs most."""
+    if not study.passes:
+        return
+    yield Paragraph(
+        "Memory of a rank of each stage in the last iteration, as its passes began and ended: what "
+        "a micro-batch keeps is there from the start of its pass forward to the end of its pass "
+        "backward. Weights, gradients, optimizer and reserve are there all the time, and none of "
+        "what is free between two peaks is given back to the GPU."
+    )
+    for name, (_, passes) in study.passes.items():
+        (run,) = study.results[name].detail.runs
+        told: Sequence[Mapping[str, Any]] = run.graph.facts[FACTS]  # type: ignore[assignment]
+        if len(study.passes) > 1:
+            yield Heading(name)
+        first = min(one.start for one in passes)
+        by_stage: list[list[Pass]] = [[] for _ in told]
+        for one in passes:
+            by_stage[one.stage].append(one)
+        stages = [memory_of_stage(*both, first) for both in zip(told, by_stage, strict=True)]
+        yield _table(told, stages)
+        yield _drawing(told, stages)
+
+
+def memory_of_stage(
+    told: Mapping[str, Any], passes: Sequence[Pass], first: Seconds
+) -> MemoryOverTime:
+    """Memory over time of a rank of one stage.
+
+    Parameters
+    ----------
+    told : its ``memory`` by part and its ``chunks``, of which each micro-batch has ``kept``,
+        ``working`` and ``later``, B
+    passes : of the stage
+    first : when the first pass of any stage begins
+
+    Examples
+    --------
+    >>> one = {"memory": {"weights": 10.0}, "chunks": [{"kept": 4.0, "working": 1.0, "later": 0.0}]}
+    >>> ran = [Pass(0, "forward", 0, 0, 0.0, 1.0), Pass(0, "backward", 0, 0, 1.0, 3.0)]
+    >>> found = memory_of_stage(one, ran, first=0.0)
+    >>> found.time.tolist(), found.held.tolist()
+    ([0.0, 1.0, 3.0], [14.0, 15.0, 10.0])
+    """
+    changes: list[tuple[Seconds, int, Bytes]] = []
+    for number, one in enumerate(passes):
+        chunk = told["chunks"][one.chunk]
+        if one.forward:
+            changes.append((one.start - first, number, chunk["kept"]))
+        elif one.what == WEIGHTS:
+            changes.append((one.end - first, number, -chunk["later"]))
+        else:
+            changes.append((one.start - first, number, chunk["working"]))
+            left = chunk["later"] if one.what != "backward" else 0.0
+            changes.append((one.end - first, number, left - chunk["kept"] - chunk["working"]))
+    changes.sort(key=lambda c: (c[0], c[2]))  # at one instant what ends is given back first
+    at = np.array([when for when, _, _ in changes])
+    size = np.array([size for _, _, size in changes])
+    always = sum(v for part, v in told["memory"].items() if part not in AT_THE_PEAK)
+    held = np.maximum(np.cumsum(size), 0.0) + always  # sums of floats end a little below 0
+    last = np.append(at[1:] > at[:-1], True)  # of the changes at one instant
+    kept = np.flatnonzero(last).tolist()
+    return MemoryOverTime(at[last], held[last], always, [passes[changes[k][1]] for k in kept])
+
+
+def _table(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Table:
+    """Peak of each stage, when and in which pass it is, and of what its activations are."""
+    rows = []
+    for stage, (one, found) in enumerate(zip(told, stages, strict=True)):
+        peak, at, room = found.held[found.peak], found.time[found.peak], one["room"]
+        ran = found.passes[found.peak]
+        kept: dict[str, Bytes] = {}
+        for chunk in one["chunks"]:
+            for name, size in chunk["layers"].items():
+                kept[name] = kept.get(name, 0.0) + size
+        layers = ", ".join(f"{n} {format_quantity(v, 'B')}" for n, v in kept.items() if v)
+        rows.append([
+            f"{stage}", format_quantity(peak, "B"), format_share(peak / room) if room else "",
+            format_quantity(float(at), "s"), f"{ran.what} of micro-batch {ran.micro_batch + 1}",
+            format_quantity(peak - found.always, "B"), layers,
+        ])  # fmt: skip
+    columns = [
+        Column("stage", header=True), Column("peak", number=True),
+        Column("of the GPU's memory", number=True),
+        Column("at", number=True, title="from the start of the iteration's first pass"),
+        Column("in the"),
+        Column("activations and work then", number=True, wraps=True),
+        Column("kept of a micro-batch", wraps=True, title="by kind of layer, all chunks together"),
+    ]  # fmt: skip
+    return Table(columns, rows, stacked=True)
+
+
+def _fewer_points(one: MemoryOverTime) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Times and bytes; of many changes in a row only the largest."""
+    together = -(-len(one.held) // MOST_POINTS)
+    kept = [
+        at + int(np.argmax(one.held[at : at + together]))
+        for at in range(0, len(one.held), together)
+    ]
+    kept[-1] = len(one.held) - 1  # where it ends
+    return one.time[kept], one.held[kept]
+
+
+def _drawing(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]) -> Plot:
+    """A curve for each stage, or those that need most; dashed what a GPU has, where it is near."""
+    busiest = sorted(range(len(stages)), key=lambda s: -stages[s].held[stages[s].peak])
+    drawn = sorted(busiest[:MOST_STAGES])
+    whole, unit = seconds_scale(max(one.time[-1] for one in stages))
+    room = told[0]["room"]
+    most = max(float(stages[s].held.max()) for s in drawn)
+    scale, prefix = next(p for p in PREFIXES if most >= p[0])
+    curves = []
+    for k, stage in enumerate(drawn):
+        time, held = _fewer_points(stages[stage])
+        colour = series_colour(k)
+        curves.append(Series(time / whole, held / scale, "", "steps", colour, f"stage {stage}"))
+    near = room is not None and room < 2 * most  # else it would flatten all curves
+    whole_room = (room / scale,) if near else ()
+    up = Axis(f"memory, {prefix}B", limits=(0, 1.05 * max(most / scale, *whole_room, 0.0)),
+              rule=whole_room)  # fmt: skip
+    return Plot([Axes(Axis(f"time, {unit}"), up, curves)], height=2.6)

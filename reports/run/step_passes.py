@@ -1,0 +1,110 @@
+"""Passes of a described training step as they ran: micro-batches through chunks of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...sim.ops import Kind
+from ...sim.result import Result
+from ...sim.units import Seconds, seconds
+
+FACT = "pipeline"  # of a graph: ``stages``, ``ranks``, ``turns`` and what is ``computed`` in each
+FORWARD, WEIGHTS = "forward", "backward of weights"
+BOTH_ENDS = "dualpipe"  # the schedule whose second chunk is of the micro-batches from the other end
+
+
+class Pass(NamedTuple):
+    """A micro-batch's way through one chunk of one stage, and when it ran, s.
+
+    Parameters
+    ----------
+    what : ``forward``, ``backward``, or backward of inputs or of weights alone
+    beside : whether another pass of its stage runs beside it
+    """
+
+    stage: int
+    what: str
+    micro_batch: int
+    chunk: int
+    start: Seconds
+    end: Seconds
+    beside: bool = False
+
+    @property
+    def forward(self) -> bool:
+        """Whether it goes forward."""
+        return self.what == FORWARD
+
+
+class Pipeline(NamedTuple):
+    """A pipeline as it ran: the name of its schedule, and its passes."""
+
+    schedule: str
+    passes: list[Pass]
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Number of stages, of chunks of each, and of micro-batches of all."""
+        stages, chunks, batches = (
+            1 + max(getattr(one, part) for one in self.passes)
+            for part in ("stage", "chunk", "micro_batch")
+        )
+        return stages, chunks, batches * (2 if self.schedule == BOTH_ENDS else 1)
+
+
+def passes_of(result: Result) -> Pipeline | None:
+    """Passes of a training step in its last iteration, also where there is one stage only.
+
+    None of what is no described training step.
+    """
+    detail = result.detail
+    if len(detail.runs) != 1:
+        return None
+    told: Mapping[str, Any] = detail.runs[0].graph.facts.get(FACT, {})  # type: ignore[assignment]
+    if not told:
+        return None
+    passes = [
+        one
+        for stage, turns in enumerate(told["turns"])
+        for one in _passes_of_rank(
+            detail, stage, stage * told["ranks"], turns, told["computed"][stage]
+        )
+    ]
+    return Pipeline(told["schedule"], passes)
+
+
+def _passes_of_rank(
+    result: Result, stage: int, rank: int, turns: Sequence[Any], computed: Sequence[int]
+) -> Iterator[Pass]:
+    """Passes of a rank: what it computes, in order, is turn after turn."""
+    (run,) = result.runs
+    ops = np.flatnonzero(result.rank(run)[: len(run.graph)] == rank)
+    ops = ops[result.ops.period[ops] == result.ops.period[ops].max()]
+    ops = ops[result.ops.kind[ops] == Kind.COMPUTE]
+    ways = np.array([_way(text.module) for text in run.graph.labels] + [0])
+    way = ways[run.graph.explicit.ops.label[ops]]
+    at, bounds = 0, np.cumsum([0, *computed])
+    for first, last in pairwise(bounds):
+        pair = turns[at : at + 1 + (at + 1 < len(turns) and turns[at + 1].beside)]
+        for turn in pair:  # of two side by side one goes forward and the other backward
+            own = ops[first:last][way[first:last] == (1 if turn.forward else -1)]
+            if len(own):
+                ticks = [result.columns.start[own].min(), result.columns.end[own].max()]
+                start, end = seconds(np.array(ticks), result.tick).tolist()
+                what = turn.what.value
+                yield Pass(stage, what, turn.micro_batch, turn.chunk, start, end, len(pair) > 1)
+        at += len(pair)
+
+
+def _way(module: str) -> int:
+    """1 of a module that is computed forward, -1 backward, else 0.
+
+    >>> _way("forward dense layer"), _way("backward head"), _way("optimizer")
+    (1, -1, 0)
+    """
+    first = module.partition(" ")[0]
+    return (first == "forward") - (first == "backward")
