@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...sim.backend import Backend, Timing, Usage
 from ...sim.binding import bind
+from ...sim.component_list import ComponentList
 from ...sim.errors import DriverFault, RecordingError, ScenarioError
 from ...sim.ops import Ops
 from ...sim.process import Process
@@ -120,7 +121,7 @@ def _system_with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System
     slots = {p.name: p.at_once for p in ports if p.at_once is not None}
     old = (replace(c, slots=slots.get(c.name, c.slots)) for c in system.components)
     new = (c for p in ports for c in p.components())
-    return replace(system, components=(*old, *new))
+    return replace(system, components=ComponentList.of((*old, *new)))
 
 
 class Coupled(Backend):

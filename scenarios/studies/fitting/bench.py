@@ -154,7 +154,7 @@ class Bench:
         there = kinds[0].node.part(kind) if above == "node" else None
         return {"count": there.count} if there is not None and there.count != 1 else {}
 
-    def built(self, part: Mapping[str, Any]) -> tuple[System, dict[str, Backend]]:
+    def built(self, part: Mapping[str, Any]) -> tuple[System, Mapping[str, Backend]]:
         """System and backends with settings of the part, SI."""
         scenario = self.scenario(settings_as_written(self.kind, part), {})
         system = build_system(scenario)
