@@ -244,7 +244,7 @@ class ChosenNames(Names):
     Parameters
     ----------
     names : of all
-    numbers : of those that are chosen, each once
+    numbers : of those that are chosen, ascending
 
     Examples
     --------
@@ -270,8 +270,8 @@ class ChosenNames(Names):
     def find(self, name: str) -> int:
         """Number of a name among those that are chosen; -1 for none."""
         found = self.names.find(name)
-        at = np.flatnonzero(self.numbers == found)
-        return int(at[0]) if found >= 0 and len(at) else -1
+        at = int(np.searchsorted(self.numbers, found))
+        return at if at < len(self) and self.numbers[at] == found else -1
 
 
 class NameIndex(Mapping[str, int]):
