@@ -1,9 +1,10 @@
-"""Splits: the unequal parts of an all-to-all, as the attributes of its signature say them.
+"""Splits: the unequal parts of an all-to-all, and its kernel, as its signature says them.
 
 ``send=1,1,2`` is what each member gives away, ``receive=3,1,1`` what each gets, and both together
 their product; ``splits=0,2/1,0`` is what each member (a row) has for each (MPI's ``sendcounts``,
 torch's ``input_split_sizes``).  Only ratios count: the op's bytes say how much there is, the mean
-of what a member has to send, its own part included.
+of what a member has to send, its own part included.  ``kernel=low-latency`` is one in which each
+GPU writes what it has for each other straight into that one's memory.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .signature import Signature
 SPLIT = "all-to-all"
 """The collective whose parts may be unequal."""
 SEND, RECEIVE, PAIRS = "send", "receive", "splits"
+KERNEL, LOW_LATENCY = "kernel", "low-latency"
 MOST = 2**53
 """Below it every sum of parts is exact as a float."""
 
@@ -64,10 +66,11 @@ class Splits:
 
 
 class CollectiveName(NamedTuple):
-    """A collective, and its splits; None for equal parts."""
+    """A collective, its splits (None for equal parts), and its kernel ("" for the usual one)."""
 
     collective: str
     splits: Splits | None
+    kernel: str = ""
 
 
 @lru_cache(maxsize=1024)
@@ -92,31 +95,35 @@ def read_collective(name: str, members: int) -> CollectiveName:
     """
     signature = Signature("collective", name)
     told = signature.attributes
+    kernel = told.pop(KERNEL, "") if signature.op == SPLIT else ""
+    if kernel not in ("", LOW_LATENCY):
+        raise ValueError(f"{KERNEL}={kernel} is unknown; take {LOW_LATENCY}, or leave it out")
     for key in told:
         if signature.op != SPLIT:
             raise ValueError(f"only {SPLIT} has unequal parts; leave {key!r} out")
         if key not in (SEND, RECEIVE, PAIRS):
             raise ValueError(f"attribute {key!r} is unknown; take {SEND}, {RECEIVE} or {PAIRS}")
     if not told:
-        return CollectiveName(name, None)
+        return CollectiveName(signature.op, None, kernel)
     parts = _read_pairs(told, members) if PAIRS in told else _read_product(told, members)
     if not parts.any():
         raise ValueError(f"{_text(told)}: the parts add up to 0; give some member a part")
     equal = bool(np.all(parts == parts[0, 0]))
-    return CollectiveName(signature.op, None if equal else Splits(parts))
+    return CollectiveName(signature.op, None if equal else Splits(parts), kernel)
 
 
 def split_name(
     send: Sequence[int] = (),
     receive: Sequence[int] = (),
     pairs: Sequence[Sequence[int]] = (),
+    kernel: str = "",
 ) -> str:
-    """Name of an all-to-all of such splits; equal ones are left out.
+    """Name of an all-to-all of such splits, by such a kernel; equal ones are left out.
 
     >>> split_name(receive=(3, 1)), split_name(send=(2, 2)), split_name(pairs=[(0, 2), (1, 0)])
     ('all-to-all receive=3,1', 'all-to-all', 'all-to-all splits=0,2/1,0')
     """
-    words = [SPLIT]
+    words = [SPLIT, f"{KERNEL}={kernel}"] if kernel else [SPLIT]
     for key, numbers in ((SEND, send), (RECEIVE, receive)):
         if len(set(numbers)) > 1:
             words.append(f"{key}={','.join(map(str, numbers))}")

@@ -23,7 +23,7 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.sim.splits import split_name
+from foretrace.sim.splits import LOW_LATENCY, split_name
 
 NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6
@@ -296,7 +296,7 @@ TOKEN = 128 * 8 * 7168.0
 
 
 EXPERT_WIDTH = {"dispatch": 1, "combine": 2}
-EXPERTS_START = {"network_step": 30 * US, "network_efficiency": 0.9}
+EXPERTS_START = {"low_latency_launch": 30 * US, "low_latency_efficiency": 0.9}
 
 
 def expert_rows(op: str) -> Rows:
@@ -317,29 +317,38 @@ def expert_times() -> LibraryTimes:
 def experts(score: bool) -> None:
     """DeepEP's low-latency kernels: fitted on 16 and 64 GPUs, judged on 32 to 256 (D9).
 
-    An all-to-all whose bytes within a machine do not cross its NICs.  The table is public and
+    An all-to-all whose bytes within a machine do not cross its NICs, each GPU writing to each; a
+    start and a share of the NICs' rate for dispatch and combine alike.  The table is public and
     short; all of it had been read before.  It does not tell how tokens fell on experts: parts are
     taken for equal, and as they fall where 8 of 256 experts are drawn for each of 128 tokens.
     """
     print("experts, low-latency (deepep_v1_h800)")
-    for op in EXPERT_WIDTH:
-        rows = expert_rows(op)
-        known = np.isin(rows.members, (16, 64))
-        times, start = expert_times(), EXPERTS_START
-        ways = {"equal": "all-to-all", "drawn": {n: drawn_name(n) for n in rows.members.tolist()}}
-        for parts, name in ways.items():
-            best = fitted(times, start, name, rows.take(known))
-            constants(best)
-            if score:
-                guess = predicted(times, best, name, rows)
-                told(f"{op}, EP 32, 128, 256, {parts} parts", guess, rows.seconds, ~known)
+    each = {op: expert_rows(op) for op in EXPERT_WIDTH}
+    rows = Rows(*(np.concatenate(column) for column in zip(*each.values(), strict=True)))
+    known, times = np.isin(rows.members, (16, 64)), expert_times()
+    combine = np.arange(len(known)) >= len(each["dispatch"].size)
+    for parts, pairs in (("equal", False), ("drawn", True)):
+        ways = {n: expert_name(n, pairs) for n in rows.members.tolist()}
+        best = fitted(times, EXPERTS_START, ways, rows.take(known))
+        constants(best)
+        if score:
+            guess = predicted(times, best, ways, rows)
+            for op, mine in (("dispatch", ~combine), ("combine", combine)):
+                told(f"{op}, EP 32, 128, 256, {parts} parts", guess, rows.seconds, mine & ~known)
 
 
-def drawn_name(ranks: int, tokens: int = 128, experts: int = 256, chosen: int = 8) -> str:
-    """All-to-all in which each token of each rank goes to experts that are drawn for it."""
+def expert_name(ranks: int, drawn: bool) -> str:
+    """Low-latency all-to-all of equal parts, or of those that :func:`drawn_pairs` has."""
+    return split_name(pairs=drawn_pairs(ranks) if drawn else (), kernel=LOW_LATENCY)
+
+
+def drawn_pairs(
+    ranks: int, tokens: int = 128, experts: int = 256, chosen: int = 8
+) -> list[list[int]]:
+    """Tokens of each rank for each, where each token's experts are drawn for it."""
     order = np.argsort(np.random.default_rng(1).random((ranks, tokens, experts)), axis=2)
     rank = (order[:, :, :chosen] * ranks // experts).reshape(ranks, -1)
-    return split_name(pairs=[np.bincount(row, minlength=ranks).tolist() for row in rank])
+    return [np.bincount(row, minlength=ranks).tolist() for row in rank]
 
 
 PARTS = {

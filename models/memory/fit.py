@@ -163,6 +163,8 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     for way in ways[ways.index(plan.recompute) + 1 :]:
         yield f"recompute: {way}", replace(plan, recompute=way)
     yield from _changes_of_layers(plan)
+    if plan.exchange != "normal":
+        yield "exchange: normal", replace(plan, exchange="normal")
     size = plan.micro_batch
     while size > 1:
         size //= 2

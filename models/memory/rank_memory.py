@@ -9,7 +9,8 @@ import numpy as np
 
 from ...sim.signature import WIDTH
 from ...sim.units import Bytes
-from ..training.description import Model
+from ..training.description import Model, Transformer
+from ..training.feed_forward import exchange_buffers
 from ..training.gradients import DATA, EXPERT_DATA, replicas
 from ..training.layers import Layer
 from ..training.parallel_plan import ParallelPlan
@@ -36,6 +37,7 @@ class RankMemory:
     working : of the op under way: gradients of activations, layers that are computed again, weights
         that are gathered
     reserve : of the runtime and the communication library
+    buffers : of a low-latency exchange of tokens
     host : of the host, beside all that: an optimizer that is offloaded, and gradients that it takes
     at : when the peak is
     """
@@ -49,6 +51,7 @@ class RankMemory:
     reserve: Bytes
     at: PipelineTurn
     host: Bytes = 0.0
+    buffers: Bytes = 0.0
 
     @property
     def parts(self) -> dict[str, Bytes]:
@@ -60,6 +63,7 @@ class RankMemory:
             "activations": self.activations,
             "work under way": self.working,
             "reserve": self.reserve,
+            **({"buffers of the exchange": self.buffers} if self.buffers else {}),
         }
 
     @property
@@ -94,8 +98,10 @@ def rank_memory(
     (3680, 7360, 22080)
     """
     types = plan.precision
-    whole, share = _whole_and_share(plan, stage_weights(model, plan, stage))
-    frozen = _whole_and_share(plan, frozen_weights(model, plan, stage))[plan.zero == 3]
+    trained, kept = stage_weights(model, plan, stage), frozen_weights(model, plan, stage)
+    whole, share = _whole_and_share(plan, trained)
+    frozen = _whole_and_share(plan, kept)[plan.zero == 3]
+    experts = trained[1] + kept[1]
     updated = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
@@ -113,6 +119,7 @@ def rank_memory(
         reserve,
         at,
         (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
+        _buffers(model, plan) if experts and plan.exchange != "normal" else 0.0,
     )  # fmt: skip
 
 
@@ -125,6 +132,13 @@ def _whole_and_share(plan: ParallelPlan, counts: tuple[int, int]) -> tuple[float
     """
     groups = zip(counts, (DATA, EXPERT_DATA), strict=True)
     return float(sum(counts)), float(sum(n / replicas(plan, group) for n, group in groups))
+
+
+def _buffers(model: Model, plan: ParallelPlan) -> Bytes:
+    """Bytes of the buffers of the exchange of tokens, one set for all layers."""
+    assert isinstance(model, Transformer)  # noqa: S101  rules of a plan ask for experts
+    assert model.experts  # noqa: S101
+    return exchange_buffers(model.experts, model.hidden, plan.split)
 
 
 def _peak_of_schedule(

@@ -94,7 +94,7 @@ class CollectivePlan:
     def _waited(self, size: Floats) -> Floats:
         """(n,) seconds of latencies; of those of a paced ring, what its bytes do not hide."""
         waiting = np.full(len(size), self.waiting)
-        message = size * self.load.network_share / PAYLOAD[self.protocol]
+        message = size * self.load.network_share / PAYLOAD.get(self.protocol, 1.0)
         if self.fetched is not None:
             waiting += self.load.network_steps * self.fetched.seconds(message)
         if self.pace is None:

@@ -18,7 +18,7 @@ from ...sim.csr import Csr
 from ...sim.errors import BackendError
 from ...sim.ops import Kind, Ops, require
 from ...sim.signature import parse_signature
-from ...sim.splits import CollectiveName, read_collective
+from ...sim.splits import SPLIT, CollectiveName, Splits, read_collective
 from ...sim.system import Router, System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from . import nccl
@@ -106,6 +106,10 @@ class Fabric(Backend):
         Of ``ll``, from a member to another at most: each pair has few threads of its own.
     send_copying : Ratio or None
         Of grouped sends, in place of ``copying``.
+    low_latency_launch, low_latency_efficiency : Seconds or None, Ratio
+        Start of an all-to-all in which each GPU writes what it has for each other straight into
+        that one's memory, and the share of the rate of NICs and links that it reaches: no buffers
+        that others copy, no step of a proxy; None for a library that has none, which refuses it.
     own_part : Ratio
         What it takes a member of grouped sends to copy a byte of its part to itself, of what a byte
         takes that it sends: the same threads do both.
@@ -201,6 +205,8 @@ class Fabric(Backend):
         send_lateness: Seconds = 0.0,
         send_rate_ll: ByteRate | None = None,
         send_copying: Ratio | None = None,
+        low_latency_launch: Seconds | None = None,
+        low_latency_efficiency: Ratio = 1.0,
         own_part: Ratio = 0.0,
         piece: Bytes | None = None,
         segment: Bytes | None = None,
@@ -238,6 +244,10 @@ class Fabric(Backend):
             )
             if send_rate_ll is not None and "ll" in self.of_sends:
                 self.of_sends["ll"] = self.of_sends["ll"]._replace(pair_rate=send_rate_ll)
+        self.low_latency: Protocol | None = None
+        if low_latency_launch is not None:
+            share = low_latency_efficiency
+            self.low_latency = Protocol(low_latency_launch, 0.0, share, 0.0, share)
         self.in_switch = self.protocols["simple"]
         if in_switch_efficiency is not None:
             start = launch if in_switch_launch is None else in_switch_launch
@@ -311,8 +321,10 @@ class Fabric(Backend):
         return plans
 
     def _plans(self, name: str, members: Members, system: System) -> list[CollectivePlan]:
-        collective, splits = _read_name(name, len(members))
+        collective, splits, kernel = _read_name(name, len(members))
         _check_known("collective", collective, tuple(ALGORITHMS))
+        if kernel:
+            return [self._written_directly(kernel, splits, members, system)]
         together = len({system.node_of(m) for m in members}) == 1
         plans, there = [], []
         for a in ALGORITHMS[collective].values():
@@ -337,6 +349,19 @@ class Fabric(Backend):
                 f"{'pin' if pinned else 'add'} one of {there}"
             )
         return plans
+
+    def _written_directly(
+        self, kernel: str, splits: Splits | None, members: Members, system: System
+    ) -> CollectivePlan:
+        """Plan of an all-to-all whose members write into each other's memory."""
+        if self.low_latency is None:
+            raise BackendError(
+                f"fabric: the library has no {kernel} all-to-all; take workload.exchange: normal, "
+                "or a library that says low_latency_launch (nccl-nvlink4 does)"
+            )
+        laid = self.load_of(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
+        start = self.dispatch + self.low_latency.launch
+        return CollectivePlan(laid, kernel, self.low_latency, start)
 
     def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
         """Load of an algorithm among these members."""
@@ -495,7 +520,7 @@ class Fabric(Backend):
         size: Floats,
     ) -> NDArray[np.int64]:
         """(n,) number of the way that is taken for each size."""
-        if self.choice == "nccl" and name not in SENDS:
+        if self.choice == "nccl" and name not in SENDS and len(ways) > 1:
             told = nccl.estimates(ways, size)
             if np.isfinite(told).any():
                 return first_of_least(told)

@@ -219,12 +219,19 @@ class _Expansion:
         said = parse_signature(self.block.ops.signature_text(op) or "collective:unknown").name
         n = len(ranks)
         try:
-            name, splits = read_collective(said, n)
+            name, splits, kernel = read_collective(said, n)
         except ValueError as error:
             what = said.partition(" ")[0]
             raise GraphError(
                 "expand", f"op {op} ({what} of {n} members): {error}", (op,)
             ) from error
+        if kernel:
+            raise GraphError(
+                "expand",
+                f"op {op} ({name} of {n} members): its kernel, {kernel}, is timed whole; leave "
+                "'expand' out, or take the library's own (workload.exchange: normal)",
+                (op,),
+            )
         if n < 2:
             return name, ALONE, (n,), range(n)
         able = ALGORITHMS.get(name, {})

@@ -29,7 +29,7 @@ class LoadedParts(NamedTuple):
     component : numbers
     share : bytes that cross it, as a multiple of S
     rate : B/s; infinite where nothing takes time
-    wire : whether it is between machines
+    wire : whether it is between machines, or joins a GPU and a NIC
     """
 
     component: NDArray[np.int32]
@@ -424,7 +424,7 @@ def require_route(a: int, b: int, system: System) -> None:
 
 
 def between_machines_mask(system: System) -> NDArray[np.bool_]:
-    """Mask of components between machines, NICs included.
+    """Mask of components between machines, NICs and their links to GPUs included.
 
     >>> from .nic import Nic
     >>> from .topology import NodeSpec, cluster
@@ -436,8 +436,13 @@ def between_machines_mask(system: System) -> NDArray[np.bool_]:
     return np.array([_is_wire(c) for c in system.components], bool)
 
 
+TO_NIC = ("to_nic", "from_nic")
+"""Links on which a NIC fetches and leaves bytes by itself, whatever shares of links between GPUs
+the threads of a kernel reach."""
+
+
 def _is_wire(component: Component) -> bool:
-    return component.kind == "nic" or not component.node
+    return component.kind == "nic" or not component.node or component.role in TO_NIC
 
 
 def fills_nodes_evenly(members: Members, system: System) -> bool:

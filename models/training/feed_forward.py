@@ -109,11 +109,16 @@ def _rows_of_each_expert(pairs: int, here: int, split: Split) -> int:
 
 
 def _selection(rows: int, experts: Experts, split: Split) -> Operation:
-    """Softmax of the router and choice of the best; a bias where that is learned."""
+    """Softmax of the router and choice of the best; a bias where that is learned.
+
+    The host waits for how many tokens go where, before it dispatches the library's exchange; a
+    low-latency one has room for all, and reads that on the GPU.
+    """
     shape = ("fp32", (rows, experts.count))
     size = 4.0 * rows * experts.count
     return Operation(
-        (Work("routing", text("aten::_softmax", shape), 0.0, 2 * size),),
+        (Work("routing", text("aten::_softmax", shape), 0.0, 2 * size,
+              awaited=split.expert > 1 and split.exchange == "normal"),),
         (Work("routing backward", text("aten::_softmax_backward_data", shape, shape), 0.0,
               3 * size),),
         size,
@@ -146,7 +151,7 @@ def _to_experts(
 ) -> tuple[Work, ...]:
     """Exchange towards the experts, in an element type of its own: cast before, once a row."""
     plain, dtype = split.precision.activations, split.precision.to_experts
-    name = split_name(receive=split.shares)
+    name = split_name(receive=split.shares, kernel=_kernel(split))
     there = _all_to_all(pairs, hidden, split, name, dtype, then)
     cast = quantized(what, rows, hidden, split.precision, plain, dtype, copies=1)
     if not cast and dtype != plain:
@@ -156,8 +161,28 @@ def _to_experts(
 
 
 def _from_experts(pairs: int, hidden: int, split: Split, then: str = "") -> Work:
-    name = split_name(send=split.shares)
+    name = split_name(send=split.shares, kernel=_kernel(split))
     return _all_to_all(pairs, hidden, split, name, split.precision.activations, then)
+
+
+def _kernel(split: Split) -> str:
+    """Kernel of the exchange as its signature says it; "" for the library's own."""
+    return "" if split.exchange == "normal" else split.exchange
+
+
+def exchange_buffers(experts: Experts, hidden: int, split: Split) -> float:
+    """B of the buffers of a low-latency exchange, which others write into: every token may come.
+
+    A row of each of the rank's tokens for every expert, to send and to receive, twice, for one
+    exchange after another (deepseek-ai/DeepEP, csrc/config.hpp, ``LowLatencyLayout``).
+
+    >>> split = Split(batch=1, sequence=128, expert=8, exchange="low-latency")
+    >>> exchange_buffers(Experts(256, 8, 2048), 7168, split) / 2**30
+    1.75
+    """
+    if split.exchange == "normal":
+        return 0.0
+    return 2 * 2 * experts.count * split.own_tokens * hidden * split.width
 
 
 def _all_to_all(

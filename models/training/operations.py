@@ -17,6 +17,7 @@ from .precision import COPIES, PRECISIONS, SCALED, Precision
 TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer
 RING = "ring"  # in place of a group: the next rank of those that share each sequence
 ContextBy = Literal["ring", "all-gather", "ulysses"]
+ExchangeBy = Literal["normal", "low-latency"]
 
 
 class Work(NamedTuple):
@@ -87,6 +88,8 @@ class Split:
     document : tokens of each document of a sequence, which see only their own; 0 for one document
     expert : ranks that share the experts of a layer
     imbalance : tokens of the busiest rank's experts, over the mean
+    exchange : how tokens go to experts: by the library's all-to-all, or by a kernel in which each
+        rank writes what it has for each other straight into that one's memory
     shares : of a rank's tokens, those that go to the experts of each; () where ranks differ in what
         nobody says, and all exchange as much as the busiest
     fused_attention : whether scores are never written to memory (flash attention)
@@ -109,6 +112,7 @@ class Split:
     document: int = 0
     expert: int = 1
     imbalance: float = 1.0
+    exchange: ExchangeBy = "normal"
     shares: tuple[int, ...] = ()
     fused_attention: bool = True
     precision: Precision = PRECISIONS["bf16"]

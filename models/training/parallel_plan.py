@@ -9,11 +9,11 @@ from typing import Any, Literal
 from ...sim.errors import PlanError
 from .description import ImageNetwork, Model, Transformer
 from .expert_choice import ExpertChoice
-from .operations import ContextBy, Split
+from .operations import ContextBy, ExchangeBy, Split
 from .precision import PRECISIONS, Precision
 
 Recompute = Literal["none", "selective", "full"]
-Schedule = Literal["1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe"]
+Schedule = Literal["1f1b", "combined-1f1b", "gpipe", "zb-h1", "zb-h2", "zb-v", "dualpipe"]
 BUCKET = 40_000_000  # parameters; Megatron-LM's ddp_bucket_size of up to 40 data-parallel ranks
 
 
@@ -45,6 +45,7 @@ class ParallelPlan:
         same buckets, during the next step's first forward pass, not all of them behind the update
     fused_attention : whether scores are never written to memory
     imbalance : tokens of the busiest rank's experts, over the mean
+    exchange : how tokens go to experts and back
     routing : how often each expert is chosen, from which the same follows; None for equally often
     precision : element types
     offload : whether the optimizer and the master weights are the host's
@@ -82,6 +83,7 @@ class ParallelPlan:
     gather_ahead: bool = True
     fused_attention: bool = True
     imbalance: float = 1.0
+    exchange: ExchangeBy = "normal"
     routing: ExpertChoice | None = None
     precision: Precision = PRECISIONS["bf16"]
     offload: bool = False
@@ -152,6 +154,7 @@ class ParallelPlan:
             document=self.document,
             expert=self.expert,
             imbalance=self.imbalance * (self.routing.busiest(self.expert) if self.routing else 1.0),
+            exchange=self.exchange,
             shares=self.routing.shares(self.expert) if self.routing else (),
             fused_attention=self.fused_attention,
             precision=self.precision,
@@ -314,6 +317,8 @@ SETTINGS = {
     "document": "document",
     "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
+    "schedule": "schedule.use",
+    "exchange": "exchange",
     "zero": "zero",
     "sequence": "sequence",
     "recompute": "recompute",
@@ -354,6 +359,10 @@ def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
          lambda a: a.context == 1, (1,)),
         ("expert", f"{of} has no experts that {e} ranks share",
          lambda a: a.expert == 1 or not images, (1,)),
+        ("exchange", f"{of} sends no tokens to experts", lambda a: a.exchange == "normal",
+         ("normal",)),
+        ("schedule", f"{of} sends no tokens to experts, which two micro-batches at once could hide",
+         lambda a: a.schedule != "combined-1f1b", ("1f1b",)),
         ("expert", f"its tables lie once on {plan.data} data-parallel ranks, not on {e}",
          lambda a: images or a.expert == a.data, (plan.data,)),
     ]  # fmt: skip
@@ -456,6 +465,10 @@ def _expert_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
         ("expert", f"{e} ranks that share experts are not a part of {plan.copies} data-parallel "
          "ranks", lambda a: a.copies % a.expert == 0 and experts % a.expert == 0,
          range(1, plan.copies + 1)),
+        ("schedule", f"two micro-batches at once hide the exchange of tokens, and {e} ranks share "
+         "experts", lambda a: a.schedule != "combined-1f1b" or a.expert > 1, ("1f1b",)),
+        ("exchange", f"{e} ranks share experts, so that no token is exchanged",
+         lambda a: a.exchange == "normal" or a.expert > 1, ("normal",)),
     ]  # fmt: skip
 
 

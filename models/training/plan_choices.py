@@ -45,7 +45,7 @@ def allowed_plans(
         "micro_batch": MICRO_BATCHES,
         "zero": [0, 1, 2, 3],
         "recompute": RECOMPUTE,
-        "chunks": CHUNKS if start.schedule == "1f1b" else (1,),
+        "chunks": CHUNKS if start.schedule in ("1f1b", "combined-1f1b") else (1,),
     }
     choices |= {name: [getattr(start, name)] for name in choices if name in kept}
     for values in product(*choices.values()):

@@ -169,12 +169,31 @@ def interleaved(stage: int, stages: int, micro_batches: int, chunks: int) -> Sta
     return _one_of_each(ahead, micro_batches, chunks, stages)
 
 
-def _one_of_each(ahead: int, micro_batches: int, chunks: int = 1, group: int = 1) -> StageTurns:
+def combined(stage: int, stages: int, micro_batches: int, chunks: int) -> StageTurns:
+    """1F1B that runs each forward pass beside the backward one behind it, one more ahead for it.
+
+    Two micro-batches at once, each of which computes while tokens of the other are exchanged: a
+    forward pass takes as long as both, so that stages begin as many ahead as interleaved ones do.
+    Megatron-LM's ``--overlap-moe-expert-parallel-comm`` (combined 1F1B), which warms up by one more
+    (``pipeline_parallel/schedules.py``), and asks for several chunks where there are stages.
+
+    >>> [(t.forward, t.micro_batch, t.beside) for t in combined(0, 1, 2, 1)]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [(True, 0, False), (True, 1, False), (False, 0, True), (False, 1, False)]
+    """
+    ahead = (stages - stage - 1) * 2 + (chunks - 1) * stages + 1
+    return _one_of_each(ahead, micro_batches, chunks, stages, beside=True)
+
+
+def _one_of_each(
+    ahead: int, micro_batches: int, chunks: int = 1, group: int = 1, beside: bool = False
+) -> StageTurns:
     """One forward and one backward by turns, after so many forward ahead, or all.
 
     Parameters
     ----------
     group : micro-batches that go through a chunk before they go through the next
+    beside : whether each that goes backward runs beside the one forward before it
     """
     total = micro_batches * chunks
     number = np.arange(total)
@@ -188,7 +207,9 @@ def _one_of_each(ahead: int, micro_batches: int, chunks: int = 1, group: int = 1
     for at, through in ((forward, turn_chunk), (backward, chunks - 1 - turn_chunk)):
         micro_batch[at] = groups * group + place
         chunk[at] = through
-    return StageTurns(kind, micro_batch, chunk, np.zeros(2 * total, bool))
+    pairs = np.zeros(2 * total, bool)
+    pairs[backward[: max(total - ahead, 0)]] = beside
+    return StageTurns(kind, micro_batch, chunk, pairs)
 
 
 def zero_bubble(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
@@ -368,6 +389,8 @@ def turns_of_stage(
     }
     if schedule in named:
         return StageTurns.of(named[schedule](stage, stages, micro_batches))
+    if schedule == "combined-1f1b":
+        return combined(stage, stages, micro_batches, chunks)
     if chunks > 1:
         return interleaved(stage, stages, micro_batches, chunks)
     return one_forward_one_backward(stage, stages, micro_batches)

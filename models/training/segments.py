@@ -73,6 +73,11 @@ class OpTable:
         every = np.array([row.kind == Kind.COMPUTE for row in self._rows], bool)
         return np.asarray(every[numbers])
 
+    def exchanges_by_group(self, numbers: Rows) -> list[NDArray[np.bool_]]:
+        """Of each family of groups that exchange beside the chain, (n,) whether ops are of it."""
+        family = np.array([r.family if r.stream == EXCHANGE else -1 for r in self._rows])[numbers]
+        return [np.asarray(family == group) for group in np.unique(family[family >= 0])]
+
     def columns(self) -> Mapping[str, NDArray[np.generic]]:
         """Columns of the rows, by name, with ``family``; most stages add none to those before."""
         if not self._columns or len(self._columns["kind"]) < len(self._rows):
@@ -366,7 +371,7 @@ def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
     """Two segments of one rank, each computing while the other exchanges.
 
     A segment computes up to its next exchange, then the other does: one computes at a time, in this
-    order.
+    order.  Exchanges of one group come one after another, too, as a communicator's do.
 
     Examples
     --------
@@ -383,13 +388,13 @@ def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
     order = np.lexsort((np.arange(len(run)), which, run))
     place = np.argsort(order)
     base = len(first.ops)
-    at = np.flatnonzero(np.concatenate(computes)[order])
-    turns = np.flatnonzero(np.diff(which[order][at]) != 0)
-    handed = np.stack([at[turns], at[turns + 1]], axis=1)
+    ops = np.concatenate([first.ops, second.ops])[order]
+    queues = [table.computes(ops), *table.exchanges_by_group(ops)]
+    handed = [_handed_on(np.flatnonzero(queue), which[order]) for queue in queues]
     edges = np.concatenate([first.edges, second.edges + base])
     return Segment(
-        np.concatenate([first.ops, second.ops])[order],
-        np.concatenate([place[edges], handed]),
+        ops,
+        np.concatenate([place[edges], *handed]),
         *(
             place[np.concatenate([mine, other + base])]
             for mine, other in (
@@ -399,3 +404,9 @@ def side_by_side(first: Segment, second: Segment, table: OpTable) -> Segment:
             )
         ),
     )
+
+
+def _handed_on(rows: Rows, which: Rows) -> Rows:
+    """(e, 2) rows of a queue, one after another, where the next is of the other segment."""
+    turns = np.flatnonzero(np.diff(which[rows]) != 0)
+    return np.stack([rows[turns], rows[turns + 1]], axis=1)

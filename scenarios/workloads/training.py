@@ -19,7 +19,7 @@ from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.hardware_flop import hardware_flop
 from ...models.training.model_size import model_flop, parameters, trained_parameters
 from ...models.training.model_zoo import model as named_model
-from ...models.training.operations import ContextBy
+from ...models.training.operations import ContextBy, ExchangeBy
 from ...models.training.parallel_plan import (
     BUCKET,
     SETTINGS,
@@ -109,7 +109,9 @@ class PipelineSchedule(Section):
     """Order of micro-batches in the pipeline."""
 
     use: Schedule = "1f1b"
-    """``1f1b`` (as many forward ahead as there are stages behind), ``gpipe`` (all forward first),
+    """``1f1b`` (as many forward ahead as there are stages behind), ``combined-1f1b`` (each forward
+    beside the backward behind it, one computing while the other exchanges tokens with experts, as
+    many more in memory), ``gpipe`` (all forward first),
     ``zb-h1`` (1F1B whose gradients of weights wait for the bubble), ``zb-h2`` (the same with twice
     as many forward ahead: no bubble, nearly twice the activations), ``zb-v`` (two chunks a stage,
     down through the first and up the second: no bubble in 1F1B's memory), ``dualpipe`` (from both
@@ -266,6 +268,11 @@ class TrainingWorkload(Periodic):
         Tokens of the busiest rank's experts, over the mean.
     routing : ExpertRouting or None
         How often each expert is chosen, in place of ``imbalance``.
+    exchange : str
+        How tokens go to experts and back: ``normal``, by the library's all-to-all, of which the
+        host has to know how many go where; or ``low-latency``, each GPU writing what it has for
+        each other straight into that one's memory, which has room for all (DeepEP's low-latency
+        kernels).
     bucket : int
         Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
         first stage has more buckets than one.
@@ -322,6 +329,7 @@ class TrainingWorkload(Periodic):
         detail: Literal["ops", "layers"] = "ops",
         imbalance: Annotated[float, Field(ge=1)] = 1.0,
         routing: ExpertRouting | None = None,
+        exchange: ExchangeBy = "normal",
         bucket: Positive = BUCKET,
         overlap: bool = True,
         gather_ahead: bool = True,
@@ -365,6 +373,7 @@ class TrainingWorkload(Periodic):
             fused_attention=attention == "fused",
             imbalance=imbalance,
             routing=_routing(self.model, routing, imbalance),
+            exchange=exchange,
             precision=_precision(self.model, precision, types, scales),
             offload=offload == "optimizer",
             stages=tuple(parallel.layers or ()),

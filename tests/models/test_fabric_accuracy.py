@@ -66,10 +66,8 @@ def test_all_reduces_of_two_machines_of_eight_a100_between_the_sizes_fitted(fit)
 
 @pytest.mark.parametrize("op", ["dispatch", "combine"])
 def test_exchanges_of_experts_at_other_numbers_of_ranks(fit, op):
-    """D9: fitted at 16 and 64 ranks, judged at 32, 128 and 256."""
-    rows, times = fit.expert_rows(op), fit.expert_times()
-    known = np.isin(rows.members, (16, 64))
-    found = fit.fitted(times, fit.EXPERTS_START, "all-to-all", rows.take(known))
-    rest = rows.take(~known)
-    guess = fit.predicted(times, found, "all-to-all", rest)
-    assert PredictionErrors.of(guess, rest.seconds).median <= 0.15
+    """D9: fitted at 16 and 64 ranks, judged at 32, 128 and 256; the catalog has what was fitted."""
+    rows = fit.expert_rows(op)
+    rest = rows.take(~np.isin(rows.members, (16, 64)))
+    guess = fit.predicted(fit.expert_times(), {}, "all-to-all kernel=low-latency", rest)
+    assert PredictionErrors.of(guess, rest.seconds).median <= 0.06

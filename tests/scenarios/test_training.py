@@ -396,6 +396,48 @@ def test_scales_of_blocks_are_sent_with_what_they_scale():
         assert bytes_sent(scaled, name) == pytest.approx(33 / 32 * bytes_sent(plain, name))
 
 
+LARGE = [
+    "workload.model={hidden: 2048, layers: 2, heads: 16, vocabulary: 1000, inner: 4096, "
+    "experts: {count: 64, chosen: 4, inner: 1024}}",
+    "workload.parallel={expert: 16}", "cluster.nodes=4", "workload.batch=16",
+]  # fmt: skip
+
+
+def test_a_low_latency_exchange_takes_its_start_and_bytes_and_has_room_for_every_token():
+    """3 of 4 tokens of an expert cross a NIC of 400 Gbit/s; 2 x 2 rows for each expert of each."""
+    few = [*LARGE, "workload.sequence=128"]
+    _, normal = run(*few)
+    point, quick = run(*few, "workload.exchange=low-latency")
+    each = 39.6e-6 + 3 / 4 * 128 * 4 * 2048 * 2 / (50e9 * 0.972)
+    assert each < seconds_of_ops(point, "all-to-all kernel=low-latency ") / 8 < 1.1 * each
+    more = quick["peak_memory"] - normal["peak_memory"]
+    assert more == 2 * 2 * 64 * 128 * 2048 * 2
+    (stage,) = point.graph.facts["stages"]
+    assert stage["memory"]["buffers of the exchange"] == more
+
+
+@pytest.mark.parametrize(
+    ("set", "told"),
+    [
+        (["workload.exchange=low-latency"], "no token is exchanged; take normal"),
+        (
+            ["workload.schedule.use=combined-1f1b"],
+            "workload.schedule.use: two micro-batches at once",
+        ),
+        (
+            [*LARGE, "workload.exchange=low-latency", "workload.sequence=98304"],
+            "it fits with exchange: normal",
+        ),
+        (
+            [*LARGE, "workload.exchange=low-latency", "cluster.fabric.library=nccl-tcp"],
+            "the library has no low-latency all-to-all; take workload.exchange: normal",
+        ),
+    ],
+)
+def test_an_exchange_that_cannot_be_is_refused(set, told):
+    assert told in refused(*set)
+
+
 def test_a_template_runs_without_being_written_out():
     point, _ = run()
     assert point.run().keep == "ranks"

@@ -15,8 +15,10 @@ def test_what_is_written_is_read(pairs):
     parts = np.array(pairs)
     if not parts.any():
         return
-    name, splits = read_collective(split_name(pairs=pairs), len(pairs))
-    assert name == "all-to-all"
+    name, splits, kernel = read_collective(
+        split_name(pairs=pairs, kernel="low-latency"), len(pairs)
+    )
+    assert (name, kernel) == ("all-to-all", "low-latency")
     assert (splits is None) == bool((parts == parts[0, 0]).all())
     assert splits is None or splits.parts.tolist() == pairs
 
@@ -52,3 +54,12 @@ def test_parts_of_members_in_another_order_are_theirs():
 def test_splits_that_cannot_be_are_refused(name, said):
     with pytest.raises(ValueError, match=said.replace("[", r"\[")):
         read_collective(name, 3)
+
+
+def test_a_kernel_that_is_not_known_is_refused():
+    assert read_collective("all-to-all kernel=low-latency", 4)[1:] == (None, "low-latency")
+    assert read_collective("all-to-all", 4)[1:] == (None, "")
+    with pytest.raises(ValueError, match="kernel=quick is unknown; take low-latency, or leave"):
+        read_collective("all-to-all kernel=quick", 4)
+    with pytest.raises(ValueError, match="only all-to-all has unequal parts; leave 'kernel' out"):
+        read_collective("all-reduce kernel=low-latency", 4)

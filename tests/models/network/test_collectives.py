@@ -373,6 +373,16 @@ def test_more_machines_cost_more_steps_between_them():
     assert steps == pytest.approx([2 * (n - 1) for n in (2, 4, 8)], abs=1)
 
 
+@pytest.mark.parametrize("name", ["all-reduce", "all-to-all"])
+def test_a_nic_fetches_bytes_by_itself_whatever_threads_reach_between_gpus(name):
+    """What kernels reach of the links between GPUs was taken of PCIe below a NIC, too."""
+    nic, pcie = Nic(bandwidth=RATE, latency=0.0, header=0), Link(bandwidth=1.2 * RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=1, nics=1, nic=nic, nic_link=pcie))
+    fabric = Fabric(algorithms="ring, grouped", efficiency=0.5, network_efficiency=1.0)
+    took = makespan(system, fabric, graph((name, range(2), 2e6)))
+    assert took == pytest.approx((2e6 if name == "all-reduce" else 1e6) / RATE)
+
+
 def test_flags_cost_the_network_their_share_unless_it_has_its_own():
     system = nodes(2, 1)
     for own, want in ((None, 0.45), (0.1, 0.1)):
@@ -389,6 +399,29 @@ def test_a_member_of_sends_copies_its_own_part_meanwhile(engine, fidelity):
     fabric = Fabric(algorithms="grouped", fidelity=fidelity, send_launch=0.0, own_part=0.6)
     alone = makespan(board(4), fabric, graph(("all-to-all", range(4), 4e6)), engine)
     assert alone == pytest.approx(ALPHA + (3 + 0.6) * 1e6 / RATE)
+
+
+@ENGINES
+@FIDELITIES
+def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fidelity):
+    """Two of four parts cross a NIC of their own, and nothing is copied, late or stepped for."""
+    nic, link = Nic(bandwidth=RATE, latency=0.0, header=0), Link(bandwidth=100 * RATE, latency=0.0)
+    system = cluster(2, NodeSpec(gpus=2, nics=2, nic=nic, gpu_link=link))
+    fabric = Fabric(
+        algorithms="ring", algorithm="ring", fidelity=fidelity, launch=1.0, send_lateness=1.0,
+        network_step=1.0, own_part=1.0, piece=1e9, send_copying=1.0, choice="nccl",
+        low_latency_launch=1e-5, low_latency_efficiency=0.8,
+    )  # fmt: skip
+    alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
+    assert makespan(system, fabric, alone, engine) == pytest.approx(1e-5 + 2e6 / (0.8 * RATE))
+    uneven = graph(("all-to-all kernel=low-latency receive=1,1,2,0", range(4), 4e6))
+    assert makespan(system, fabric, uneven, engine) == pytest.approx(1e-5 + 4e6 / (0.8 * RATE))
+
+
+def test_a_low_latency_exchange_is_refused_where_the_library_has_none():
+    alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
+    with pytest.raises(BackendError, match=r"no low-latency all-to-all; take workload\.exchange"):
+        makespan(board(4), Fabric(), alone)
 
 
 def test_the_own_part_of_unequal_ones_is_the_largest():

@@ -1,10 +1,11 @@
 """Host threads of described steps: what each dispatches, in which order, and where it waits."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Transformer
+from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.host_thread import EXCHANGE, OPERATOR
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.step_graph import step_graph
@@ -119,3 +120,19 @@ def test_layers_timed_whole_have_no_thread():
     plan = ParallelPlan(batch=8, sequence=16, whole_layers=True, host_threads=True)
     with pytest.raises(PlanError, match=r"workload.hosts: .* take hosts: ahead, or detail: ops"):
         step_graph(GPT, plan)
+
+
+@pytest.mark.parametrize(("exchange", "waits"), [("normal", 2), ("low-latency", 0)])
+def test_the_host_waits_for_how_many_tokens_go_where_but_for_a_low_latency_exchange(
+    exchange, waits
+):
+    """Once for each layer and micro-batch, after the router, forward."""
+    model = replace(GPT, layers=2, experts=Experts(4, 2, 64))
+    plan = ParallelPlan(batch=2, sequence=16, data=2, expert=2, host_threads=True,
+                        exchange=exchange)  # fmt: skip
+    (program,) = step_graph(model, plan).template.programs
+    thread, signature = thread_rows(program)
+    router = {row for row, text in enumerate(signature) if "aten::_softmax fp32[16x4]" in text}
+    held = [(a, b) for a, b in edges(program) if a in router and b in set(thread.tolist())]
+    assert len(router) == 2
+    assert len(held) == waits

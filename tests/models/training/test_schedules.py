@@ -54,7 +54,7 @@ def stage_spans(schedule, stages, micro_batches, chunks=1, took=SECONDS):
     return [(begun[s], free[s]) for s in range(stages)]
 
 
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "combined-1f1b"])
 @pytest.mark.parametrize(("p", "m"), [(1, 3), (2, 2), (4, 4), (4, 9), (8, 16)])
 def test_gpipe_and_1f1b_have_a_bubble_of_one_micro_batch_less_than_stages(schedule, p, m):
     """(p - 1) (t_f + t_b): Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1."""
@@ -182,6 +182,16 @@ def test_1f1b_keeps_as_many_micro_batches_as_there_are_stages_left(p, m):
         turns = turns_of_stage("1f1b", stage, p, m, 1)
         held = np.cumsum([1 if t.forward else -1 for t in turns])
         assert held.max() == p - stage
+
+
+@pytest.mark.parametrize(("p", "m"), [(1, 4), (4, 8), (8, 16)])
+def test_combined_1f1b_keeps_one_micro_batch_more_than_an_interleaved_pipeline(p, m):
+    for stage in range(p):
+        turns = turns_of_stage("combined-1f1b", stage, p, m, 1)
+        held = np.cumsum([1 if t.forward else -1 for t in turns])
+        assert held.max() == min(2 * (p - stage - 1) + 1 + 1, m)
+        assert sum(t.beside for t in turns) == max(m - 2 * (p - stage - 1) - 1, 0)
+        assert not any(t.beside for t in turns_of_stage("1f1b", stage, p, m, 1))
 
 
 @pytest.mark.parametrize("chunks", [1, 2])
