@@ -134,11 +134,10 @@ def rank_memory(
     (3680, 7360, 22080)
     """
     types = plan.precision
-    trained = stage_weights(model, plan, stage)
-    kept = frozen_weights(model, plan, stage)
+    trained, kept = stage_weights(model, plan, stage), frozen_weights(model, plan, stage)
     whole, share = _whole_and_share(plan, trained)
     frozen = _whole_and_share(plan, kept)[plan.zero == 3]
-    has_experts = bool(trained[1] or kept[1])
+    experts = trained[1] + kept[1]
     updated = share if plan.zero else whole
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
@@ -156,7 +155,7 @@ def rank_memory(
         reserve,
         at,
         (types.host_bytes + WIDTH[types.gradients]) * updated if plan.offload else 0.0,
-        _buffers(model, plan) if has_experts and plan.exchange != "normal" else 0.0,
+        _buffers(model, plan) if experts and plan.exchange != "normal" else 0.0,
     )  # fmt: skip
 
 

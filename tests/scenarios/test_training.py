@@ -213,6 +213,42 @@ def test_each_class_of_tensors_may_have_an_element_type_of_its_own():
     assert there["iteration_time"] < even["iteration_time"]
 
 
+LORA = "workload.adapters={rank: 8, of: [query-key-value]}"
+
+
+def test_adapters_take_less_time_and_memory_and_say_what_is_trained():
+    _, plain = run()
+    _, lora = run(LORA)
+    assert lora["iteration_time"] < 0.8 * plain["iteration_time"]
+    assert lora["peak_memory"] < plain["peak_memory"]
+    assert lora["mfu"] < lora["hfu"] < 1
+    told = quick(LORA)["points"]["base"]["facts"]["trained"]
+    assert told == "294,912 of 124,734,720 parameters (adapters)"
+
+
+def test_what_is_frozen_may_be_stored_in_fewer_bits():
+    eight = "workload.precision=fp8"  # else a copy in bf16 stands beside them
+    _, plain = run(LORA, eight)
+    _, fp8 = run(LORA, eight, "workload.types={frozen: fp8}")
+    assert fp8["peak_memory"] < plain["peak_memory"]
+
+
+@pytest.mark.parametrize(
+    ("set", "told"),
+    [
+        (["workload.adapters={rank: 0, of: [query-key-value]}"], "'0' must be at least 1"),
+        (["workload.adapters={rank: 8, of: [query-key-valu]}"], "did you mean 'query-key-value'"),
+        (["workload.types={frozen: fp8}"], "workload.types.frozen: every weight is trained"),
+        ([LORA, "workload.model=resnet-50", "workload.sequence=null"],
+         "workload.adapters: are for a transformer"),
+        ([LORA, "workload.parallel.tensor=4", "workload.adapters.rank=6"],
+         "4 ranks do not share adapters of rank 6 evenly; take 2"),
+    ],
+)  # fmt: skip
+def test_adapters_that_cannot_be_are_refused(set, told):
+    assert told in refused(*set)
+
+
 @pytest.mark.parametrize(
     ("set", "told"),
     [
