@@ -263,6 +263,11 @@ class Fabric(Backend):
         self.send_copying = copying if send_copying is None else send_copying
         self.copying, self.own_part, self.dispatch = copying, own_part, dispatch
         self.core_step, self.core_rate, self.core_share = core_step, core_rate, core_share
+        if core_share is not None and not 0 < core_share <= 1:
+            raise BackendError(
+                f"fabric: core_share {core_share:g} is no share of a core that a collective takes; "
+                "take more than 0 and at most 1, or leave core_rate out for nothing"
+            )
         self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
         self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}

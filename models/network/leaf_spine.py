@@ -18,7 +18,7 @@ from .routing import ECMP, SPRAY, Routing
 from .switch import Switch
 from .switch_graph import SwitchGraph
 from .tree_links import TreeLinks
-from .wiring import Adapter, Adapters, Cables, FabricParts, topology
+from .wiring import Adapter, AdapterList, Cables, FabricParts, topology
 
 Ints = NDArray[np.int64]
 POOL = "pool"
@@ -110,7 +110,7 @@ class FatTree(GraphTopology):
         order = np.argsort(home, kind="stable")
         graph.add_switches("leaf", (f"leaf{i}" for i in number.tolist()))
         pool = graph.add_switches("", ["pool"] if self.pooled and len(number) > 1 else [])
-        names = LeafPorts(number, counts, Adapters.of(graph.adapters).take(order), bool(pool))
+        names = LeafPorts(number, counts, AdapterList.of(graph.adapters).take(order), bool(pool))
         parts, kinds = [switch.component(names[0])], np.zeros(len(names), np.int64)
         ends = names.first + counts
         if pool:
@@ -225,7 +225,7 @@ class FatTree(GraphTopology):
         ----------
         down : ports of a leaf that face machines
         """
-        node = Adapters.of(adapters).node
+        node = AdapterList.of(adapters).node
         _, begins, which = np.unique(node, return_index=True, return_inverse=True)
         place = np.argsort(np.argsort(begins))[which]  # of its machine, by first NIC
         found, leaf, used = np.zeros(len(begins), np.int64), 0, 0
@@ -318,7 +318,7 @@ class Rail(FatTree):
 
     def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
         """(NICs,) leaf of each: those of a rail in order, as many to a leaf as have room."""
-        rail = Adapters.of(adapters).rail
+        rail = AdapterList.of(adapters).rail
         order = np.argsort(rail, kind="stable")
         before = np.empty(len(rail), np.int64)
         first = np.cumsum(np.bincount(rail)) - np.bincount(rail)
@@ -327,7 +327,7 @@ class Rail(FatTree):
 
     def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
-        return len(np.unique(Adapters.of(adapters).node))
+        return len(np.unique(AdapterList.of(adapters).node))
 
 
 def switches_above(below: int, uplinks: int, ports: int) -> int | None:

@@ -28,7 +28,7 @@ from .node_spec import ROLES, MachineParts
 from .node_spec import NodeSpec as NodeSpec
 from .router import GraphRouter, MachineLinks, MachineRouter
 from .switch import Switch
-from .wiring import TOPOLOGIES, Adapters, FabricParts, Topology
+from .wiring import TOPOLOGIES, AdapterList, FabricParts, Topology
 
 Ints = NDArray[np.int64]
 
@@ -152,8 +152,8 @@ def fabric_parts(nics: Sequence[int], fabric: FabricSpec) -> FabricParts:
     return topology.parts()
 
 
-def _adapters(nics: Sequence[int] | Ints) -> Adapters:
-    return Adapters.of_machines(np.asarray(nics, np.int64))
+def _adapters(nics: Sequence[int] | Ints) -> AdapterList:
+    return AdapterList.of_machines(np.asarray(nics, np.int64))
 
 
 def _require_nics(kinds: Mapping[str, tuple[int, NodeSpec]]) -> None:

@@ -34,7 +34,7 @@ class Adapter(NamedTuple):
         return f"node{self.node}.nic{self.rail}"
 
 
-class Adapters(Sequence[Adapter]):
+class AdapterList(Sequence[Adapter]):
     """NICs of many machines, each made where somebody asks for it.
 
     Parameters
@@ -43,7 +43,7 @@ class Adapters(Sequence[Adapter]):
 
     Examples
     --------
-    >>> Adapters.of_machines(np.array([1, 2]))[-1]
+    >>> AdapterList.of_machines(np.array([1, 2]))[-1]
     Adapter(node=1, rail=1)
     """
 
@@ -51,7 +51,7 @@ class Adapters(Sequence[Adapter]):
         self.node, self.rail = node, rail
 
     @classmethod
-    def of_machines(cls, nics: NDArray[np.int64]) -> Adapters:
+    def of_machines(cls, nics: NDArray[np.int64]) -> AdapterList:
         """NICs of machines of which each has so many."""
         first = np.cumsum(nics) - nics
         return cls(
@@ -59,7 +59,7 @@ class Adapters(Sequence[Adapter]):
         )
 
     @classmethod
-    def of(cls, adapters: Sequence[Adapter]) -> Adapters:
+    def of(cls, adapters: Sequence[Adapter]) -> AdapterList:
         """From NICs given one by one."""
         if isinstance(adapters, cls):
             return adapters
@@ -72,16 +72,16 @@ class Adapters(Sequence[Adapter]):
     @overload
     def __getitem__(self, at: int) -> Adapter: ...
     @overload
-    def __getitem__(self, at: slice) -> Adapters: ...
-    def __getitem__(self, at: int | slice) -> Adapter | Adapters:
+    def __getitem__(self, at: slice) -> AdapterList: ...
+    def __getitem__(self, at: int | slice) -> Adapter | AdapterList:
         """A NIC, or several."""
         if isinstance(at, slice):
-            return Adapters(self.node[at], self.rail[at])
+            return AdapterList(self.node[at], self.rail[at])
         return Adapter(int(self.node[at]), int(self.rail[at]))
 
-    def take(self, numbers: NDArray[np.int64]) -> Adapters:
+    def take(self, numbers: NDArray[np.int64]) -> AdapterList:
         """Chosen NICs, in that order."""
-        return Adapters(self.node[numbers], self.rail[numbers])
+        return AdapterList(self.node[numbers], self.rail[numbers])
 
 
 class Path(NamedTuple):

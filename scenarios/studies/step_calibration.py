@@ -190,8 +190,7 @@ def _headline(point: Variant) -> float:
 def _with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:
     system = simulation.system
     gpus = [system.number(name) for name in system.gpus]
-    cores = system.players("core").values()  # of which kernels have their share, where GPUs say so
-    return altered(simulation, [*gpus, *cores], 1 / factor)
+    return altered(simulation, gpus, 1 / factor)
 
 
 def calibration_facts(point: Variant, blind: float) -> Mapping[str, Any]:
