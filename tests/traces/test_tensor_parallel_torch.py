@@ -98,9 +98,9 @@ def other_views(ours, theirs, layers=2 * LAYERS):
     """Assert that two steps differ by what the hand-written layers do to views, and nothing else.
 
     They add the bias behind the sum to samples x tokens, so that its gradient is summed over both,
-    where the recorded layer summed over rows: as many bytes.
+    where the recorded layer summed over rows: as many bytes, and a result as long.
     """
-    bias = 0.0, ACTIVATIONS
+    bias = 0.0, ACTIVATIONS + 4 * WIDTH
     assert ours == {("aten::sum", (FLAT,), *bias): layers}
     assert theirs == {("aten::sum", (WHOLE,), *bias): layers}
 
