@@ -39,6 +39,7 @@ def test_what_a_token_costs_is_as_unsure_as_the_time_that_is_paid_for():
     assert paid == pytest.approx([b * ratio for b in own], rel=0.05)
 
 
+@pytest.mark.nightly
 def test_errors_that_move_both_alike_do_not_widen_a_change():
     """The pairs are the same runs wrong in the same way, so most of their error cancels."""
     done = study(load("first", set=["run.replicas=1"]))
