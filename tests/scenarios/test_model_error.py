@@ -16,6 +16,7 @@ def test_the_library_of_the_fabric_has_an_error_like_any_part():
     assert source.error == f"{100 * relative_error_by_kind([scenario])['fabric']:g} %"
 
 
+@pytest.mark.nightly
 def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_recorded():
     scenario = load("first", set=["run.replicas=1"])
     value = study(scenario).summary.value("base", "iteration_time.p50")

@@ -304,6 +304,7 @@ processes:
 """
 
 
+@pytest.mark.nightly
 def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
     three = FIRST.replace("nodes: 2}", "nodes: 3}")
     assert seconds(three) == pytest.approx(undisturbed)

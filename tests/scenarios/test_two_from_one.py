@@ -58,6 +58,7 @@ def test_on_a_slow_wire_the_interval_is_another_than_that_of_a_sum(script):
     assert max(map(abs, intervals[0])) < min(map(abs, intervals[1]))
 
 
+@pytest.mark.nightly
 def test_a_memory_in_common_only_ever_costs_time(script):
     variant = script.VARIANTS["gpt"]
     apart, together = (script.predicted(variant, True, shared) for shared in (False, True))

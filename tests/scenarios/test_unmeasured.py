@@ -74,6 +74,7 @@ def test_a_gpu_of_a_datasheet_alone_is_as_wrong_as_rooflines_of_other_gpus():
     assert width(told) > 0.1
 
 
+@pytest.mark.nightly
 def test_a_plan_counts_the_runs_that_doubts_take():
     told = scenario(gpu="b200-sxm-180g")
     sources = error_sources([told], build_variants(told))
