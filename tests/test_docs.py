@@ -14,6 +14,7 @@ from pathlib import Path
 import foretrace
 import pytest
 import typer
+from by_day import every
 from foretrace.scenarios.config.schema import scenario_model
 from foretrace.sim.backend import BACKENDS
 from foretrace.sim.process import PROCESSES
@@ -54,7 +55,7 @@ def load(name: str):
         raise
 
 
-@pytest.mark.parametrize("name", ["foretrace", *MODULES])
+@pytest.mark.parametrize("name", every(4, ["foretrace", *MODULES]))
 def test_examples_of_module(name, tmp_path, monkeypatch):
     module = load(name)
     monkeypatch.chdir(tmp_path)

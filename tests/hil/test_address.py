@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from by_day import every
 from foretrace.hil.agent import protocol
 from foretrace.hil.agent.address import Address, listed_agents
 from foretrace.hil.agent.bundle import write_bundle
@@ -164,7 +165,7 @@ def raw_frame(text, magic=protocol.MAGIC):
                                    raw_frame(b'{"token": "\xc3\xa4", "arrays": []}'),
                                    protocol.HEAD.pack(protocol.MAGIC, 2**32 - 1, 0), b"FT",
                                    b""])  # fmt: skip
-@pytest.mark.parametrize("token_before", [False, True])
+@pytest.mark.parametrize("token_before", every(2, [True, False]))
 def test_after_a_malformed_client_a_socket_serves_the_next_one(listening, frame, token_before):
     socket, token, agent = listening
     with sockets.socket(sockets.AF_UNIX) as client:

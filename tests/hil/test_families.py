@@ -48,6 +48,7 @@ def test_what_ops_in_a_step_take_longer_is_told_by_shapes_and_sizes_of_no_model(
     assert low * missing < costs.miss_seconds(graph).sum() < high * missing
 
 
+@pytest.mark.nightly
 def test_thin_products_that_were_not_measured_are_told_within_the_bar():
     """Fitted on few pixels of other shapes; the interval of whole shapes drawn again is below."""
     data = measured_rows(["foretrace:torch-rare-epyc"], "slow_conv2d_forward")

@@ -11,6 +11,7 @@ from threading import Thread
 import foretrace
 import numpy as np
 import pytest
+from by_day import every
 from foretrace.hil.agent import protocol
 from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.coupling.journal import read_journal
@@ -127,8 +128,13 @@ SWAPS = {
 }
 
 
-@pytest.mark.parametrize("words", [("run", "--quiet"), ("hil", "check", "--quiet")])
-@pytest.mark.parametrize("what", FAULTS)
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        *((what, ("run", "--quiet")) for what in FAULTS),
+        *every(4, [(what, ("hil", "check", "--quiet")) for what in FAULTS]),
+    ],
+)
 def test_a_fault_ends_the_run_or_the_check_and_is_named(what, words, cli, machine, monkeypatch):
     code, said = FAULTS[what]
     if what == "the agent says nothing":
@@ -194,7 +200,9 @@ def end_waiting(process, mark):
     os.close(descriptor)
 
 
-@pytest.mark.parametrize("words", [("run",), ("hil", "check")])
+@pytest.mark.parametrize(
+    "words", [("run",), pytest.param(("hil", "check"), marks=pytest.mark.nightly)]
+)
 def test_an_interrupt_ends_a_device_that_hangs(words, cli, machine):
     """Ctrl-C ends it at once, and not after what closing it would take."""
     mark = machine / "hangs"

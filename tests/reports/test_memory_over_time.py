@@ -1,6 +1,7 @@
 """Memory over time as passes ran: its peak is the one worked out from the schedule alone."""
 
 import pytest
+from by_day import every
 from foretrace.reports.blocks import Plot, Table
 from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
 from foretrace.reports.run.step_passes import passes_of
@@ -61,7 +62,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize(("pipeline", "more"), PLANS)
+@pytest.mark.parametrize(("pipeline", "more"), every(3, PLANS))
 def test_the_peak_of_what_passes_held_in_time_is_that_of_the_schedule(pipeline, more):
     point, result = ran(pipeline, more)
     told, found = curves(result)

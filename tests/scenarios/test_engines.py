@@ -6,6 +6,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
+from by_day import only
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.csr import Csr
@@ -13,6 +14,17 @@ from foretrace.sim.flat_graph import Participants
 from foretrace.sim.graph import Graph
 
 MOST = [10_000, pytest.param(50_000, marks=pytest.mark.nightly)]  # ops of a run: whole iterations
+BY_DAY = [
+    "first.yaml",
+    "templates/minimal.yaml",
+    "templates/capacity.yaml",
+    "host-check.yaml",
+    "deepseek-v3.yaml",
+    "offline-profiling.yaml",
+    "hash-collisions.yaml",
+    "dlrm.yaml",
+    "megatron-22b.yaml",
+]
 LIBRARY = Path(foretrace.__file__).parent / "scenarios" / "library"
 FILES = sorted(f.relative_to(LIBRARY).as_posix() for f in LIBRARY.rglob("*.yaml"))
 
@@ -88,7 +100,7 @@ SMALL = {  # what both engines run op by op
 
 
 @pytest.mark.parametrize("most", MOST)
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", only(BY_DAY, FILES))
 def test_a_bundled_scenario_is_equal_on_both_engines(file, most):
     for point in build_variants(load(LIBRARY / file, set=SMALL.get(file, []))):
         graph = point.graph and first_iterations(point.graph, most)  # None of several jobs

@@ -40,6 +40,7 @@ def recorded(tmp_path):
     return write
 
 
+@pytest.mark.nightly
 def test_known_constants_come_back_and_combinations_that_no_fit_saw(recorded):
     found, still = fit_loaded(measured_rows([recorded()]), KNOWN, (), "shapes")
     assert found.kept == ()

@@ -162,6 +162,7 @@ def test_an_entry_says_an_error_whose_interval_holds_as_often_as_the_fit(fitted)
     assert replace(far, more_nodes=rows).entry_factor == pytest.approx(2.0)
 
 
+@pytest.mark.nightly
 def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
     """Of one machine: nothing crosses the network."""
     sizes = 2.0 ** np.arange(8, 30, 0.5)

@@ -46,6 +46,7 @@ def recorded(tmp_path_factory):
     return write
 
 
+@pytest.mark.nightly
 def test_known_constants_come_back_from_depths_that_were_not_held_out(recorded):
     data = measured_rows([recorded("rates.rec.gz")])
     found, _ = fit_rates(data, KNOWN, (), "depths")

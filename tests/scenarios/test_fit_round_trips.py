@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from by_day import every
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 from foretrace.scenarios.cli.app import app
@@ -75,7 +76,7 @@ BEFORE = ("--know", "bandwidth=30 GB/s", "--know", "latency=3 us")
 
 @pytest.mark.parametrize(
     ("kind", "name", "passes"),
-    [("memory", "h2h", 2), ("cxl", "h2c", 1), ("cxl", "c2h", 1), ("link", "h2d", 1)],
+    every(3, [("memory", "h2h", 2), ("cxl", "h2c", 1), ("cxl", "c2h", 1), ("link", "h2d", 1)]),
 )
 def test_a_part_that_copies_cross_comes_back(tmp_path, kind, name, passes):
     texts = copies(name, 1.3e-6, 11e9, passes)

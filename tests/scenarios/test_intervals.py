@@ -45,10 +45,13 @@ def drawn(made, starts):
     return np.concatenate(found)
 
 
-LONG = [pytest.param(name, marks=pytest.mark.nightly) for name in ("resnet50", "ddp-resnet50")]
+LONG = [
+    pytest.param(name, marks=pytest.mark.nightly)
+    for name in ("ddp-gpt", "resnet50", "ddp-resnet50")
+]
 
 
-@pytest.mark.parametrize("name", ["gpt", "ddp-gpt", *LONG])
+@pytest.mark.parametrize("name", ["gpt", *LONG])
 def test_intervals_hold_steps_of_starts_that_were_held_out(name):
     made = build_variant(loads(SCENARIO.format(name=name, ranks=1 + name.startswith("ddp"))))
     starts = read([DATA / name])

@@ -16,6 +16,7 @@ def test_the_library_of_the_fabric_has_an_error_like_any_part():
     assert source.error == f"{100 * relative_error_by_kind([scenario])['fabric']:g} %"
 
 
+@pytest.mark.nightly
 def test_the_interval_holds_the_errors_of_what_was_predicted_not_of_what_was_recorded():
     scenario = load("first", set=["run.replicas=1"])
     value = study(scenario).summary.value("base", "iteration_time.p50")
@@ -39,6 +40,7 @@ def test_what_a_token_costs_is_as_unsure_as_the_time_that_is_paid_for():
     assert paid == pytest.approx([b * ratio for b in own], rel=0.05)
 
 
+@pytest.mark.nightly
 def test_errors_that_move_both_alike_do_not_widen_a_change():
     """The pairs are the same runs wrong in the same way, so most of their error cancels."""
     done = study(load("first", set=["run.replicas=1"]))

@@ -77,6 +77,7 @@ def test_a_run_without_a_trace_does_not_call_it_its_input(single):
     )
 
 
+@pytest.mark.nightly
 def test_a_run_without_replicas_says_that_it_is_too_quick():
     """Every rank took the recorded times: 684 ms for 720, and nothing said so."""
     text = (

@@ -142,6 +142,7 @@ def test_a_difference_too_small_to_show_is_the_same_cost(done):
     )
 
 
+@pytest.mark.nightly
 def test_what_does_not_fit_is_refused_with_what_would_and_is_no_failure(tmp_path):
     done = searched(tmp_path, "workload.model=llama2-7b", "sweep.vary.workload.micro_batch=[4]")
     summary = sweep_summary(done)
@@ -173,6 +174,7 @@ def test_a_page_of_more_points_than_it_shows_has_refused_ones_too(done):
     ]
 
 
+@pytest.mark.nightly
 def test_a_quick_search_says_that_it_did_not_ask_how_sure_it_is(tmp_path):
     summary = sweep_summary(searched(tmp_path, "run.quick=true"))
     assert any(

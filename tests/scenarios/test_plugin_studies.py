@@ -129,6 +129,7 @@ def test_the_metrics_of_a_plug_in_are_known_before_anything_runs(cli):
     assert code == 0
 
 
+@pytest.mark.nightly
 def test_a_plan_says_how_often_a_process_is_run(cli, monkeypatch):
     _, said, _ = cli("plan", "serving.yaml")
     base, _, runs, *_ = (line.split(maxsplit=1)[1] for line in said.splitlines())

@@ -164,6 +164,7 @@ backends: {"node*.nic*.tx": {use: lossy-link, loss: LOSS, round_trip: 1 ms, mtu:
 """
 
 
+@pytest.mark.nightly
 def test_losses_bound_each_sender_and_cost_rate(undisturbed):
     few = build_variant(loads(FIRST + LOSSY.replace("LOSS", "0.01 %")))
     sends = few.simulation.system["node0.nic0.tx"]
@@ -303,6 +304,7 @@ processes:
 """
 
 
+@pytest.mark.nightly
 def test_a_spare_that_a_file_names_takes_over_and_costs_its_time(undisturbed):
     three = FIRST.replace("nodes: 2}", "nodes: 3}")
     assert seconds(three) == pytest.approx(undisturbed)
@@ -329,6 +331,7 @@ def test_a_nic_that_fails_with_its_gpu_is_left_behind_with_it(undisturbed):
     assert undisturbed + 0.2 < end < 2 * undisturbed + 0.4
 
 
+@pytest.mark.nightly
 def test_a_spare_of_another_part_takes_the_time_of_that_part():
     three = FIRST.replace("nodes: 2}", "nodes: 3}") + SPARE
     slow = three.replace("nodes: 3}", "nodes: 3, override: {node2.gpu0: {slowdown: 3}}}")

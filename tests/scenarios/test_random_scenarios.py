@@ -8,7 +8,7 @@ import random_scenarios
 
 REFUSED = 2
 RAN = (0, 5)  # an expectation may be missed
-BY_DAY, NIGHTLY = 10, 300
+BY_DAY, NIGHTLY = 3, 300
 
 
 @pytest.fixture

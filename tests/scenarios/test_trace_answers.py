@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from by_day import every
 from foretrace.reports.chain_shares import link_sentences, short_name
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.plan import plan
@@ -60,7 +61,7 @@ def test_there_are_recorded_traces():
     assert len(recorded()) >= 18
 
 
-@pytest.mark.parametrize("trace", by_day(recorded()))
+@pytest.mark.parametrize("trace", every(3, by_day(recorded())))
 def test_a_run_answers_as_trace_info_says(trace):
     _, graph = kineto.read(trace).described()
     told = link_shares_by_gpu(graph, OTHERS, "a100-sxm4-80g")
@@ -71,7 +72,7 @@ def test_a_run_answers_as_trace_info_says(trace):
         assert [one["ops"] for one in found["links"]] == [one["ops"] for one in told[gpu]["links"]]
 
 
-@pytest.mark.parametrize("trace", by_day(recorded()))
+@pytest.mark.parametrize("trace", every(3, by_day(recorded())))
 def test_every_trace_runs_with_a_chain(trace):
     for gpu in ("a100-sxm4-80g", *OTHERS):
         (point,) = build_variants(of(trace, gpu, backends=CHAIN))

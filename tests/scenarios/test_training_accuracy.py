@@ -6,6 +6,7 @@ from pathlib import Path
 
 import foretrace
 import pytest
+from by_day import every
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 ROOT = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -101,12 +102,15 @@ def test_each_pair_that_is_described_says_how_both_systems_trained(data):
 
 @pytest.mark.parametrize(
     ("benchmark", "small", "large", "error"),
-    [
-        ("llama2_70b_lora", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n2", 0.01),
-        ("llama2_70b_lora", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n8", 0.03),
-        ("llama2_70b_lora", "hpg.dgxb200x8.n2", "hpg.dgxb200x8.n16", 0.03),
-        ("llama31_8b", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n2", 0.05),
-    ],
+    every(
+        4,
+        [
+            ("llama2_70b_lora", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n2", 0.01),
+            ("llama2_70b_lora", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n8", 0.03),
+            ("llama2_70b_lora", "hpg.dgxb200x8.n2", "hpg.dgxb200x8.n16", 0.03),
+            ("llama31_8b", "hpg.dgxb200x8.n1", "hpg.dgxb200x8.n2", 0.05),
+        ],
+    ),
 )
 def test_a_larger_system_takes_what_was_measured(data, benchmark, small, large, error):
     from judge_scaling import predicted, seconds, systems
@@ -165,6 +169,7 @@ def test_traces_of_kernels_beside_collectives_are_set_aside_by_hash():
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_products_beside_all_reduces_of_eight_a100s_take_nearly_twice_as_long(data):
     from fit_overlap import KINETO, TRACES, longer, places
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
+from by_day import every
 from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.ops import Kind
 
@@ -36,7 +37,7 @@ NIGHTLY = pytest.param("resnet50", marks=pytest.mark.nightly)  # as the others, 
 ALL = [NIGHTLY, "gpt", "comm-heavy", "comm-heavy, loopback", "overlapped"]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", every(2, ALL[1:]) + ALL[:1])
 def test_the_model_errs_less_than_a_sum_on_starts_that_were_scored_once(script, name):
     """Blind, in at least 90 % of the draws of the starts."""
     variant = sitting(script, name, once=True)
@@ -57,6 +58,7 @@ def test_on_a_slow_wire_the_interval_is_another_than_that_of_a_sum(script):
     assert max(map(abs, intervals[0])) < min(map(abs, intervals[1]))
 
 
+@pytest.mark.nightly
 def test_a_memory_in_common_only_ever_costs_time(script):
     variant = script.VARIANTS["gpt"]
     apart, together = (script.predicted(variant, True, shared) for shared in (False, True))

@@ -1,5 +1,6 @@
 """Values that nobody measured widen an interval; those that the user states do not."""
 
+import pytest
 from foretrace.models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, UNMEASURED_TIME
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.plan import plan
@@ -63,6 +64,7 @@ def test_a_network_that_nobody_measured_widens_the_interval():
     assert width(scenario(switch="lab-port")) > 0.02 > 10 * width(scenario(switch=stated))
 
 
+@pytest.mark.nightly
 def test_a_gpu_of_a_datasheet_alone_is_as_wrong_as_rooflines_of_other_gpus():
     bare = "{model: b200-sxm-180g, count: 1, kernels: ''}"
     told = loads(
@@ -72,6 +74,7 @@ def test_a_gpu_of_a_datasheet_alone_is_as_wrong_as_rooflines_of_other_gpus():
     assert width(told) > 0.1
 
 
+@pytest.mark.nightly
 def test_a_plan_counts_the_runs_that_doubts_take():
     told = scenario(gpu="b200-sxm-180g")
     sources = error_sources([told], build_variants(told))

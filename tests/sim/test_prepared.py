@@ -489,6 +489,11 @@ def outcome(seed, engine, keep, given=None, tied=None):
         return str(error)
 
 
+SEEDS = pytest.mark.parametrize(
+    "seeds", [range(8), pytest.param(range(8, 40), marks=pytest.mark.nightly)]
+)
+
+
 def differing(seeds, engine, keep, monkeypatch, tied=None):
     """Seeds whose sums differ from those over one row per op; how many runs came to their end."""
     wrong, gave = [], 0
@@ -513,24 +518,28 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
 
 
 @ENGINES
+@SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
-def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(engine, keep, monkeypatch):
+def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(
+    engine, keep, seeds, monkeypatch
+):
     """Busy by component and kind, exposed communication, spans by rank and period, sources."""
-    wrong, gave = differing(range(40), engine, keep, monkeypatch)
+    wrong, gave = differing(seeds, engine, keep, monkeypatch)
     assert wrong == []
-    assert gave > 20
+    assert gave > len(seeds) / 2
 
 
 @ENGINES
+@SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
 @pytest.mark.parametrize("tied", [False, True])
 def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
-    engine, keep, tied, monkeypatch
+    engine, keep, tied, seeds, monkeypatch
 ):
     """And what processes held and waited for."""
-    wrong, gave = differing(range(40), engine, keep, monkeypatch, tied)
+    wrong, gave = differing(seeds, engine, keep, monkeypatch, tied)
     assert wrong == []
-    assert gave > 10
+    assert gave > len(seeds) / 4
 
 
 @ENGINES

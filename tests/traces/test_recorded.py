@@ -9,6 +9,7 @@ from glob import glob
 
 import numpy as np
 import pytest
+from by_day import every
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.ops import Kind
 from foretrace.sim.simulation import Simulation
@@ -57,7 +58,7 @@ def measured(data, name):
         return next(row for row in csv.DictReader(file) if row["file"] == name)
 
 
-@pytest.mark.parametrize("name", ONE_RANK)
+@pytest.mark.parametrize("name", every(4, ONE_RANK))
 def test_recorded_durations_give_back_the_recorded_steps(data, replay, step_times, name):
     trace, graph = graph_of(data / name)
     found = find_steps(RankTrace(trace, trace.ranks[0]))

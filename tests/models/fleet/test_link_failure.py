@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from by_day import every
 from foretrace.models.fleet.link_failure import LinkFailure
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.leaf_spine import FatTree
@@ -172,7 +173,7 @@ def outcome(seed, engine):
     return [c.tolist() for c in (columns.ready, columns.start, columns.end, columns.attempts)]
 
 
-@pytest.mark.parametrize("seed", range(IN_CI))
+@pytest.mark.parametrize("seed", every(4, range(IN_CI)))
 def test_random_failures_are_equal_on_both_engines(seed):
     assert outcome(seed, "core") == outcome(seed, "reference")
 

@@ -186,6 +186,7 @@ def graphs(draw):
     return build.graph(why="made up")
 
 
+@pytest.mark.nightly
 @given(
     graphs(),
     st.sampled_from([

@@ -1,5 +1,6 @@
 """Host threads of described steps: what each dispatches, in which order, and where it waits."""
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 
@@ -47,16 +48,25 @@ def edges(program):
     return set(zip(after.owner.tolist(), after.values.tolist(), strict=True))
 
 
+def dispatched_by(program, thread):
+    """What comes after each row of the thread and is not of the thread."""
+    after, rows = defaultdict(list), set(thread.tolist())
+    for a, b in edges(program):
+        if a in rows and b not in rows:
+            after[a].append(b)
+    return after
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_every_op_but_the_hosts_own_is_dispatched_once_by_one_thread(name):
     for program in programs(name):
         thread, signature = thread_rows(program)
         kind = program.ops.kind
         assert len(thread) == np.isin(np.delete(kind, thread), Kind.HOST, invert=True).sum()
-        joined = edges(program)
+        joined, dispatched = edges(program), dispatched_by(program, thread)
         assert all(pair in joined for pair in pairwise(thread.tolist()))
         for row in thread.tolist():
-            (op,) = [b for a, b in joined if a == row and b not in set(thread.tolist())]
+            (op,) = dispatched[row]
             own = signature[row] == EXCHANGE
             assert own == (kind[op] in EXCHANGES)
             assert program.ops.period[row] == program.ops.period[op]
@@ -107,7 +117,8 @@ def test_the_thread_waits_for_the_norm_and_for_messages_of_other_stages():
 def test_an_exchange_is_dispatched_before_what_runs_beside_it():
     (program,) = programs("tensor", steps=1)
     thread, _ = thread_rows(program)
-    dispatched = [next(b for a, b in edges(program) if a == r and b not in thread) for r in thread]
+    by_row = dispatched_by(program, thread)
+    dispatched = [by_row[row][0] for row in thread.tolist()]
     kinds = program.ops.kind[dispatched]
     late = [
         r for i, r in enumerate(dispatched[:-1])

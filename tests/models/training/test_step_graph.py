@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from by_day import every
 from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
@@ -177,7 +178,7 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", every(3, PLANS))
 def test_both_engines_give_the_same_tick(plan):
     class ByBytes(Backend):
         source, uniform = "test", True
@@ -277,6 +278,7 @@ def test_routing_says_which_rank_gets_how_many_tokens_and_sends_them_back():
     assert back.forward[0].label == "tokens all-to-all"
 
 
+@pytest.mark.nightly
 def test_crowded_experts_take_the_same_ticks_as_a_template_and_written_out():
     """Ranks of one program whose parts of an exchange differ, on links that they share."""
     nic, link = Nic(bandwidth=1e9, latency=1e-6), Link(bandwidth=4e9, latency=1e-6)

@@ -13,13 +13,16 @@ from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
 from foretrace.reports.view.tiles import MOST_PLACES, ViewedTable
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.ops import KIND_NAMES
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_tables import chain, write_meeting_run, write_table
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
 KIND_OF = dict(zip(KIND_NAMES.tolist(), KIND_NUMBER.tolist(), strict=True))
+
+
+FEWER = settings(max_examples=settings().max_examples // 4)  # each writes a table
 
 
 @st.composite
@@ -87,6 +90,7 @@ def sortable(bar):
     return (*bar[:6], bar[6] or "")
 
 
+@FEWER
 @given(op_rows(), st.integers(0, 6), st.data())
 def test_bars_of_any_tile_are_those_of_the_table(tmp_path_factory, rows, base, data):
     viewed = made(tmp_path_factory.mktemp("t"), rows, base)
@@ -111,6 +115,7 @@ def test_bars_of_any_tile_are_those_of_the_table(tmp_path_factory, rows, base, d
     assert [bar[:2] for bar in told(tile)] == sorted(bar[:2] for bar in told(tile))
 
 
+@FEWER
 @given(op_rows(), st.integers(0, 4))
 def test_every_level_counts_every_op_once(tmp_path_factory, rows, base):
     viewed = made(tmp_path_factory.mktemp("t"), rows, base)
@@ -120,6 +125,7 @@ def test_every_level_counts_every_op_once(tmp_path_factory, rows, base):
         assert tile.count.sum() == viewed.ops == len(ran(rows))
 
 
+@FEWER
 @given(op_rows(), st.sampled_from(["gemm", "GEMM", "'it'", "compute", "", "no such op"]))
 def test_a_search_finds_what_the_table_has(tmp_path_factory, rows, text):
     viewed = made(tmp_path_factory.mktemp("t"), rows)

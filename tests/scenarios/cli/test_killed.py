@@ -68,6 +68,7 @@ def left_whole(out):
     return len(parts)
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_killed_at_any_step_leaves_nothing_that_looks_whole(folder):
     """One that replaces its own run is killed before its first write, its second, to its last."""
     program = [sys.executable, "-c", STEPS, str(folder / "steps")]

@@ -27,6 +27,7 @@ def test_an_imported_trace_gives_the_same_numbers(cli, saved):
     assert one["base"]["metrics"] == other["base"]["metrics"]
 
 
+@pytest.mark.nightly
 def test_chakra_files_tell_what_the_trace_told_that_they_were_made_from(cli, tmp_path):
     name, out = "foretrace:ddp-gpt", str(tmp_path / "et")
     assert cli("trace", "export", name, "--format", "chakra", "--out", out)[0] == 0

@@ -1,0 +1,22 @@
+"""Parameters of many alike: a spread of them on every push, the rest in `make nightly`."""
+
+import pytest
+
+
+def every(step, params):
+    """One in so many of these by day, beginning with the first."""
+    return [p if i % step == 0 else by_night(p) for i, p in enumerate(params)]
+
+
+def only(kept, params):
+    """These by day; each must be one of the parameters."""
+    assert not set(kept) - set(params), set(kept) - set(params)
+    return [p if p in kept else by_night(p) for p in params]
+
+
+def by_night(param):
+    """A parameter, or a tuple of several, for the nightly run alone."""
+    if hasattr(param, "marks"):
+        return pytest.param(*param.values, marks=(*param.marks, pytest.mark.nightly), id=param.id)
+    values = param if isinstance(param, tuple) else (param,)
+    return pytest.param(*values, marks=pytest.mark.nightly)
