@@ -56,12 +56,14 @@ def amounts_held_by_ops(result: RunRecord) -> HeldAmounts:
 
 
 def amounts_held_by_processes(result: RunRecord) -> HeldAmounts:
-    """Changes of what processes held, each lasting to the end of the run."""
+    """Changes of what processes held, each lasting to the end of the run.
+
+    What was held before its first op, by another job, is held from there on.
+    """
     tick, component, change = result.acquired.changes.T
     last = np.full(len(tick), _last_tick(result))
-    return HeldAmounts(
-        component, np.minimum(tick, last), last, change / _whole_capacity(result, component)
-    )
+    start = np.clip(tick, result.first_release, last)
+    return HeldAmounts(component, start, last, change / _whole_capacity(result, component))
 
 
 def seconds_held_by_processes(result: RunRecord) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 import pytest
 from foretrace.models.memory.rank_memory import memory_of_stages
 from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.sim.errors import SimulationError
 
@@ -48,6 +49,18 @@ def test_two_jobs_that_do_not_fit_together_run_one_after_the_other():
 def test_two_jobs_that_fit_together_run_side_by_side():
     _, start = ends(built(TWO, memory=8).run())
     assert start == 0
+
+
+def test_a_job_that_begins_when_another_has_ended_is_answered():
+    late = TWO.replace("  b:\n", "  b:\n    arrives: 5 s\n")
+    assert study(loads(late.replace("MEMORY GiB", "80 GiB").replace("MORE", ""))).summary
+
+
+@pytest.mark.parametrize(("gpu", "doubts"), [("", 1), (", core: true", 0)])
+def test_jobs_that_share_gpus_but_not_their_computing_are_doubted(gpu, doubts):
+    said = loads(TWO.replace("MEMORY GiB", f"80 GiB{gpu}").replace("MORE", ""))
+    told = [one.message for one in said.warnings if "as quickly as alone" in one.message]
+    assert len(told) == doubts
 
 
 def test_a_job_that_is_not_to_wait_is_refused():
