@@ -242,7 +242,7 @@ def run(seed, engine, jobs, keep="ops"):
     return simulation.run(jobs, replica=0 if seed % 2 else None, keep=keep)
 
 
-@pytest.mark.parametrize("seeds", [range(80), pytest.param(range(80, 2_640), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
     compared = ops = 0
@@ -261,7 +261,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
         compared, ops = compared + 1, ops + both.count
     tried = len(seeds[:: 1 if engine == "core" else 3])
     print(f"{engine}: {compared} of {tried} programs of two jobs, {ops} ops")
-    assert compared > 0.75 * tried, (compared, tried)
+    assert compared > 0.84 * tried, (compared, tried)
     assert ops > 8 * compared
 
 
@@ -279,7 +279,7 @@ def summed(result):
     }
 
 
-@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 1_000), marks=NIGHTLY)])
+@pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 1_000), marks=NIGHTLY)])
 def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
     """Ops that ended are folded every few submissions: the sums are those over all of them."""
     monkeypatch.setattr(session, "AT_ONCE", 40)
@@ -296,7 +296,7 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
             assert summed(sums.of(name)) == summed(rows.of(name)), (seed, name)
         assert summed(sums) == summed(rows), seed
         compared, folded = compared + 1, folded + (sums.kept.windows is None)
-    assert compared > 0.6 * len(seeds)
+    assert compared > 0.7 * len(seeds)
     assert folded > 0.5 * compared
 
 

@@ -124,7 +124,7 @@ def test_what_once_differed_is_equal(name):
 def test_the_scripts_reach_every_outcome():
     kinds = set()
     for kind in KINDS:
-        for seed in range(40):
+        for seed in range(150):
             error = play(ReferenceEngine, random_script(kind, seed)).error
             kinds.add(error[1] if error else "done")
     wanted = {
