@@ -13,10 +13,11 @@ from ..palette import SERIES
 from .sweep_results import value_text
 
 Point = Mapping[str, Any]
-MISS, OK, BEST = "var(--host)", SERIES[0], SERIES[5]
+MISS, OK, BEST = "host", SERIES[0], SERIES[5]
 MOST_DOTS = 2_000
 FEW_DOTS = 200  # larger while they do not cover each other
 MOST_SETTINGS = 8
+EFFECTS = 2  # settings side by side
 
 
 def pareto_scatter(
@@ -110,7 +111,7 @@ def setting_effect_plot(
     down = Axis(textwrap.fill(f"{metric_in_words(metric)}, {name}", 18))
     rows = []
     for setting in shown:
-        texts = _ordered_texts([p["set"][setting] for p in whole])
+        texts = ordered_texts([p["set"][setting] for p in whole])
         at = {t: k for k, t in enumerate(texts)}
         drawn = _thin_out(whole)
         series = Series(
@@ -121,7 +122,8 @@ def setting_effect_plot(
         step = len(texts) // 12 + 1
         ticks = [(float(k), texts[k]) for k in range(0, len(texts), step)]
         rows.append(Axes(Axis(setting, ticks=ticks), down, [series]))
-    return Plot(rows, height=0.6 + 1.7 * len(shown))
+    down_rows = -(-len(shown) // EFFECTS)
+    return Plot(rows, height=0.6 + 1.7 * down_rows, columns=min(EFFECTS, len(shown)))
 
 
 def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
@@ -129,7 +131,7 @@ def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
     return points[:: len(points) // MOST_DOTS + 1]
 
 
-def _ordered_texts(values: Sequence[Any]) -> list[str]:
+def ordered_texts(values: Sequence[Any]) -> list[str]:
     """Distinct values as texts, numbers in order of size."""
     texts = list(dict.fromkeys(map(value_text, values)))
     try:

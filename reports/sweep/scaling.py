@@ -100,7 +100,7 @@ def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
     )
     best = curves[0]
     ideal = [best.rates[0] * c / best.counts[0] for c in best.counts]
-    rates = [Series(best.counts, ideal, "", "--", "var(--soft)", "in proportion")]
+    rates = [Series(best.counts, ideal, "", "--", "soft", "in proportion")]
     shares = []
     for i, one in enumerate(curves):
         look: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,26 +15,54 @@ from .common import Out
 PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
 
+class FigureFormat(StrEnum):
+    """Formats of figures for papers."""
+
+    pdf = "pdf"
+    png = "png"
+    svg = "svg"
+
+
 @app.command()
 def report(
     run: Annotated[
         str,
         typer.Argument(
-            help="A scenario (its newest run), a run folder, or the beginning of its name."
+            help="A scenario (its newest run), a run folder, the beginning of its name, or, "
+            "with --figures, a page: compare.html."
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write.")
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write; of --figures the folder."),
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="On paper; takes WeasyPrint.")] = False,
     system: Annotated[
         bool, typer.Option("--system", help="The page of its ablations, as Markdown.")
     ] = False,
+    figures: Annotated[
+        FigureFormat | None,
+        typer.Option("--figures", help="Each figure of the page as a file, for a paper."),
+    ] = None,
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", help="Only figures of this section; may be repeated."),
+    ] = None,
+    columns: Annotated[
+        int, typer.Option("--columns", min=1, max=2, help="Width: 1 is 3.3 inches, 2 are 7.")
+    ] = 1,
+    style: Annotated[
+        Path | None,
+        typer.Option("--style", help="A matplotlib style sheet over the product's own."),
+    ] = None,
     out: Out = Path("runs"),
 ) -> None:
-    """Copy the report of a saved run, sweep or check to one file."""
+    """Copy the report of a saved run, sweep or check to one file, or its figures to a folder."""
     from ..studies.saved_runs import newest_or_named_run
 
+    if figures is not None:
+        _write_figures(run, out, output, figures.value, section or [], columns, style)
+        return
     folder = newest_or_named_run(run, out)
     if system:
         _write_system_page(folder, output)
@@ -72,6 +101,31 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     except OSError as error:
         raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
     typer.echo(f"wrote {output}")
+
+
+def _write_figures(
+    run: str,
+    out: Path,
+    output: Path | None,
+    kind: str,
+    sections: list[str],
+    columns: int,
+    style: Path | None,
+) -> None:
+    """Write figures of a page: by default in ``figures`` beside it, and say which."""
+    from ...reports.paper.sheet import Sheet
+    from ...reports.paper.write import chosen_figures, write_figures
+    from ..studies.saved_runs import newest_or_named_run
+
+    page = Path(run)
+    if page.suffix == ".html" and page.is_file():
+        html, folder = page.read_text(encoding="utf-8"), page.with_name(f"{page.stem}-figures")
+    else:
+        saved = newest_or_named_run(run, out)
+        html, folder = _read_report_html(saved), saved / "figures"
+    chosen = chosen_figures(html, sections, run)
+    for path in write_figures(chosen, output or folder, kind, Sheet(columns, style)):
+        typer.echo(f"wrote {path}")
 
 
 def _read_report_html(folder: Path) -> str:

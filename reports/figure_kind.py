@@ -1,0 +1,109 @@
+"""The registry of figure kinds: blocks with a drawing for the page and one for paper.
+
+A kind is a dataclass that holds data and colours by name.  Its drawings are functions under
+:func:`on_page` and :func:`on_paper`; a plug-in's kind is registered alike.  A kind without a
+drawing for the page is shown there as on paper.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..sim.errors import ForetraceError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+    from .paper.sheet import Sheet
+
+OnPage = Callable[[Any], str]
+OnPaper = Callable[[Any, "Sheet"], "Drawing"]
+_ON_PAGE: dict[type, OnPage] = {}
+_ON_PAPER: dict[type, OnPaper] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def on_page(kind: type) -> Callable[[_Function], _Function]:
+    """Register the function that returns the HTML of a kind of figure."""
+    return _registered(kind, _ON_PAGE)
+
+
+def on_paper(kind: type) -> Callable[[_Function], _Function]:
+    """Register the function that draws a kind of figure with matplotlib on a sheet."""
+    return _registered(kind, _ON_PAPER)
+
+
+def _registered(kind: type, drawings: dict[type, Any]) -> Callable[[_Function], _Function]:
+    def register(draw: _Function) -> _Function:
+        other = next((k for k in drawings if k.__name__ == kind.__name__), None)
+        if other is not None and drawings[other] is not draw:
+            raise ValueError(f"two kinds of figure are called {kind.__name__!r}; rename one")
+        drawings[kind] = draw
+        return draw
+
+    return register
+
+
+@cache
+def _load_drawings() -> None:
+    """Import the modules that register the product's own drawings."""
+    for name in ("figures", "paper"):
+        package = importlib.import_module(f".{name}", __package__)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f".{name}.{module.name}", __package__)
+
+
+def figure_kinds() -> dict[str, type]:
+    """Kinds of figures by their name.
+
+    >>> sorted(figure_kinds())
+    ['BarChart', 'Cdf', 'FabricDrawing', 'HeatMap', 'Intervals', 'Plot']
+    """
+    _load_drawings()
+    return {kind.__name__: kind for kind in (*_ON_PAGE, *_ON_PAPER)}
+
+
+def page_drawing(kind: type) -> OnPage | None:
+    """Drawing of a kind for the page; None where it has none of its own."""
+    _load_drawings()
+    return _ON_PAGE.get(kind)
+
+
+def paper_drawing(kind: type) -> OnPaper:
+    """Drawing of a kind for paper.
+
+    Raises
+    ------
+    ForetraceError
+        The kind has none.
+    """
+    _load_drawings()
+    if kind not in _ON_PAPER:
+        raise ForetraceError(
+            f"{kind.__name__}: no drawing for paper is registered; write one under @on_paper"
+        )
+    return _ON_PAPER[kind]
+
+
+def figures_in(block: Any) -> Iterator[Any]:
+    """The block if it is a figure, or the figures that it holds.
+
+    >>> from .blocks import Axes, Axis, FigureRow, Paragraph, Plot
+    >>> plot = Plot([Axes(Axis("x, s"), Axis("y, s"), [])])
+    >>> len(list(figures_in(FigureRow([plot, plot])))), list(figures_in(Paragraph("text")))
+    (2, [])
+    """
+    kinds = figure_kinds()
+    if kinds.get(type(block).__name__) is type(block):
+        yield block
+    elif is_dataclass(block):
+        for one in fields(block):
+            held = getattr(block, one.name)
+            for part in held if isinstance(held, list | tuple) else (held,):
+                if is_dataclass(part):
+                    yield from figures_in(part)
