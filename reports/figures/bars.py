@@ -29,7 +29,7 @@ def bar_chart_html(of: BarChart) -> str:
 
     Examples
     --------
-    >>> drawn = bar_chart_html(BarChart(["base"], [Bars([0], [0.0], [2.0], "idle")], 4.0, "time, s"))
+    >>> drawn = bar_chart_html(BarChart(["base"], [Bars([0], [0.0], [2.0], "idle")], 4.0, "t, s"))
     >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
     (True, True, True)
     """

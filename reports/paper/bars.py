@@ -41,8 +41,9 @@ def bar_chart(of: BarChart, sheet: Sheet) -> Drawing:
     axes = drawing.add_subplot()
     names = all_shortened(of.rows, sheet.letters(NAMES * sheet.width))
     inch = (sheet.width - max(map(text_width, names), default=0.0) - 0.2) / span
+    patterned = not of.texts  # it would run through the letters
     for bars in of.bars:
-        _draw_bars(axes, bars, inch)
+        _draw_bars(axes, bars, inch, patterned=patterned)
     _draw_texts(axes, of, inch, pitch)
     axes.set_xlim(0, span)
     axes.set_ylim(len(of.rows), 0)
@@ -52,7 +53,7 @@ def bar_chart(of: BarChart, sheet: Sheet) -> Drawing:
     across = wrapped(of.axis, sheet.letters(sheet.width - 0.5, 8.0))
     axes.set_xlabel(across)
     legend = of.legend or {}
-    patches = [_patch(Patch, colour) for colour in legend.values()]
+    patches = [_patch(Patch, colour, patterned=patterned) for colour in legend.values()]
     above = legend_above(drawing, patches, list(legend))
     drawing.set_figheight(
         min(len(of.rows) * pitch + 0.34 + 0.13 * (across.count("\n") + 1) + above, 8.6)
@@ -60,11 +61,12 @@ def bar_chart(of: BarChart, sheet: Sheet) -> Drawing:
     return drawing
 
 
-def _patch(kind: Any, colour: str) -> Any:
-    return kind(facecolor=rgb(colour), hatch=hatch_of(colour), edgecolor=hatch_ink(colour))
+def _patch(kind: Any, colour: str, *, patterned: bool) -> Any:
+    hatch = hatch_of(colour) if patterned else ""
+    return kind(facecolor=rgb(colour), hatch=hatch, edgecolor=hatch_ink(colour))
 
 
-def _draw_bars(axes: Any, bars: Bars, inch: float) -> None:
+def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
     """Rectangles of one colour; patterns only where there is room."""
     from matplotlib.collections import PolyCollection
 
@@ -72,16 +74,16 @@ def _draw_bars(axes: Any, bars: Bars, inch: float) -> None:
         np.atleast_1d(np.asarray(a, float)) for a in (bars.row, bars.start, bars.length)
     )
     row, start, length = np.broadcast_arrays(row, start, length)
-    wide = length * inch > PATTERNED
+    wide = (length * inch > PATTERNED) & patterned
     for chosen, hatch in ((wide, hatch_of(bars.colour)), (~wide, "")):
         if not chosen.any():
             continue
         left, right, top = start[chosen], (start + length)[chosen], row[chosen]
         low = top + bars.height
-        corners = np.stack([left, top, right, top, right, low, left, low], -1).reshape(-1, 4, 2)
+        corners = np.stack([left, top, right, top, right, low, left, low], -1)
         axes.add_collection(
             PolyCollection(
-                corners, facecolor=(*rgb(bars.colour), bars.opacity), hatch=hatch,
+                [*corners.reshape(-1, 4, 2)], facecolor=(*rgb(bars.colour), bars.opacity), hatch=hatch,
                 edgecolor=hatch_ink(bars.colour) if hatch else rgb(bars.colour),
                 linewidth=0.0 if hatch else 0.2,
             )
@@ -93,12 +95,11 @@ def _draw_texts(axes: Any, of: BarChart, inch: float, pitch: float) -> None:
     if pitch < LEAST_PITCH:
         return
     for one in of.texts:
-        fits = _fitting(one.text, one.length * inch - 0.04)
+        fits = _fitting(one.text, one.length * inch - 0.06)
         if fits:
             axes.text(
                 one.start + one.length / 2, one.row + 0.5, fits, ha="center", va="center",
                 fontsize=SMALL, color=rgb(one.colour), clip_on=True,
-                bbox={"facecolor": "none", "edgecolor": "none", "pad": 0},
             )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 PITCH, NAMED_PITCH = 0.145, 0.22  # inches from row to row
-NAMES = 0.38  # of the width
+NAMES = 0.4  # of the width
+BESIDE = "  "  # before a number beside a name: a figure has no room for it
 MOST_TEXTS = 120  # cells that say their number
 DARK = 0.55  # of the scale, from which on text is white
 
@@ -41,7 +42,8 @@ def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
         vmin=low, vmax=high, edgecolors="face", linewidth=0.1,
     )  # fmt: skip
     axes.set_ylim(len(of.rows), 0)
-    names = all_shortened(of.rows, sheet.letters(NAMES * sheet.width))
+    plain = [row.partition(BESIDE)[0] for row in of.rows]
+    names = all_shortened(plain, sheet.letters(NAMES * sheet.width))
     axes.set_yticks(np.arange(len(names)) + 0.5, names)
     axes.tick_params(axis="y", length=0)
     _spines(axes)
@@ -51,7 +53,7 @@ def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
         axes.set_ylabel(of.down)
     beneath = _name_columns(axes, of, edges, sheet) if named else 0.0
     scale = drawing.colorbar(drawn, ax=axes, pad=0.02, aspect=max(8 * len(of.rows) * pitch, 8))
-    _scale(scale, of, low, high)
+    _scale(scale, of, (low, high), sheet.letters(max(len(of.rows) * pitch, 0.7), 8.0))
     if named:
         _say_values(axes, of, values, (low, high))
     height = len(of.rows) * pitch + 0.45 + beneath + 0.13 * (len(of.axis) // letters)
@@ -64,17 +66,17 @@ def _spines(axes: Any) -> None:
         side.set_visible(True)
 
 
-def _scale(bar: Any, of: HeatMap, low: float, high: float) -> None:
+def _scale(bar: Any, of: HeatMap, ends: tuple[float, float], letters: int) -> None:
     """Numbers and name of the scale."""
-    at = np.linspace(low, high, 3)
+    at = np.linspace(*ends, 3)
     bar.set_ticks(at, labels=[format_quantity(float(v), of.unit) for v in at])
-    bar.set_label(of.scale)
+    bar.set_label(wrapped(of.scale, letters))
     bar.outline.set_linewidth(0.4)
 
 
 def _name_columns(axes: Any, of: HeatMap, edges: NDArray[np.float64], sheet: Sheet) -> float:
     """Names of columns, slanted where they are long; returns inches that they take."""
-    names = all_shortened(of.columns, 18)
+    names = all_shortened(of.columns, 26)
     room = 0.42 * sheet.width / len(names)
     widest = max(map(text_width, names))
     long = widest > room

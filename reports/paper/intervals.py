@@ -35,7 +35,7 @@ def intervals(of: Intervals, sheet: Sheet) -> Drawing:
     if of.axis.log:
         axes.set_xscale("log", base=of.axis.log)
     else:
-        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: tick_text(float(f"{v:.6g}"))))
     axes.set_xlim(*of.axis.limits)
     for at in of.axis.rule:

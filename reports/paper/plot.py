@@ -19,8 +19,10 @@ from .sheet import SMALL, TALLEST, Sheet, legend_above, shortened, text_width, w
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-HEIGHT = 1.9  # inches of one axes in one column
+FLAT = 0.72  # height of one axes, of its width: at most
 SHARE = 0.75  # of the page's height
+LEAST = 1.5  # inches: height of one axes
+MOST = 3.0
 MARKS = "os^Dvx+"
 STROKES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)))
 MOST_NAMED = 8  # ticks with names
@@ -30,10 +32,13 @@ MOST_NAMED = 8  # ticks with names
 def plot(of: Plot, sheet: Sheet) -> Drawing:
     """Draw axes above each other, or small multiples side by side."""
     across = min(of.columns, len(of.axes))
+    across = 1 if _slant(of, sheet.width / across) and sheet.columns == 1 else across
     down = math.ceil(len(of.axes) / across)
-    each = max(SHARE * of.height / down, 1.5 if len(of.axes) > 1 else HEIGHT)
+    flat = min(FLAT * sheet.width / across, MOST)
+    each = max(min(SHARE * of.height / down, flat), LEAST)
+    each += _slant(of, sheet.width / across)
     drawing = sheet.canvas(min(each * down, TALLEST))
-    wide, tall = sheet.width / across, each
+    wide, tall = sheet.width / across, each - _slant(of, sheet.width / across)
     shown: dict[str, Any] = {}
     grid = drawing.subplots(down, across, squeeze=False)
     for place, axes in enumerate(grid.flat):
@@ -57,8 +62,10 @@ def cdf(of: Cdf, sheet: Sheet) -> Drawing:
 def _draw_axes(axes: Any, of: Axes, wide: float, tall: float, *, named: bool) -> dict[str, Any]:
     """Draw one axes; returns what its legend shows."""
     shown = {}
+    marked = 0
     for one, stroke in _told_apart(of.series):
-        drawn = _draw_series(axes, one, stroke)
+        drawn = _draw_series(axes, one, stroke, hollow=bool(marked % 2))
+        marked += bool(one.mark)
         if one.label and drawn is not None:
             shown[one.label] = drawn
     _scale(axes.xaxis, axes.set_xscale, axes.set_xlim, of.x)
@@ -73,7 +80,7 @@ def _draw_axes(axes: Any, of: Axes, wide: float, tall: float, *, named: bool) ->
     letters = int(72 / (0.56 * 8))
     axes.set_xlabel(wrapped(of.x.name, int((wide - 0.5) * letters)))
     if named:
-        axes.set_ylabel(wrapped(of.y.name.replace("\n", " "), int((tall - 0.35) * letters)))
+        axes.set_ylabel(wrapped(of.y.name.replace("\n", " "), int((tall - 0.45) * letters)))
     if of.title:
         axes.set_title(shortened(of.title, int(wide * letters)), loc="left")
     _name_ticks(axes, of.x, wide)
@@ -96,7 +103,7 @@ def _told_apart(series: Sequence[Series]) -> Iterator[tuple[Series, Any]]:
             yield one, one.line or "none"
 
 
-def _draw_series(axes: Any, of: Series, stroke: Any) -> Any:
+def _draw_series(axes: Any, of: Series, stroke: Any, *, hollow: bool) -> Any:
     colour = rgb(of.colour)
     if of.line == "stalks":
         low, high = (np.asarray(end, float) for end in (of.low, of.high))
@@ -109,8 +116,7 @@ def _draw_series(axes: Any, of: Series, stroke: Any) -> Any:
     (drawn,) = axes.plot(
         np.asarray(of.x, float), np.asarray(of.y, float), linestyle=stroke, color=colour,
         marker=of.mark or "none", markersize=size, alpha=of.opacity,
-        markeredgewidth=0.8 if of.mark in "x+" else 0.3,
-        markeredgecolor=colour if of.mark in "x+" else rgb("paper"), **how,
+        markeredgewidth=0.8, markerfacecolor="none" if hollow else colour, **how,
     )  # fmt: skip
     return drawn
 
@@ -127,7 +133,7 @@ def _scale(axis: Any, set_scale: Any, set_limits: Any, of: Axis) -> None:
         )
         axis.set_minor_formatter(NullFormatter())
     else:
-        axis.set_major_locator(MaxNLocator(5))
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(float(f"{value:.6g}"))))
     low, high = of.limits
     set_limits(low, high)
@@ -142,20 +148,36 @@ def _name_ticks(axes: Any, of: Axis, wide: float) -> None:
     """Names at the x axis, slanted where they are long."""
     if of.ticks is None:
         return
-    step = -(-len(of.ticks) // MOST_NAMED)
-    kept = list(of.ticks)[::step]
-    names = [shortened(text, 18) for _, text in kept]
-    room = (wide - 0.6) / max(len(kept), 1)
-    long = max(map(text_width, names), default=0.0) > room
-    axes.set_xticks([at for at, _ in kept], names, rotation=35 if long else 0,
-                    ha="right" if long else "center", fontsize=SMALL,
-                    rotation_mode="anchor")  # fmt: skip
+    kept = _named_ticks(of)
+    long = _is_long(of, wide)
+    axes.set_xticks([at for at, _ in kept], [text for _, text in kept],
+                    rotation=35 if long else 0, ha="right" if long else "center",
+                    fontsize=SMALL, rotation_mode="anchor")  # fmt: skip
     axes.set_xticks([], minor=True)
+
+
+def _named_ticks(of: Axis) -> list[tuple[float, str]]:
+    """Ticks with names, few and short enough for paper."""
+    named = list(of.ticks or ())
+    return [(at, shortened(text, 26)) for at, text in named[:: -(-len(named) // MOST_NAMED) or 1]]
+
+
+def _is_long(of: Axis, wide: float) -> bool:
+    """Whether names of ticks have no room side by side."""
+    widest = max((text_width(text) for _, text in _named_ticks(of)), default=0.0)
+    return widest > (wide - 0.6) / max(len(_named_ticks(of)), 1)
+
+
+def _slant(of: Plot, wide: float) -> float:
+    """Inches that slanted names of ticks take below an axis; 0 where none are slanted."""
+    long = [text_width(t) for a in of.axes if _is_long(a.x, wide) for _, t in _named_ticks(a.x)]
+    return 0.55 * max(long, default=0.0)
 
 
 def _draw_band(axes: Any, band: float) -> None:
     """Grey band around the line of equal numbers."""
-    ends = np.array(axes.get_xlim())
-    across = np.geomspace(*ends, 50) if axes.get_xscale() == "log" else np.linspace(*ends, 50)
+    low, high = axes.get_xlim()
+    spaced = np.geomspace if axes.get_xscale() == "log" else np.linspace
+    across = spaced(low, high, 50)
     axes.fill_between(across, across * (1 - band), across * (1 + band), color=rgb("line"), lw=0)
     axes.plot(across, across, color=rgb("soft"), linewidth=0.7, scalex=False, scaley=False)

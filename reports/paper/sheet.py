@@ -6,7 +6,7 @@ matplotlib is imported where something is drawn, never before.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 WIDTHS = {1: 3.3, 2: 7.0}  # inches, by columns
 TALLEST = 8.6  # inches: a page of a paper
 POINTS = 72  # of an inch
-LETTER = 0.56  # mean width of a letter, of its height
+LETTER = 0.58  # mean width of a letter, of its height
 SMALL, NORMAL = 7.0, 8.0  # points
 ELLIPSIS = "…"
-STYLE: Mapping[str, Any] = {
+STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same on every machine
     "font.size": NORMAL,
@@ -108,7 +108,7 @@ class Sheet:
         """Letters that fit in a width.
 
         >>> Sheet().letters(1.0)
-        18
+        17
         """
         return max(int(inches * POINTS / (LETTER * points)), 1)
 
@@ -197,9 +197,9 @@ def legend_above(drawing: Drawing, handles: Sequence[Any], labels: Sequence[str]
     """Put a legend above everything drawn, in as many columns as fit; returns its inches."""
     if not labels:
         return 0.0
-    width = drawing.get_figwidth() - 0.1
+    width = drawing.get_figwidth()
     short = [wrapped(label, int(width * POINTS / (LETTER * SMALL)) - 6) for label in labels]
-    each = max(text_width(label) for label in short) + 0.42
+    each = max(text_width(label) for label in short) + 0.36
     columns = max(min(int(width / each), len(short)), 1)
     drawing.legend(handles, short, loc="outside upper left", ncols=columns)
     return legend_height(short, columns)

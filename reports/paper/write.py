@@ -91,9 +91,13 @@ def drawn_figure(figure: Any, sheet: Sheet | None = None) -> Drawing:
 
 def figure_bytes(figure: Any, kind: str, sheet: Sheet) -> bytes:
     """A figure as the bytes of a file; the same figure gives the same bytes."""
-    with sheet.styled():
-        drawing = paper_drawing(type(figure))(figure, sheet)
-        file = io.BytesIO()
+    return written(drawn_figure(figure, sheet), kind, sheet)
+
+
+def written(drawing: Drawing, kind: str, sheet: Sheet | None = None) -> bytes:
+    """A figure of matplotlib as the bytes of a file."""
+    file = io.BytesIO()
+    with (sheet or Sheet()).styled():
         drawing.savefig(file, format=kind, metadata=METADATA[kind])
     return file.getvalue()
 

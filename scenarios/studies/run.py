@@ -57,6 +57,7 @@ from .window import blame_window
 
 if TYPE_CHECKING:
     from ...hil.coupling.journal import JournalEntry
+    from ...reports.paper.plots import Plots
     from .partial_answers import PartialAnswers
 
 log = logging.getLogger(__name__)
@@ -107,6 +108,15 @@ class Study:
         return paragraphs + html_table(
             self.scenario.name, rows, ("variant", metric_header(asked), "change")
         )
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of the report's sections by matplotlib: ``study.plot.blame()``."""
+        from ...reports.paper.plots import Plots
+        from ...reports.run.study import StudyShown
+
+        texts = dict.fromkeys(("resolved", "command", "run", "title", "timeline_cut"), "")
+        return Plots("run", StudyShown(self.summary.to_dict(), self.results, texts))
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
