@@ -83,7 +83,8 @@ def _draw_bars(axes: Any, bars: Bars, inch: float, *, patterned: bool) -> None:
         corners = np.stack([left, top, right, top, right, low, left, low], -1)
         axes.add_collection(
             PolyCollection(
-                [*corners.reshape(-1, 4, 2)], facecolor=(*rgb(bars.colour), bars.opacity), hatch=hatch,
+                [*corners.reshape(-1, 4, 2)], hatch=hatch,
+                facecolor=(*rgb(bars.colour), bars.opacity),
                 edgecolor=hatch_ink(bars.colour) if hatch else rgb(bars.colour),
                 linewidth=0.0 if hatch else 0.2,
             )

@@ -36,7 +36,7 @@ def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
     drawing = sheet.canvas(3.0)
     axes = drawing.add_subplot()
     shades = LinearSegmentedColormap.from_list(of.colour, [rgb("paper"), rgb(of.colour)])
-    shades.set_bad(rgb("tint"))
+    shades = shades.with_extremes(bad=rgb("tint"))
     drawn = axes.pcolormesh(
         edges, np.arange(len(of.rows) + 1.0), np.ma.masked_invalid(values), cmap=shades,
         vmin=low, vmax=high, edgecolors="face", linewidth=0.1,
