@@ -12,7 +12,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..sim.errors import ForetraceError
 
@@ -23,27 +23,37 @@ if TYPE_CHECKING:
 
 OnPage = Callable[[Any], str]
 OnPaper = Callable[[Any, "Sheet"], "Drawing"]
-_ON_PAGE: dict[type, OnPage] = {}
-_ON_PAPER: dict[type, OnPaper] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class KindDrawing(NamedTuple):
+    """A kind of figure, and the function that draws it."""
+
+    kind: type
+    draw: Callable[..., Any]
+
+
+ON_PAGE: dict[str, KindDrawing] = {}
+"""Drawings for pages, by the name of the kind."""
+ON_PAPER: dict[str, KindDrawing] = {}
+"""Drawings for papers, by the name of the kind."""
 
 
 def on_page(kind: type) -> Callable[[_Function], _Function]:
     """Register the function that returns the HTML of a kind of figure."""
-    return _registered(kind, _ON_PAGE)
+    return _registered(kind, ON_PAGE)
 
 
 def on_paper(kind: type) -> Callable[[_Function], _Function]:
     """Register the function that draws a kind of figure with matplotlib on a sheet."""
-    return _registered(kind, _ON_PAPER)
+    return _registered(kind, ON_PAPER)
 
 
-def _registered(kind: type, drawings: dict[type, Any]) -> Callable[[_Function], _Function]:
+def _registered(kind: type, drawings: dict[str, Any]) -> Callable[[_Function], _Function]:
     def register(draw: _Function) -> _Function:
-        other = next((k for k in drawings if k.__name__ == kind.__name__), None)
-        if other is not None and drawings[other] is not draw:
+        known = drawings.setdefault(kind.__name__, KindDrawing(kind, draw))
+        if known.draw is not draw:
             raise ValueError(f"two kinds of figure are called {kind.__name__!r}; rename one")
-        drawings[kind] = draw
         return draw
 
     return register
@@ -65,13 +75,14 @@ def figure_kinds() -> dict[str, type]:
     ['BarChart', 'Cdf', 'FabricDrawing', 'HeatMap', 'Intervals', 'Plot']
     """
     _load_drawings()
-    return {kind.__name__: kind for kind in (*_ON_PAGE, *_ON_PAPER)}
+    return {name: one.kind for name, one in (ON_PAGE | ON_PAPER).items()}
 
 
 def page_drawing(kind: type) -> OnPage | None:
     """Drawing of a kind for the page; None where it has none of its own."""
     _load_drawings()
-    return _ON_PAGE.get(kind)
+    found = ON_PAGE.get(kind.__name__)
+    return found.draw if found is not None and found.kind is kind else None
 
 
 def paper_drawing(kind: type) -> OnPaper:
@@ -83,11 +94,12 @@ def paper_drawing(kind: type) -> OnPaper:
         The kind has none.
     """
     _load_drawings()
-    if kind not in _ON_PAPER:
+    found = ON_PAPER.get(kind.__name__)
+    if found is None or found.kind is not kind:
         raise ForetraceError(
             f"{kind.__name__}: no drawing for paper is registered; write one under @on_paper"
         )
-    return _ON_PAPER[kind]
+    return found.draw
 
 
 def figures_in(block: Any) -> Iterator[Any]:

@@ -21,6 +21,10 @@ DIGITS = 7  # of a number: more than any drawing shows
 ID = "figures"  # of the element of the page
 
 
+class UnknownFigureKindError(ForetraceError):
+    """A page holds figures of a kind that is not registered: a plug-in's."""
+
+
 @dataclass(frozen=True)
 class PageFigure:
     """One figure of a page.
@@ -84,9 +88,9 @@ def figures_of_page(html: str) -> list[PageFigure] | None:
     plain = json.loads(zlib.decompress(base64.b64decode(found[1])))
     kinds = figure_kinds()
     if unknown := sorted({kind for _, _, kind, _ in plain} - kinds.keys()):
-        raise ForetraceError(
+        raise UnknownFigureKindError(
             f"figures of kind {', '.join(unknown)}: no such kind is registered; "
-            "load the plug-in that has it"
+            "name the run, not its page, or load the plug-in that has it"
         )
     return [PageFigure(name, of, _made(kinds[kind], data)) for name, of, kind, data in plain]
 

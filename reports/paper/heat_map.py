@@ -35,8 +35,8 @@ def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
     pitch = NAMED_PITCH if named else PITCH
     drawing = sheet.canvas(3.0)
     axes = drawing.add_subplot()
-    shades = LinearSegmentedColormap.from_list(of.colour, [rgb("paper"), rgb(of.colour)])
-    shades = shades.with_extremes(bad=rgb("tint"))
+    hues = LinearSegmentedColormap.from_list(of.colour, [rgb("paper"), rgb(of.colour)])
+    shades = hues.with_extremes(bad=rgb("tint"))
     drawn = axes.pcolormesh(
         edges, np.arange(len(of.rows) + 1.0), np.ma.masked_invalid(values), cmap=shades,
         vmin=low, vmax=high, edgecolors="face", linewidth=0.1,

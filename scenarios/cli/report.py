@@ -113,6 +113,7 @@ def _write_figures(
     style: Path | None,
 ) -> None:
     """Write figures of a page: by default in ``figures`` beside it, and say which."""
+    from ...reports.page_figures import UnknownFigureKindError
     from ...reports.paper.sheet import Sheet
     from ...reports.paper.write import chosen_figures, write_figures
     from ..studies.saved_runs import newest_or_named_run
@@ -120,12 +121,26 @@ def _write_figures(
     page = Path(run)
     if page.suffix == ".html" and page.is_file():
         html, folder = page.read_text(encoding="utf-8"), page.with_name(f"{page.stem}-figures")
+        chosen = chosen_figures(html, sections, run)
     else:
         saved = newest_or_named_run(run, out)
         html, folder = _read_report_html(saved), saved / "figures"
-    chosen = chosen_figures(html, sections, run)
+        try:
+            chosen = chosen_figures(html, sections, run)
+        except UnknownFigureKindError:
+            _load_plugins_of_run(saved)
+            chosen = chosen_figures(html, sections, run)
     for path in write_figures(chosen, output or folder, kind, Sheet(columns, style)):
         typer.echo(f"wrote {path}")
+
+
+def _load_plugins_of_run(folder: Path) -> None:
+    """Load the scenario that a run was made from, and with it its plug-ins."""
+    import json
+
+    from ..config.loader import load
+
+    load(json.loads((folder / "manifest.json").read_text())["scenario"]["file"])
 
 
 def _read_report_html(folder: Path) -> str:

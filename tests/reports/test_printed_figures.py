@@ -174,7 +174,7 @@ def test_a_page_without_figures_as_data_is_told_from_one_without_figures():
 
 
 def test_a_kind_of_a_plug_in_is_drawn_on_paper_and_so_on_its_page(monkeypatch):
-    monkeypatch.setattr(figure_kind, "_ON_PAPER", dict(figure_kind._ON_PAPER))
+    monkeypatch.setattr(figure_kind, "ON_PAPER", dict(figure_kind.ON_PAPER))
 
     @dataclass(frozen=True)
     class Spiral:

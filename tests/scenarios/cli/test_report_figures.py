@@ -1,6 +1,8 @@
 """``foretrace report RUN --figures``: files of every figure of a page."""
 
 from foretrace.reports.page_figures import figures_of_page
+from foretrace.reports.section import SECTIONS
+from foretrace.scenarios.config.plugin_loading import unload_plugin_file
 
 
 def test_every_figure_of_the_first_page_is_a_file(cli, tmp_path, monkeypatch):
@@ -28,3 +30,48 @@ def test_every_figure_of_the_first_page_is_a_file(cli, tmp_path, monkeypatch):
     code, _, err = cli("report", "first", "--figures", "svg")
     assert code
     assert "its page holds no figures as data; write it again: foretrace run --no-cache" in err
+
+
+PLUGIN = """
+from dataclasses import dataclass
+
+from foretrace.reports.figure_kind import on_paper
+from foretrace.reports.section import section
+
+
+@dataclass(frozen=True)
+class Spiral:
+    turns: int
+
+
+@on_paper(Spiral)
+def spiral(of, sheet):
+    figure = sheet.canvas(2.0)
+    figure.add_subplot().plot(range(of.turns))
+    return figure
+
+
+@section("own", title="Own")
+def own(study):
+    yield Spiral(3)
+"""
+
+
+def test_a_figure_of_a_plug_in_is_a_file_also_in_a_new_process(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plugin, scenario = tmp_path / "spiral.py", tmp_path / "mine.yaml"
+    plugin.write_text(PLUGIN)
+    scenario.write_text(
+        "foretrace: 1\nname: mine\nextends: foretrace:thin-spine\nplugins: [spiral.py]\n"
+        "what_if: []\nreport: {sections: [own]}\n"
+    )
+    try:
+        code, _, err = cli("run", "mine.yaml", "--quick")
+        assert code == 0, err
+        unload_plugin_file(plugin)
+        code, out, err = cli("report", "mine", "--figures", "svg")
+        assert code == 0, err
+        assert out.rstrip().endswith("figures/own.svg")
+    finally:
+        unload_plugin_file(plugin)
+        SECTIONS.pop("run.own", None)
