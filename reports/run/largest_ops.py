@@ -10,7 +10,7 @@ from ..figures.time_tree import OpTotal, largest_ops, op_totals, time_tree
 from ..numbers import format_change, format_quantity
 from ..palette import KINDS
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 MOST_ROWS = 30
 

@@ -14,8 +14,8 @@ from ..figures.schedule import seconds_scale
 from ..numbers import PREFIXES, format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
-from .step_passes import WEIGHTS, Pass
-from .study import StudyShown
+from ..texts.step_passes import WEIGHTS, Pass
+from ..texts.study import StudyShown
 
 FACTS = "stages"  # of a graph: of each stage ``memory`` by part, ``chunks``, ``room`` of its GPUs
 MOST_STAGES = 6  # of a drawing

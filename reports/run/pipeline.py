@@ -18,8 +18,8 @@ from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
 from ..palette import INK, SERIES, mixed
 from ..section import section
-from .step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline, passes_of
-from .study import StudyShown
+from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline, passes_of
+from ..texts.study import StudyShown
 
 MOST_PASSES = 8_000  # of a drawing
 LEAST = 0.011  # of the width: a box with room for its number

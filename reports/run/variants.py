@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..blocks import Axis, Block, Code, Column, Intervals, Paragraph, Table, comma_separated
-from ..headline import metric_in_words, metric_value
 from ..numbers import axis_scale, format_quantity, is_overall
 from ..section import section
-from .study import Point, StudyShown
+from ..texts.headline import metric_in_words, metric_value
+from ..texts.study import Point, StudyShown
 
 NOT_SET = "not set"
 

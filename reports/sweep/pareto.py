@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..blocks import Axes, Axis, Plot, Series
-from ..headline import metric_in_words
 from ..numbers import axis_scale
 from ..palette import SERIES
+from ..texts.headline import metric_in_words
 from .sweep_results import value_text
 
 Point = Mapping[str, Any]

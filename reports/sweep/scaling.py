@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
-from ..headline import metric_in_words
 from ..numbers import format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
+from ..texts.headline import metric_in_words
 from .points import SweepShown
 from .sweep_results import (
     Found,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, comma_separated
-from ..headline import metric_in_words
 from ..section import section
+from ..texts.headline import metric_in_words
 from .cost_ladder import HOURLY, cost_ladder, first_goal_beside_cost, further_metrics, ladder_rows
 from .pareto import cost_ladder_plot as ladder_figure
 from .pareto import pareto_scatter, setting_effect_plot

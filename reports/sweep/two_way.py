@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Block, HeatMap, Paragraph
-from ..headline import metric_in_words
 from ..section import section
+from ..texts.headline import metric_in_words
 from .pareto import ordered_texts
 from .points import SweepShown
 from .sweep_results import Summary, setting_name, sweep_goals, value_text

@@ -85,7 +85,7 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     """Write the page of a published system: by default ``NAME.md`` in docs/systems."""
     import json
 
-    from ...reports.export.system_page import system_page
+    from ...reports.texts.system_page import system_page
     from ..studies.run_folder import load_summary
 
     summary = load_summary(folder)

@@ -84,7 +84,7 @@ class Study:
 
     def __repr__(self) -> str:
         """The answer as text, as a session shows it."""
-        from ...reports.run.answer import answer_sentences
+        from ...reports.texts.answer import answer_sentences
 
         return "\n".join(answer_sentences(self.summary.to_dict()))
 
@@ -92,9 +92,9 @@ class Study:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
-        from ...reports.headline import metric_header
         from ...reports.numbers import format_change, format_quantity
-        from ...reports.run.answer import answer_sentences
+        from ...reports.texts.answer import answer_sentences
+        from ...reports.texts.headline import metric_header
         from ...sim.analysis.notebook import html_table
 
         plain = self.summary.to_dict()
@@ -113,7 +113,7 @@ class Study:
     def plot(self) -> Plots:
         """Figures of the report's sections by matplotlib: ``study.plot.blame()``."""
         from ...reports.paper.plots import Plots
-        from ...reports.run.study import StudyShown
+        from ...reports.texts.study import StudyShown
 
         texts = dict.fromkeys(("resolved", "command", "run", "title", "timeline_cut"), "")
         return Plots("run", StudyShown(self.summary.to_dict(), self.results, texts))

@@ -5,9 +5,9 @@ import re
 
 import pytest
 from foretrace.reports.comparison.comparison_page import comparison_page as compare_page
-from foretrace.reports.run.answer import leading_sentences
 from foretrace.reports.run.run_page import run_page
 from foretrace.reports.sweep.sweep_page import sweep_page
+from foretrace.reports.texts.answer import leading_sentences
 from foretrace.sim.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",

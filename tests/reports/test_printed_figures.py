@@ -22,9 +22,9 @@ from foretrace.reports.palette import KINDS, SERIES, css, rgb
 from foretrace.reports.paper.sheet import HATCHES, Sheet, luminance
 from foretrace.reports.paper.write import drawn_figure, figure_bytes, write_figures
 from foretrace.reports.run.run_page import run_page
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.section import ShownSection, shown_sections
 from foretrace.reports.sweep.two_way import two_way_heat_map
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
 from foretrace.scenarios.studies.run import study

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import Block, Column, Heading, HeatMap, Paragraph, Table
-from .numbers import format_quantity
-from .palette import BOXES
+from ..blocks import Block, Column, Heading, HeatMap, Paragraph, Table
+from ..numbers import format_quantity
+from ..palette import BOXES
 
 SHARE = 0.005  # of the ranks' time, below which waiting is not worth a sentence
 DARKEST = BOXES["waiting"]
