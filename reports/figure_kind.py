@@ -71,8 +71,8 @@ def _load_drawings() -> None:
 def figure_kinds() -> dict[str, type]:
     """Kinds of figures by their name.
 
-    >>> sorted(figure_kinds())
-    ['BarChart', 'Cdf', 'FabricDrawing', 'HeatMap', 'Intervals', 'Plot']
+    >>> {"BarChart", "HeatMap", "Plot"} <= figure_kinds().keys()
+    True
     """
     _load_drawings()
     return {name: one.kind for name, one in (ON_PAGE | ON_PAPER).items()}

@@ -85,8 +85,9 @@ def drawn(pages):
 
 def test_every_kind_of_figure_is_drawn_from_a_page(drawn):
     """A kind that is new has a drawing and a page that this test reads."""
-    assert {kind.__name__ for kind in get_args(blocks.Figure)} == {*figure_kinds()}
-    assert {*drawn} == {*figure_kinds()}
+    ours = {n for n, kind in figure_kinds().items() if kind.__module__.startswith("foretrace.")}
+    assert {kind.__name__ for kind in get_args(blocks.Figure)} == ours
+    assert {*drawn} == ours
     for one in drawn.values():
         assert drawn_figure(one).axes
 
