@@ -145,7 +145,7 @@ def _engine_row() -> dict[str, str]:
         import numba
     except ImportError as error:
         return _check_row("engine", False, f"interpreted and slow: {error}; pip install numba")
-    from ...sim.core.jit import KNOWN, LINKED
+    from ...sim.kernel.jit import KNOWN, LINKED
 
     if not LINKED:
         slow = f"numba {numba.__version__} compiles it for a minute in each process"
@@ -187,7 +187,7 @@ def _cached_kernel_files() -> list[Path]:
     import os
 
     own = os.environ.get("NUMBA_CACHE_DIR")
-    root = Path(own) if own else Path(__file__).parents[2] / "sim" / "core"
+    root = Path(own) if own else Path(__file__).parents[2] / "sim"
     return [f for pattern in ("*.nbc", "*.nbi") for f in root.rglob(pattern)]
 
 
