@@ -23,7 +23,7 @@ check: .venv/.dev .mypy/foretrace ## style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p foretrace
-	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/lint-imports
 
 docs: .venv/.docs ## the pages as HTML in build/docs, warnings being errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

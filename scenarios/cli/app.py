@@ -28,7 +28,7 @@ EXIT_CODES = {
 COMMANDS = (  # in the order of --help
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
-    *("drivers", "hil", "fit"),
+    *("drivers", "hil.hil", "fit"),
     "astra_sim",
     "lab",
 )

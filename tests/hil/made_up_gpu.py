@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import numpy as np
 from cuda_stand_in import Cuda, install
-from foretrace.hil.drivers import cuda_library, torch_device
-from foretrace.hil.drivers.torch_device import TorchDriver
+from foretrace.hil.drivers.gpu import cuda_library
+from foretrace.hil.drivers.pytorch import torch_device
+from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
 from foretrace.models.compute.kernels import KernelFamily
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.roofline import Roofline

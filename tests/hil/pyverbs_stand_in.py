@@ -79,7 +79,7 @@ class Network:
 
     def post_native(self, pair, batch, bad):
         """``post_send`` as a device's library has it: a chain of ``struct ibv_send_wr``."""
-        from foretrace.hil.drivers.rdma_loop import Element, WorkRequest
+        from foretrace.hil.drivers.rdma.rdma_loop import Element, WorkRequest
 
         posted, at = next(p for p in self.pairs.values() if ctypes.addressof(p) == pair), batch
         self.doorbells += 1
@@ -330,5 +330,5 @@ def install(monkeypatch, network):
     """Put the stand-in in pyverbs' place, until the test ends."""
     for name, module in network.module().items():
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "foretrace.hil.drivers.rdma_end", raising=False)
+    monkeypatch.delitem(sys.modules, "foretrace.hil.drivers.rdma.rdma_end", raising=False)
     return network

@@ -11,12 +11,12 @@ from foretrace.hil.coupling.device_adapter import Swap, fit_latency_bandwidth
 from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read_journal, write_journal
 from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.models.memory.copy import Copy
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec as Joined
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.topology import FabricSpec as Joined
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind

@@ -10,10 +10,10 @@ from foretrace.hil.coupling.coverage import sample_coverage
 from foretrace.hil.coupling.device_adapter import Swap
 from foretrace.hil.coupling.journal import JournalReader, JournalWriter, read_journal, write_journal
 from foretrace.hil.coupling.live_driver import LiveDriver
-from foretrace.hil.drivers.host import HostDriver
+from foretrace.hil.drivers.memory.host import HostDriver
 from foretrace.hil.sample import Request
 from foretrace.models.memory.copy import Copy
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind

@@ -9,7 +9,8 @@ from socket import socket
 
 import pytest
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import gnmi, rdma
+from foretrace.hil.drivers.network import gnmi
+from foretrace.hil.drivers.rdma import rdma
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import DriverFault
 

@@ -5,10 +5,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from foretrace.hil.drivers import gpu_memory
-from foretrace.hil.drivers.cuda_library import ATTRIBUTES, DMA_BUF_SUPPORTED, device_attributes
-from foretrace.hil.drivers.gpu_memory import exported_gpu_memory, register_gpu_memory
-from foretrace.hil.drivers.rdma import VerbsDriver
+from foretrace.hil.drivers.gpu import gpu_memory
+from foretrace.hil.drivers.gpu.cuda_library import ATTRIBUTES, DMA_BUF_SUPPORTED, device_attributes
+from foretrace.hil.drivers.gpu.gpu_memory import exported_gpu_memory, register_gpu_memory
+from foretrace.hil.drivers.rdma.rdma import VerbsDriver
 from foretrace.sim.errors import DriverFault
 
 PAGE = 1 << 16

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from foretrace.hil.agent.bundle import write_bundle
-from foretrace.hil.drivers.torch_device import TorchDriver
+from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
 from foretrace.hil.measuring.plan import Piece, RecordingPlan
 from foretrace.hil.measuring.plan_journal import journal_path, read_journals, recording_of_journals
 from foretrace.hil.measuring.plan_run import Progress, run_plan

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from foretrace.hil import sample_checks
 from foretrace.hil.driver import Ready
-from foretrace.hil.drivers import pointer_chase
-from foretrace.hil.drivers.host import HostDriver
+from foretrace.hil.drivers.linux import pointer_chase
+from foretrace.hil.drivers.memory.host import HostDriver
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -66,7 +66,7 @@ def test_a_larger_copy_and_a_larger_working_set_take_longer(host, op, small, lar
 @pytest.mark.parametrize("size", [1 << 12, 1 << 16])
 def test_a_copy_moves_every_byte_from_one_place_to_another(host, monkeypatch, size):
     moved = set()
-    monkeypatch.setattr("foretrace.hil.drivers.host.MOVE", lambda *told: moved.add(told))
+    monkeypatch.setattr("foretrace.hil.drivers.memory.host.MOVE", lambda *told: moved.add(told))
     host.timing([Request(f"copy:h2h uint8[{size}]")])
     ((to, start, length),) = moved
     assert length == size <= abs(to - start)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from foretrace.hil import connection
-from foretrace.hil.drivers import clock_source
+from foretrace.hil.drivers.linux import clock_source
 from foretrace.hil.lab import (
     build,
     build_cache,

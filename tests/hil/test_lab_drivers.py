@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from foretrace.hil.driver import Missing, Ready
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import collective, netns, switch
+from foretrace.hil.drivers.linux import netns
+from foretrace.hil.drivers.network import collective, switch
 from foretrace.hil.measuring.device_lock import lock_device
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault

@@ -16,11 +16,11 @@ from foretrace.hil.lab import build_cache, qemu
 from foretrace.hil.lab.booted_agent import boot_driver
 from foretrace.hil.lab.campaign_recording import bundled_recording, op_medians
 from foretrace.hil.sample import Request
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec as Joined
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.topology import FabricSpec as Joined
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind

@@ -9,7 +9,7 @@ from foretrace.reports.accuracy.accuracy_page import accuracy_page
 from foretrace.scenarios.config.hil_settings import parse_swap_options
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 DOCS = Path(foretrace.__file__).parent / "docs/lab"
 WRITE = "send:rdma-write uint8[{}]"

@@ -10,13 +10,13 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.hil.coupling.journal import read_journal
-from foretrace.hil.drivers.rdma_ports import TWO_HOSTS
+from foretrace.hil.drivers.rdma.rdma_ports import TWO_HOSTS
 from foretrace.hil.lab import build_cache, qemu
 from foretrace.hil.recording import read
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.accuracy.check_folder import save_check
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 pytestmark = pytest.mark.hardware("lab")
 DOCS = Path(foretrace.__file__).parent / "docs/lab"

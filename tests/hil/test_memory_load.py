@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from foretrace.hil.driver import Ready
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import memory_load, numa_pages
-from foretrace.hil.drivers.memory_load import PIECE
+from foretrace.hil.drivers.linux import numa_pages
+from foretrace.hil.drivers.memory import memory_load
+from foretrace.hil.drivers.memory.memory_load import PIECE
 from foretrace.hil.sample import Request
 from foretrace.hil.sample_checks import check_samples
 from foretrace.sim.errors import DriverFault

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from foretrace.hil.drivers.collective import CollectiveDriver
+from foretrace.hil.drivers.network.collective import CollectiveDriver
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 

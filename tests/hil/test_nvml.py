@@ -5,7 +5,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from foretrace.hil.drivers.nvml import Gpu
+from foretrace.hil.drivers.gpu.nvml import Gpu
 from foretrace.sim.errors import DriverFault
 
 

@@ -13,7 +13,7 @@ from foretrace.scenarios.config.hil_settings import undeclared_driver_warnings
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.errors import DriverFault, ScenarioError
 
 ODD = Path(__file__).with_name("odd_driver.py")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import rdma_ports
-from foretrace.hil.drivers.perftest import PerftestDriver
+from foretrace.hil.drivers.rdma import rdma_ports
+from foretrace.hil.drivers.rdma.perftest import PerftestDriver
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 

@@ -8,9 +8,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import foretrace
 import pytest
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import rdma_ports
+from foretrace.hil.drivers.rdma import rdma_ports
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 
@@ -59,7 +60,7 @@ def hosts(monkeypatch, tmp_path):
         write_table(tmp_path, TABLES[0], name)
     monkeypatch.setattr(rdma_ports, "DEVICES", tmp_path)
     install(monkeypatch, network)
-    monkeypatch.delitem(sys.modules, "foretrace.hil.drivers.rdma_peer", raising=False)
+    monkeypatch.delitem(sys.modules, "foretrace.hil.drivers.rdma.rdma_peer", raising=False)
     made = Hosts(tmp_path, monkeypatch, network)
     yield made
     made.thread.shutdown()
@@ -120,7 +121,7 @@ def test_what_two_hosts_cannot_do_is_refused_by_name(hosts, op):
 
 
 def test_a_host_that_counts_other_seconds_is_refused(hosts):
-    hosts.monkeypatch.setattr("foretrace.hil.drivers.clock_source.clock_of_this_machine",
+    hosts.monkeypatch.setattr("foretrace.hil.drivers.linux.clock_source.clock_of_this_machine",
                               iter(["wall", "wall", "icount"]).__next__)  # fmt: skip
     with pytest.raises(DriverFault, match=r"peer host2 counts by icount, this host by wall"):
         hosts.open()
@@ -148,7 +149,7 @@ def test_one_port_two_ports_and_two_hosts_say_what_is_inside_of_a_sample(hosts):
     assert all(text in PAGE for text in inside)
 
 
-PAGE = (Path(rdma_ports.__file__).parents[2] / "docs/hil.md").read_text()
+PAGE = (Path(foretrace.__file__).parent / "docs/hil.md").read_text()
 
 
 def test_perftest_between_hosts_is_refused_with_the_reason():

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import rdma_loop, rdma_ports
-from foretrace.hil.drivers.rdma_ops import stream_messages
+from foretrace.hil.drivers.rdma import rdma_loop, rdma_ports
+from foretrace.hil.drivers.rdma.rdma_ops import stream_messages
 from foretrace.hil.sample import Request
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.scenarios.config.sections.hil import SwapSection
 from foretrace.scenarios.studies.accuracy.open_devices import driver_options
 from foretrace.sim.errors import DriverFault
@@ -55,7 +55,7 @@ def test_ten_thousand_schedules_overrun_no_queue_and_lose_no_completion(network,
     if timed == "machine-code" and platform.machine() != rdma_loop.MACHINE:
         pytest.skip(f"THE LOOP IS NOT COMPILED FOR {platform.machine()}")
     nic = network()
-    from foretrace.hil.drivers.rdma_end import EndpointSettings, RdmaEndpoint
+    from foretrace.hil.drivers.rdma.rdma_end import EndpointSettings, RdmaEndpoint
 
     ports = [rdma_ports.active_port(name) for name in nic.names]
     gids = rdma_ports.gid_pair(*ports)
@@ -181,8 +181,8 @@ def test_a_queue_pair_that_hides_its_address_otherwise_is_refused_by_name():
 
 def test_a_queue_that_takes_no_more_ends_the_loop_with_its_error(network):
     nic = network()
-    from foretrace.hil.drivers.rdma_end import EndpointSettings, RdmaEndpoint
-    from foretrace.hil.drivers.rdma_ops import loop_time
+    from foretrace.hil.drivers.rdma.rdma_end import EndpointSettings, RdmaEndpoint
+    from foretrace.hil.drivers.rdma.rdma_ops import loop_time
 
     port = rdma_ports.active_port(nic.names[0])
     made = EndpointSettings("rc", 64, 1, 4, compiled=True)

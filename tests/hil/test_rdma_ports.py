@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from foretrace.hil.drivers import rdma_ports
-from foretrace.hil.drivers.perftest import PerftestDriver, port_words
+from foretrace.hil.drivers.rdma import rdma_ports
+from foretrace.hil.drivers.rdma.perftest import PerftestDriver, port_words
 from foretrace.sim.errors import DriverFault
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -88,7 +88,7 @@ def test_an_address_vector_on_infiniband_is_the_peers_lid(tmp_path, monkeypatch)
         ("other", "InfiniBand, second port of the same card"),
     ):
         write_table(tmp_path, next(t for t in TABLES if t.what == f"ConnectX-5, {what}"), name)
-    from foretrace.hil.drivers.rdma_end import EndpointSettings, connected_pair
+    from foretrace.hil.drivers.rdma.rdma_end import EndpointSettings, connected_pair
 
     near, far = connected_pair(("one", "other"), EndpointSettings("rc", 64))
     for end, peer in ((near, 105), (far, 44)):

@@ -20,7 +20,7 @@ import pytest
 from foretrace.hil.agent.address import Address
 from foretrace.hil.agent.bundle import write_bundle
 from foretrace.hil.agent.client import RemoteDriver
-from foretrace.hil.drivers import netns
+from foretrace.hil.drivers.linux import netns
 from foretrace.hil.recording import read
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault

@@ -5,9 +5,9 @@ import pytest
 from foretrace.hil import sample_checks
 from foretrace.hil.driver import Missing, Ready, signature_head
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers.torch_device import TorchDriver
-from foretrace.hil.drivers.torch_layers import strides_between
-from foretrace.hil.drivers.torch_ops import BUILDERS
+from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
+from foretrace.hil.drivers.pytorch.torch_layers import strides_between
+from foretrace.hil.drivers.pytorch.torch_ops import BUILDERS
 from foretrace.hil.sample import Request
 from foretrace.sim.errors import DriverFault
 

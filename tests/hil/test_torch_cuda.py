@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from foretrace.hil.drivers.torch_device import TorchDriver
+from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
 from foretrace.hil.sample import COLD, Request
 from foretrace.sim.errors import DriverFault
 

@@ -10,8 +10,8 @@ from foretrace.hil.agent.address import Address
 from foretrace.hil.agent.client import RemoteDriver
 from foretrace.hil.connection import connect_driver
 from foretrace.hil.driver_registry import make_driver
-from foretrace.hil.drivers import tcp
-from foretrace.hil.drivers.tcp_ends import FarEnd
+from foretrace.hil.drivers.network import tcp
+from foretrace.hil.drivers.network.tcp_ends import FarEnd
 from foretrace.hil.lab import host_kernel
 from foretrace.hil.sample import Request, Sample
 from foretrace.hil.sample_checks import check_samples

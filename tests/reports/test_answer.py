@@ -3,7 +3,7 @@
 import pytest
 from foretrace.reports.run.answer import answer_sentences, variant_verdict
 from foretrace.reports.run.work_ratio import work_ratio
-from foretrace.scenarios.cli.show import variants_table
+from foretrace.scenarios.cli.terminal.show import variants_table
 
 ITERATION = {
     "job": "main", "metric": "iteration_time.p50", "unit": "s", "better": "lower",

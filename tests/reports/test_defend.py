@@ -3,8 +3,8 @@
 import pytest
 from foretrace.reports.run.run_page import run_page
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.defence import values_ten_percent_off
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.confidence.defence import values_ten_percent_off
+from foretrace.scenarios.studies.run.run import study
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 BAR = "expect: [{that: iteration_time.p50 <= 700 us}]\n"

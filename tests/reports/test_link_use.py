@@ -3,7 +3,7 @@
 from foretrace.reports.run.link_use import MOST_ROWS, link_table, link_use
 from foretrace.reports.run.study import StudyShown
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 
 def rows(table):

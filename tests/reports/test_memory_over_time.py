@@ -8,7 +8,7 @@ from foretrace.reports.run.step_passes import passes_of
 from foretrace.reports.run.study import StudyShown
 from foretrace.reports.run.use_over_time import use_over_time
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 SCENARIO = """
 foretrace: 1

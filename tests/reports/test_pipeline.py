@@ -9,8 +9,8 @@ from foretrace.reports.run.pipeline import pipeline, pipeline_of
 from foretrace.reports.run.roofline import roofline
 from foretrace.reports.run.study import StudyShown
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.headline_boxes import boxes_of_headline
-from foretrace.scenarios.studies.variants import build_variants, run_with_replicas
+from foretrace.scenarios.studies.summaries.headline_boxes import boxes_of_headline
+from foretrace.scenarios.studies.variants.variants import build_variants, run_with_replicas
 
 SCENARIO = """
 foretrace: 1

@@ -6,8 +6,8 @@ from foretrace.reports.blocks import Table
 from foretrace.reports.run.pipeline_stages import StageTime, pipeline_stages, times_of_stages
 from foretrace.reports.run.study import StudyShown
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.samples import samples_of
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 SCENARIO = """
 foretrace: 1

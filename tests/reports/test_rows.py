@@ -8,7 +8,7 @@ from foretrace.reports.run.largest_ops import _table
 from foretrace.reports.run.study import StudyShown
 from foretrace.reports.run.use_over_time import _alike_together, use_over_time
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.run import setting_differences
+from foretrace.scenarios.studies.run.run import setting_differences
 
 
 def test_parts_that_are_used_alike_are_one_row_of_a_heat_map():

@@ -12,7 +12,7 @@ from foretrace.reports.section import PAGES, SECTIONS, section, sections
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import scenario_model
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 EXAMPLE = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "rank_section.py"
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}

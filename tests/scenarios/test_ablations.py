@@ -8,7 +8,7 @@ from foretrace.reports.ablation_rows import ablation_rows, ablation_sentences
 from foretrace.reports.export.system_page import system_page
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 ROOT = Path(foretrace.__file__).parent
 SEND = """\

@@ -3,7 +3,7 @@
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import BackendError, GraphError, ScenarioError, SimulationError
 
 SCENARIO = """\

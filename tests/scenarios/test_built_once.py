@@ -1,10 +1,10 @@
 """What checks and the run of a scenario ask for is built once, and found by name as one by one."""
 
-from foretrace.scenarios.cli.checks import require_valid
+from foretrace.scenarios.cli.checks.checks import require_valid
 from foretrace.scenarios.config.binding import entries_by_component, entry_for_component
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building import system as building
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.facts.system import Component, System
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from foretrace.scenarios.cli.checks import ORDER, require_valid, validation_problems
+from foretrace.scenarios.cli.checks.checks import ORDER, require_valid, validation_problems
 from foretrace.scenarios.config.loader import load
 
 GONE = "workload.trace=gone.json"

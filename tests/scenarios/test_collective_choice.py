@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.collective_choice import collective_choice
+from foretrace.scenarios.studies.explaining.collective_choice import collective_choice
 from foretrace.sim.errors import ScenarioError
 
 SCENARIO = """

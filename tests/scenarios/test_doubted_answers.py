@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.summary import metric_values
-from foretrace.scenarios.studies.uncertainty import (
+from foretrace.scenarios.studies.confidence.uncertainty import (
     change_against_base,
     error_sources,
     run_with_model_errors,
 )
-from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.summaries.summary import metric_values
+from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.coded import Coded
 from foretrace.sim.facts.doubt import QUANTILES, Doubt

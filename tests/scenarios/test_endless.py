@@ -5,9 +5,9 @@ import re
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.error_context import error_with_cure
-from foretrace.scenarios.studies.limits import TimeLimitExceeded
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.building.error_context import error_with_cure
+from foretrace.scenarios.studies.building.limits import TimeLimitExceeded
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.errors import SimulationError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from by_day import only
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.flat_graph import Participants
 from foretrace.sim.facts.graph import Graph

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import expand
-from foretrace.models.network.link import Link
-from foretrace.models.network.steps import check_algorithm
-from foretrace.models.network.switch import Switch, star
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.steps import check_algorithm
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.switch import Switch, star
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.plugin_loading import plugin_registries, unload_plugin_file
 from foretrace.scenarios.config.problems import InvalidScenarioError
@@ -202,17 +202,18 @@ WRONG = {
         "part 'nic': there is such a kind of part already; take another name",
     ),
     "topology": (
-        "from foretrace.models.network.wiring import Topology, topology\n@topology('odd')\n"
+        "from foretrace.models.network.topology.wiring import Topology, topology\n"
+        "@topology('odd')\n"
         "class Odd(Topology):\n    def components(self, adapters, switch):\n        return ()\n",
         "topology 'odd': Odd has no routes(); write 'def routes(self, a, b)'",
     ),
     "algorithm": (
-        "from foretrace.models.network.steps import algorithm, shift\n"
+        "from foretrace.models.network.collective.steps import algorithm, shift\n"
         "@algorithm('all-reduce', 'odd')\ndef odd(n):\n    yield shift(n, 1)\n",
         "algorithm of all-reduce 'odd': all-reduce odd, 3 members: member 0 never",
     ),
     "ring": (
-        "from foretrace.models.network.steps import algorithm, shift\n"
+        "from foretrace.models.network.collective.steps import algorithm, shift\n"
         "@algorithm('all-reduce', 'ring')\ndef odd(n):\n    yield shift(n, 1)\n",
         "two algorithms of all-reduce are named 'ring'",
     ),

@@ -4,15 +4,15 @@ import json
 import re
 
 import pytest
-from foretrace.models.network.topology import TOPOLOGIES
+from foretrace.models.network.topology.topology import TOPOLOGIES
 from foretrace.reports.run.answer import answer_sentences
 from foretrace.scenarios.config.component_names import BOXES as BOXES_EXPLAINED
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.building.system import build_system
-from foretrace.scenarios.studies.part_explanation import form_of_name, parts_named
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.run_explanation import explain_on
+from foretrace.scenarios.studies.explaining.part_explanation import form_of_name, parts_named
+from foretrace.scenarios.studies.explaining.run_explanation import explain_on
+from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.record.aggregates import BOXES

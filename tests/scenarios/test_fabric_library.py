@@ -6,7 +6,7 @@ import pytest
 from foretrace.reports.run.study import StudyShown
 from foretrace.reports.section import shown_sections
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 NAMES = ("hot-tenant", "failing-spine", "slow-nic", "thin-spine", "hash-collisions",
          "experts-fabric", "crowded-experts")  # fmt: skip

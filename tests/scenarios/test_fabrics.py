@@ -14,7 +14,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.topology_choice import known_topologies
 from foretrace.scenarios.studies.building.price import price_per_second
 from foretrace.scenarios.studies.building.system import build_system
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.errors import ForetraceError, GraphError
 
 SCENARIO = """\

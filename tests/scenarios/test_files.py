@@ -8,10 +8,10 @@ import pytest
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.reading.files import content_digest, named_files
 from foretrace.scenarios.config.reading.tree import dotted_path_text
-from foretrace.scenarios.studies.run_folder import run_key
+from foretrace.scenarios.studies.run.run_folder import run_key
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store
 from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
-from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 
 SCENARIO = """\
 foretrace: 1

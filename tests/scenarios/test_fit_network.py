@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.models.calibration.held_out_errors import HeldOutErrors
-from foretrace.models.network.library_times import LibraryTimes
+from foretrace.models.network.collective.library_times import LibraryTimes
 from foretrace.models.value_doubts import range_from_median_error
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building.system import build_system

@@ -8,7 +8,7 @@ import pytest
 from foretrace.hil.bundled_recordings import recording_path
 from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
-from foretrace.models.network.message_rate import MessageRate
+from foretrace.models.network.part.message_rate import MessageRate
 from foretrace.scenarios.studies.fitting.rates import (
     fit_rates,
     rate_model,

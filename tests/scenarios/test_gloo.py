@@ -7,7 +7,7 @@ from pathlib import Path
 import foretrace
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.errors import ForetraceError
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package

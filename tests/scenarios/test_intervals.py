@@ -13,8 +13,8 @@ import pytest
 from foretrace.models.compute.jitter import BAR, interval_coverage, jitter_spread, typical_durations
 from foretrace.models.compute.recorded import Recorded
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.start_variation import check_jitter_interval
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.summaries.start_variation import check_jitter_interval
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.sim.analysis.metrics import measure
 from foretrace.sim.facts.ops import Kind

@@ -6,8 +6,12 @@ import pytest
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variant, build_variants, run_with_replicas
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import (
+    build_variant,
+    build_variants,
+    run_with_replicas,
+)
 from foretrace.sim.errors import ScenarioError
 
 HEAD = """\

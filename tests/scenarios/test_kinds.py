@@ -9,7 +9,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.building.jobs import graph_of as build
 from foretrace.scenarios.studies.building.price import price_per_second
 from foretrace.scenarios.studies.building.system import build_backends, build_system
-from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import GraphError, ScenarioError
 from foretrace.sim.facts.place import place
 from foretrace.sim.run.simulation import Simulation

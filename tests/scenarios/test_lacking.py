@@ -5,7 +5,7 @@ import json
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 FIRST = """\
 foretrace: 1

@@ -18,8 +18,8 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.accuracy.check_folder import save_check
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
 from foretrace.scenarios.studies.accuracy.score import ErrorStatistic, accuracy_verdict
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.run_folder import load_summary
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.run.run_folder import load_summary
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from typer.testing import CliRunner
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from foretrace.reports.run.answer import answer_sentences
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.samples import headline_value
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.samples import headline_value
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ForetraceError
 
 TINY = """

@@ -6,8 +6,12 @@ import pytest
 from foretrace.models.compute.families import FORM
 from foretrace.models.value_doubts import range_from_median_error
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.uncertainty import COST, relative_error_by_kind, widen_interval
+from foretrace.scenarios.studies.confidence.uncertainty import (
+    COST,
+    relative_error_by_kind,
+    widen_interval,
+)
+from foretrace.scenarios.studies.run.run import study
 
 
 def test_the_library_of_the_fabric_has_an_error_like_any_part():

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from foretrace.models.training.description import Transformer
-from foretrace.scenarios.cli.checks import validation_problems
+from foretrace.scenarios.cli.checks.checks import validation_problems
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.schema import json_schema

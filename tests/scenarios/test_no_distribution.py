@@ -8,10 +8,10 @@ from foretrace.reports.run.advice import next_steps
 from foretrace.reports.run.answer import answer_sentences, inputs_sentence, jitter_sentence
 from foretrace.reports.run.run_page import run_page
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies import start_variation
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.summaries import start_variation
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.traces.step_times import StepTimes
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}

@@ -11,9 +11,9 @@ from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.scenario import values_by_dotted_path
 from foretrace.scenarios.config.settings import known_backends, known_processes
-from foretrace.scenarios.studies.comparison import compare
-from foretrace.scenarios.studies.summary import metric_values
-from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.explaining.comparison import compare
+from foretrace.scenarios.studies.summaries.summary import metric_values
+from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import ForetraceError
 
 HEAD = "foretrace: 1\nname: all\n"

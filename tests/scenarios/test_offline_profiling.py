@@ -15,7 +15,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import TraceError
 from foretrace.sim.facts.ops import Kind

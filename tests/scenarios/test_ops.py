@@ -9,9 +9,13 @@ from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import scenario_model
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variant, build_variants, run_with_replicas
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import (
+    build_variant,
+    build_variants,
+    run_with_replicas,
+)
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.run.workload import WORKLOADS
 from typer.testing import CliRunner

@@ -12,14 +12,14 @@ from foretrace.reports.sweep.points import FAILED_ROWS, MOST_ROWS, SweepShown, p
 from foretrace.reports.sweep.sweep_answer import answer_sentences, refusal_counts
 from foretrace.reports.sweep.sweep_page import sweep_page
 from foretrace.scenarios.cli.app import app
-from foretrace.scenarios.cli.show_sweep import ranking_table
+from foretrace.scenarios.cli.terminal.show_sweep import ranking_table
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.samples import samples_of
 from foretrace.scenarios.studies.sweep.plan_points import plan_points, wanted_points
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store
 from foretrace.scenarios.studies.sweep.sweep_summary import sweep_summary
 from foretrace.scenarios.studies.sweep.sweeping import SweepInProgress
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ScenarioError
 from rich.console import Console
 from typer.testing import CliRunner

@@ -13,9 +13,9 @@ from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.plugin_errors import PREFIX
 from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.samples import headline_value, samples_of
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.samples import headline_value, samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.run.process import PROCESSES
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.run.workload import WORKLOADS

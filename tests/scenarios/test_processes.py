@@ -11,7 +11,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
-from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.facts.backend import BACKENDS
 from foretrace.sim.facts.ops import Kind
@@ -121,7 +121,7 @@ def test_a_policy_of_ones_own_runs_from_a_file_and_what_it_notes_is_in_the_resul
 
 LINK = '''
 from foretrace import backend
-from foretrace.models.network.link import Link
+from foretrace.models.network.part.link import Link
 from foretrace.sim.units import ByteRate, Seconds
 
 @backend("NAME")

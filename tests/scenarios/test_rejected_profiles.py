@@ -11,7 +11,7 @@ from contextlib import nullcontext
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import ForetraceError, ScenarioError, TraceError
 from foretrace.sim.facts.graph import Builder

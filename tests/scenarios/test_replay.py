@@ -3,7 +3,7 @@
 import pytest
 from foretrace.reports.run.answer import trust_sentence
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 GPT = """\
 foretrace: 1

@@ -4,16 +4,16 @@ import json
 
 import numpy as np
 import pytest
-from foretrace.scenarios.cli.progress import SECONDS_PER_LINE, RunProgress
+from foretrace.scenarios.cli.terminal.progress import SECONDS_PER_LINE, RunProgress
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies import variant
-from foretrace.scenarios.studies.accuracy.break_even import HALVINGS, break_even_errors
-from foretrace.scenarios.studies.defence import TRIED
-from foretrace.scenarios.studies.executor import point_map_function
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.samples import deciding_samples, headline_value
-from foretrace.scenarios.studies.uncertainty import components_by_kind
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.confidence.break_even import HALVINGS, break_even_errors
+from foretrace.scenarios.studies.confidence.defence import TRIED
+from foretrace.scenarios.studies.confidence.uncertainty import components_by_kind
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.variants import variant
+from foretrace.scenarios.studies.variants.executor import point_map_function
+from foretrace.scenarios.studies.variants.samples import deciding_samples, headline_value
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.rerun.sensitivity import altered
 
 MODEL = """

@@ -11,8 +11,8 @@ from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.plugin_loading import unload_plugin_file
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.variants import build_variant, build_variants
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.variants.variants import build_variant, build_variants
 from foretrace.sim.engine_api.medium_api import MEDIA
 from foretrace.sim.errors import GraphError, ScenarioError
 from typer.testing import CliRunner

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.errors import SimulationError
 
 TEXT = """\

@@ -15,7 +15,7 @@ import pytest
 from foretrace.scenarios.cli.init import scenario_templates
 from foretrace.scenarios.config import installed_plugins
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.limits import free_memory, require_memory, time_limit
+from foretrace.scenarios.studies.building.limits import free_memory, require_memory, time_limit
 from foretrace.sim.errors import ScenarioError, SimulationError
 from foretrace.sim.facts.backend import BACKENDS
 
@@ -147,7 +147,7 @@ def test_a_plan_of_a_sweep_counts_its_points(cli):
 
 
 def test_a_plan_of_more_ranks_counts_their_ops():
-    from foretrace.scenarios.studies.plan import known_size
+    from foretrace.scenarios.studies.run.plan import known_size
 
     two, eight = (
         known_size(load("first", set=[f"workload.scale_to.parallel.data={n}"])) for n in (2, 8)
@@ -308,7 +308,7 @@ def test_workers_that_cannot_be_had_are_a_finding(cli):
 
 
 def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch):
-    from foretrace.scenarios.studies import run
+    from foretrace.scenarios.studies.run import run
 
     def endless(*_):
         while True:
@@ -321,7 +321,7 @@ def test_what_takes_longer_than_its_limit_is_ended_with_exit_3(cli, monkeypatch)
 
 
 def test_variants_that_were_finished_in_time_are_kept_and_told(cli, monkeypatch, tmp_path):
-    from foretrace.scenarios.studies import run
+    from foretrace.scenarios.studies.run import run
 
     def slow(one, *rest):
         if one.name == "late":  # the limit passes now, however slow this machine is

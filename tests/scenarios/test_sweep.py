@@ -112,7 +112,7 @@ def test_a_point_is_a_plain_dict_with_a_key_of_its_own(scenario):
 
 
 def test_what_a_point_says_is_what_its_scenario_says(scenario):
-    from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+    from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 
     changed = {SLOWDOWN: 2}
     said = evaluate_point(make_task(shared_task_part(scenario()), changed))

@@ -7,10 +7,10 @@ import pytest
 from by_day import every
 from foretrace.reports.chain_shares import link_sentences, short_name
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.preflight import chain_shares_of_point
-from foretrace.scenarios.studies.trace_answers import link_shares_by_gpu
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.explaining.trace_answers import link_shares_by_gpu
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.variants.preflight import chain_shares_of_point
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ScenarioError
 from foretrace.traces.formats import kineto
 

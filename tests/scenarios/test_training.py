@@ -4,13 +4,13 @@ import io
 
 import pytest
 from foretrace.reports.run.answer import answer_sentences
-from foretrace.scenarios.cli.show import print_run_answer
+from foretrace.scenarios.cli.terminal.show import print_run_answer
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.samples import samples_of
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.run.run import study
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import BackendError, ForetraceError, ScenarioError
 from foretrace.sim.units import seconds
 from rich.console import Console

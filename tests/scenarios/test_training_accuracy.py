@@ -125,8 +125,8 @@ def published(name, *set_):
     """Predicted over published time of a row of ``tools/_published_rows.py``."""
     from _published_rows import steps
     from foretrace.scenarios.config.loader import loads
-    from foretrace.scenarios.studies.samples import samples_of
-    from foretrace.scenarios.studies.variants import build_variants
+    from foretrace.scenarios.studies.variants.samples import samples_of
+    from foretrace.scenarios.studies.variants.variants import build_variants
     from judge_published import scenario, seconds_published
 
     (step,) = (s for s in steps() if s.name == name)

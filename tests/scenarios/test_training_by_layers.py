@@ -4,8 +4,8 @@ import json
 
 import pytest
 from foretrace.scenarios.config.loader import load, loads
-from foretrace.scenarios.studies.samples import samples_of
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ForetraceError, ScenarioError
 
 PLAN = """

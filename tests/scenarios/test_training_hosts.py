@@ -2,9 +2,9 @@
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.samples import samples_of
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ForetraceError
 
 TEXT = """

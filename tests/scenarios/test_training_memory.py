@@ -3,8 +3,8 @@
 import pytest
 from foretrace.models.memory.rank_memory import memory_of_stages
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import SimulationError
 
 WORK = """{type: training, model: gpt2, batch: 8, sequence: 256, zero: 1, hosts: ahead,

@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ScenarioError
 
 SCENARIO = """

@@ -3,11 +3,15 @@
 import pytest
 from foretrace.models.value_doubts import ASSUMED_RATE, DATASHEET_RATE, UNMEASURED_TIME
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.plan import plan
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.uncertainty import error_sources
-from foretrace.scenarios.studies.unmeasured import RATES, TIMES, time_bounds_of_unmeasured
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.confidence.uncertainty import error_sources
+from foretrace.scenarios.studies.confidence.unmeasured import (
+    RATES,
+    TIMES,
+    time_bounds_of_unmeasured,
+)
+from foretrace.scenarios.studies.run.plan import plan
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 SCENARIO = """
 foretrace: 1

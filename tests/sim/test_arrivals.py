@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.reports.waiting import last_arriver_sentence
-from foretrace.scenarios.studies.late_ranks import waiting_by_rank
+from foretrace.scenarios.studies.summaries.late_ranks import waiting_by_rank
 from foretrace.sim.analysis.arrivals import lateness
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.graph import Builder, Member

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.leaf_spine import FatTree, Rail
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, join
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree, Rail
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, join
 from foretrace.sim.facts.backend import Backend
 from foretrace.sim.facts.component_list import ComponentList
 from foretrace.sim.facts.system import Component, System, fits

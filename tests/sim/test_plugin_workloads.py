@@ -9,9 +9,9 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace import Backend, Component, Simulation, SimulationError, System, Timing, require
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.switch import Switch, star
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.switch import Switch, star
 from foretrace.models.parts import PARTS
 from foretrace.scenarios.config.settings import known_backends
 from foretrace.sim.run.process import PROCESSES

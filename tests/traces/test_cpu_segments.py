@@ -1,14 +1,14 @@
 """Host time cut into pieces: the vectorised way against a naive twin, instant by instant."""
 
 import numpy as np
-from foretrace.traces.infer.call_tree import call_tree
-from foretrace.traces.infer.cpu_segments import (
+from foretrace.traces.infer.events.call_tree import call_tree
+from foretrace.traces.infer.events.cpu_segments import (
     CutPoints,
     WaitSpans,
     cpu_segments,
     segment_naming_tree,
 )
-from foretrace.traces.infer.thread_waits import union_of_spans
+from foretrace.traces.infer.waits.thread_waits import union_of_spans
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.traces.infer.gradients import GRADIENT, gradients
+from foretrace.traces.infer.ranks.gradients import GRADIENT, gradients
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.traces.formats import kineto
 from foretrace.traces.formats.execution_trace import add_execution_traces
-from foretrace.traces.infer.operands import parse_operands
+from foretrace.traces.infer.events.operands import parse_operands
 
 INPUTS = {
     "values": [[13, 14, 0, 32, 4, "cpu"], [7, 8, 0, 8, 4, "cpu"], 1],

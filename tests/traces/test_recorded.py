@@ -15,10 +15,10 @@ from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation
 from foretrace.traces.formats import kineto
-from foretrace.traces.infer.launches import launches
-from foretrace.traces.infer.rank_trace import RankTrace
-from foretrace.traces.infer.steps import find_steps
-from foretrace.traces.infer.thread_waits import union_of_spans
+from foretrace.traces.infer.events.rank_trace import RankTrace
+from foretrace.traces.infer.events.steps import find_steps
+from foretrace.traces.infer.waits.launches import launches
+from foretrace.traces.infer.waits.thread_waits import union_of_spans
 
 ONE_RANK = [
     "ddp-A100x2/rank0.json.gz",

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 from foretrace.sim.facts.ops import Kind
-from foretrace.traces.infer.collective import is_collective
-from foretrace.traces.infer.host_waits import LaunchOrder, host_waits
-from foretrace.traces.infer.launches import launches
-from foretrace.traces.infer.rank_trace import RankTrace
-from foretrace.traces.infer.stream_waits import stream_waits
+from foretrace.traces.infer.events.rank_trace import RankTrace
+from foretrace.traces.infer.ranks.collective import is_collective
+from foretrace.traces.infer.waits.host_waits import LaunchOrder, host_waits
+from foretrace.traces.infer.waits.launches import launches
+from foretrace.traces.infer.waits.stream_waits import stream_waits
 
 COMPUTE, SIDE, NETWORK = 7, 22, 20
 

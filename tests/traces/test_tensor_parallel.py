@@ -15,7 +15,7 @@ from foretrace.sim.errors import ScenarioError, TraceError
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.signature import parse_signature
 from foretrace.traces.formats import kineto
-from foretrace.traces.infer.gradients import GRADIENT
+from foretrace.traces.infer.ranks.gradients import GRADIENT
 from foretrace.traces.transform.linear_pairs import linear_pairs
 from foretrace.traces.transform.tensor_parallel import tensor_reductions
 from foretrace.traces.transform.tensor_shares import tensor_shares

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
 from foretrace.sim.facts.ops import Kind
-from foretrace.traces.infer.communication_kernels import is_communication
+from foretrace.traces.infer.events.communication_kernels import is_communication
 
 US = 1e-6
 
