@@ -100,7 +100,7 @@ def test_the_bounds_of_numba_are_those_of_the_installation():
 
 @pytest.mark.nightly
 def test_engines_agree_where_kernels_are_compiled_by_njit_alone():
-    command = [sys.executable, "-m", "pytest", "tests/sim/test_twins.py"]
+    command = [sys.executable, "-m", "pytest", "tests/sim/engine/test_twins.py"]
     env = {**os.environ, "FORETRACE_PLAIN_NJIT": "1"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

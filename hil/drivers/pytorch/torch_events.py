@@ -3,7 +3,7 @@
 A host takes longer to launch a small kernel than the GPU to do it.  Events that the GPU reaches as
 soon as they are recorded would then time the host, so the GPU is held until all is queued.
 
-Tested against a stand-in of a GPU (``tests/hil/cuda_stand_in.py``); not verified on one.
+Tested against a stand-in of a GPU (``tests/helpers/devices/cuda_stand_in.py``); not on a real one.
 """
 
 from __future__ import annotations
