@@ -23,7 +23,7 @@ check: .venv/.dev .mypy/foretrace ## style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p foretrace
-	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/lint-imports
 
 docs: .venv/.docs ## the pages as HTML in build/docs, warnings being errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
@@ -46,8 +46,8 @@ nightly: .venv/.dev ## the tests that are too long for every push, other example
 
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
 	$(BIN)/foretrace lab up
-	$(BIN)/python -m pytest tests/hil/test_lab.py tests/hil/test_lab_drivers.py tests/models/test_lab.py
-	$(BIN)/python -m pytest tests/hil/test_lab_live.py tests/hil/test_lab_scenarios_live.py tests/hil/test_ssh_live.py tests/hil/test_three_hosts.py -m hardware -rs
+	$(BIN)/python -m pytest tests/hil/lab/test_lab.py tests/hil/lab/test_lab_drivers.py tests/models/test_lab.py
+	$(BIN)/python -m pytest tests/hil/lab/test_lab_live.py tests/hil/lab/test_lab_scenarios_live.py tests/hil/agent/test_ssh_live.py tests/hil/agent/test_three_hosts.py -m hardware -rs
 	$(BIN)/python tools/lab.py
 	$(BIN)/python tools/lab_gloo.py
 

@@ -19,10 +19,8 @@ from ..sim.errors import ForetraceError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-    from .paper.sheet import Sheet
-
 OnPage = Callable[[Any], str]
-OnPaper = Callable[[Any, "Sheet"], "Drawing"]
+OnPaper = Callable[[Any, Any], "Drawing"]  # of a figure and a ``paper.sheet.Sheet``
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

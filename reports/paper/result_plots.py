@@ -11,7 +11,7 @@ import numpy as np
 from ...sim.analysis.activity import activity
 from ...sim.analysis.metrics import utilization_windows
 from ...sim.errors import ForetraceError
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..blocks import Axis, Cdf
 from ..figures.icicle import icicle
 from ..figures.schedule import (

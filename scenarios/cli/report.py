@@ -10,7 +10,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
-from .common import Out
+from .terminal.common import Out
 
 PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
@@ -58,7 +58,7 @@ def report(
     out: Out = Path("runs"),
 ) -> None:
     """Copy the report of a saved run, sweep or check to one file, or its figures to a folder."""
-    from ..studies.saved_runs import newest_or_named_run
+    from ..studies.folders.saved_runs import newest_or_named_run
 
     if figures is not None:
         _write_figures(run, out, output, figures.value, section or [], columns, style)
@@ -86,7 +86,7 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     import json
 
     from ...reports.texts.system_page import system_page
-    from ..studies.run_folder import load_summary
+    from ..studies.run.run_folder import load_summary
 
     summary = load_summary(folder)
     if "ablations" not in summary:
@@ -116,7 +116,7 @@ def _write_figures(
     from ...reports.page_figures import UnknownFigureKindError
     from ...reports.paper.sheet import Sheet
     from ...reports.paper.write import chosen_figures, write_figures
-    from ..studies.saved_runs import newest_or_named_run
+    from ..studies.folders.saved_runs import newest_or_named_run
 
     page = Path(run)
     if page.suffix == ".html" and page.is_file():
