@@ -1,0 +1,35 @@
+"""Are documents in the form that the house holds them to: width, length, generated tables?"""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import foretrace
+
+ROOT = Path(foretrace.__file__).resolve().parent
+
+
+def write_scores():
+    """The program that writes the tables of the page of accuracy."""
+    spec = importlib.util.spec_from_file_location("write_scores", ROOT / "docs/write_scores.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_of_accuracy_are_those_of_their_files():
+    program = write_scores()
+    page = program.PAGE.read_text()
+    assert page == program.written(page)
+
+
+def test_every_file_of_scores_is_shown_once():
+    program = write_scores()
+    shown = sorted(program.names(program.PAGE.read_text()))
+    assert shown == sorted(file.stem for file in (ROOT / "docs/scores").glob("*.csv"))
+
+
+def test_accuracy_has_at_most_250_lines_of_text():
+    program = write_scores()
+    text = program.PLACE.sub("", program.PAGE.read_text())
+    assert sum(1 for line in text.splitlines() if line.strip()) <= 250
