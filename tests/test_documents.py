@@ -33,3 +33,17 @@ def test_accuracy_has_at_most_250_lines_of_text():
     program = write_scores()
     text = program.PLACE.sub("", program.PAGE.read_text())
     assert sum(1 for line in text.splitlines() if line.strip()) <= 250
+
+
+def test_a_release_has_at_most_60_lines_and_fixes_are_called_so():
+    page = (ROOT / "CHANGELOG.md").read_text()
+    release = re.search(r"^## \[0.2.0\].*?(?=^## |\Z)", page, re.M | re.S)
+    assert sum(1 for line in release[0].splitlines() if line.strip()) <= 60
+    assert "Wrong before" not in page
+
+
+def test_all_files_name_one_version():
+    cfg = re.search(r"^version = (\S+)", (ROOT / "setup.cfg").read_text(), re.M)[1]
+    cff = re.search(r"^version: (\S+)", (ROOT / "CITATION.cff").read_text(), re.M)[1]
+    released = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert [cfg, cff] == [released[0]] * 2
