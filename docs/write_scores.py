@@ -1,7 +1,8 @@
-"""Write the tables of ``docs/accuracy.md`` from ``docs/scores``: ``python docs/write_scores.py``.
+"""Write the tables of scores in the pages: ``python docs/write_scores.py``.
 
-Each table of the page stands between ``<!-- scores: NAME -->`` and ``<!-- end -->`` and is the file
-``docs/scores/NAME.csv``, whose first row is the head. Change the file, then run this program.
+A table stands between ``<!-- scores: NAME -->`` and ``<!-- end -->`` and is the file
+``scores/NAME.csv`` beside this program, whose first row is the head. Change the file, then run this
+program.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE / "accuracy.md"
+PAGES = (HERE / "accuracy.md", HERE / "training/accuracy.md")
 PLACE = re.compile(r"(<!-- scores: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 WIDTH = 100  # columns of a line
 NUMBER = re.compile(r"\*{0,2}[-+]?[\d,.]+\*{0,2}( %)?")
@@ -52,4 +53,5 @@ def names(page: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text()))
+    for path in PAGES:
+        path.write_text(written(path.read_text()))

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import foretrace
+import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
 
@@ -17,21 +18,20 @@ def write_scores():
     return module
 
 
-def test_tables_of_accuracy_are_those_of_their_files():
-    program = write_scores()
-    page = program.PAGE.read_text()
-    assert page == program.written(page)
+@pytest.mark.parametrize("page", write_scores().PAGES, ids=lambda p: p.parent.name)
+def test_tables_of_scores_are_those_of_their_files(page):
+    assert page.read_text() == write_scores().written(page.read_text())
 
 
 def test_every_file_of_scores_is_shown_once():
     program = write_scores()
-    shown = sorted(program.names(program.PAGE.read_text()))
+    shown = sorted(name for page in program.PAGES for name in program.names(page.read_text()))
     assert shown == sorted(file.stem for file in (ROOT / "docs/scores").glob("*.csv"))
 
 
 def test_accuracy_has_at_most_250_lines_of_text():
     program = write_scores()
-    text = program.PLACE.sub("", program.PAGE.read_text())
+    text = program.PLACE.sub("", program.PAGES[0].read_text())
     assert sum(1 for line in text.splitlines() if line.strip()) <= 250
 
 
@@ -47,3 +47,11 @@ def test_all_files_name_one_version():
     cff = re.search(r"^version: (\S+)", (ROOT / "CITATION.cff").read_text(), re.M)[1]
     released = re.findall(r"^## \[(\d[\d.]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert [cfg, cff] == [released[0]] * 2
+
+
+def test_the_page_of_models_names_all_of_them():
+    from foretrace.models.training.model_zoo import known_models
+
+    page = " ".join((ROOT / "docs/training/model.md").read_text().split())
+    listed = re.search(r"public model: (.*?)\. The parameter", page)[1]
+    assert sorted(listed.replace("`", "").split(", ")) == sorted(known_models())
