@@ -27,7 +27,7 @@ from foretrace.reports.sweep.two_way import two_way_heat_map
 from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.accuracy.device_check import check_devices
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 from foretrace.sim.errors import ForetraceError
 
 RUN = {"resolved": "", "command": "", "run": "", "title": "", "timeline_cut": ""}
