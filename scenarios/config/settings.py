@@ -6,7 +6,8 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -17,6 +18,7 @@ from pydantic.fields import FieldInfo
 from ...sim.backend import BACKENDS, Backend
 from ...sim.medium_api import MEDIA, Medium
 from ...sim.process import PROCESSES
+from ...sim.setting_groups import group_of
 from ...sim.units import Unit
 from ...sim.workload import WORKLOADS, Workload
 from .given import GIVEN
@@ -139,6 +141,44 @@ def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
 _models: dict[tuple[type, bool], type[Section]] = {}  # making one takes 10 ms
 
 
+class SettingsGroup(Section):
+    """A group of settings: the model of a dataclass that a constructor takes."""
+
+
+def plain_settings(model: Section, *, given: bool = False) -> dict[str, Any]:
+    """Settings of a model by name; groups as plain mappings.
+
+    Parameters
+    ----------
+    given : leave out what is None
+    """
+    read = {k: _plain_group(v, given) for k, v in model}
+    return {k: v for k, v in read.items() if v is not None} if given else read
+
+
+def _plain_group(value: Any, given: bool) -> Any:
+    return plain_settings(value, given=given) if isinstance(value, SettingsGroup) else value
+
+
+def group_model(field: FieldInfo) -> type[SettingsGroup] | None:
+    """The model of a field that is a group of settings; None for any other field."""
+    every = (field.annotation, *get_args(field.annotation))
+    return next((a for a in every if isinstance(a, type) and issubclass(a, SettingsGroup)), None)
+
+
+def missing_keys(model: type[Section], settings: Mapping[str, Any]) -> Iterator[str]:
+    """Dotted names of required settings that are absent, also those of groups that are given.
+
+    >>> list(missing_keys(backend_settings_model("link"), {"latency": 0.0}))
+    ['bandwidth']
+    """
+    for name, field in model.model_fields.items():
+        if name not in settings:
+            yield from [name] * field.is_required()
+        elif (group := group_model(field)) and isinstance(settings[name], Mapping):
+            yield from (f"{name}.{below}" for below in missing_keys(group, settings[name]))
+
+
 def _constructor_model(cls: type, optional: bool) -> type[Section]:
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
     told = parameter_help_texts(cls)
@@ -153,12 +193,23 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
             )
         if hints[key] in GIVEN or _takes_backends(hints[key]):
             continue  # the run gives it, no file can
-        annotation = _readable_annotation(hints[key])
-        default = REQUIRED if parameter.default is parameter.empty else parameter.default
-        if optional:
-            annotation, default = annotation | None, None
-        fields[key] = (annotation, Field(default, description=told.get(key)))
-    return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
+        fields[key] = _field(hints[key], parameter.default, told.get(key), optional)
+    base = SettingsGroup if is_dataclass(cls) else Section
+    return create_model(cls.__name__, __base__=base, __doc__=inspect.getdoc(cls), **fields)
+
+
+def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[Any, FieldInfo]:
+    """Annotation and field of an argument; of a group, its model."""
+    group = group_of(hint)
+    model: Any = constructor_model(group, optional=optional) if group else None
+    annotation = _readable_annotation(hint) if model is None else model
+    if optional:
+        return annotation | None, Field(None, description=told)
+    if default is inspect.Parameter.empty:
+        return annotation, Field(REQUIRED, description=told)
+    if model is not None and default is not None:
+        return model, Field(default_factory=model.model_construct, description=told)
+    return annotation | None if group else annotation, Field(default, description=told)
 
 
 def _takes_backends(hint: Any) -> bool:
