@@ -47,7 +47,8 @@ def construct(cls: type[T], settings: Mapping[str, Any]) -> T:
     >>> construct(Processor, {"cache": {"size": 2.0}}).cache
     Cache(size=2.0)
     """
-    groups = groups_of(cls) if any(isinstance(v, Mapping) for v in settings.values()) else {}
+    made: Any = cls
+    groups = groups_of(made) if any(isinstance(v, Mapping) for v in settings.values()) else {}
     return cls(**{k: _constructed(groups.get(k), v) for k, v in settings.items()})
 
 

@@ -166,6 +166,27 @@ def group_model(field: FieldInfo) -> type[SettingsGroup] | None:
     return next((a for a in every if isinstance(a, type) and issubclass(a, SettingsGroup)), None)
 
 
+def setting_field(model: type[Section], name: str) -> FieldInfo | None:
+    """The field of a dotted name; None for no setting of this model, or for a group."""
+    head, _, rest = name.partition(".")
+    field = model.model_fields.get(head)
+    group = group_model(field) if field is not None else None
+    if group is None:
+        return None if rest else field
+    return setting_field(group, rest)
+
+
+def setting_names(model: type[Section]) -> Iterator[str]:
+    """Dotted names of all settings of a model.
+
+    >>> list(setting_names(backend_settings_model("switch")))[:2]
+    ['bandwidth', 'latency']
+    """
+    for name, field in model.model_fields.items():
+        group = group_model(field)
+        yield from [name] if group is None else (f"{name}.{s}" for s in setting_names(group))
+
+
 def missing_keys(model: type[Section], settings: Mapping[str, Any]) -> Iterator[str]:
     """Dotted names of required settings that are absent, also those of groups that are given.
 
@@ -198,8 +219,8 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
     return create_model(cls.__name__, __base__=base, __doc__=inspect.getdoc(cls), **fields)
 
 
-def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[Any, FieldInfo]:
-    """Annotation and field of an argument; of a group, its model."""
+def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[Any, Any]:
+    """Annotation and field of an argument; a group has its model."""
     group = group_of(hint)
     model: Any = constructor_model(group, optional=optional) if group else None
     annotation = _readable_annotation(hint) if model is None else model
