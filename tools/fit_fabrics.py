@@ -302,7 +302,7 @@ TOKEN = 128 * 8 * 7168.0
 
 
 EXPERT_WIDTH = {"dispatch": 1, "combine": 2}
-EXPERTS_START = {"low_latency_launch": 30 * US, "low_latency_efficiency": 0.9}
+EXPERTS_START = {"sends.low_latency.launch": 30 * US, "sends.low_latency.efficiency": 0.9}
 
 
 def expert_rows(op: str) -> Rows:

@@ -8,7 +8,7 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -229,8 +229,16 @@ def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[A
     if default is inspect.Parameter.empty:
         return annotation, Field(REQUIRED, description=told)
     if model is not None and default is not None:
-        return model, Field(default_factory=model.model_construct, description=told)
+        return model, Field(default_factory=partial(_as_group, model, default), description=told)
     return annotation | None if group else annotation, Field(default, description=told)
+
+
+def _as_group(model: type[SettingsGroup], instance: Any) -> SettingsGroup:
+    """A dataclass as the model of its settings, none of which a file gave."""
+    values = {k: getattr(instance, k) for k in model.model_fields}
+    groups = {k: g for k, f in model.model_fields.items() if (g := group_model(f))}
+    inner = {k: _as_group(g, values[k]) for k, g in groups.items() if values[k] is not None}
+    return model.model_construct(set(), **values | inner)
 
 
 def _takes_backends(hint: Any) -> bool:
@@ -266,9 +274,8 @@ def annotated_unit(annotation: Any) -> Unit | None:
     return next((u for a in get_args(annotation) if (u := annotated_unit(a))), None)
 
 
-def default_as_written(field: FieldInfo) -> str | int | float | None:
+def default_as_written(field: FieldInfo, value: Any) -> str | int | float | None:
     """A default as a file would say it; None where a file could not."""
-    value = field.default
     if not isinstance(value, str | int | float) or value == "":
         return None
     units = (*field.metadata, annotated_unit(field.annotation))
