@@ -158,7 +158,9 @@ def test_old_names_of_set_variants_and_sweeps_are_understood(caplog):
 
 def test_an_old_name_beside_the_new_one_is_refused():
     told = problem("launch_ll: 9 us\n      ll: {launch: 8 us}")
-    assert "'launch_ll' is the old name of 'll.launch', which is given too; keep 'll.launch'" in told
+    assert (
+        "'launch_ll' is the old name of 'll.launch', which is given too; keep 'll.launch'" in told
+    )
 
 
 def test_old_names_of_an_entry_of_ones_own_are_understood(tmp_path, caplog):
@@ -174,7 +176,7 @@ def test_old_names_of_an_entry_of_ones_own_are_understood(tmp_path, caplog):
 def test_what_a_fit_knows_is_named_with_dots():
     before = settings_before_fit("library", "", ["ll.launch=5 us"], [])
     assert before.settings == {"ll": {"launch": pytest.approx(5e-6)}}
-    with pytest.raises(ScenarioError, match="did you mean 'll.launch'"):
+    with pytest.raises(ScenarioError, match=r"did you mean 'll\.launch'"):
         settings_before_fit("library", "", ["ll.lunch=5 us"], [])
 
 

@@ -49,7 +49,7 @@ def with_current_names(node: TreeNode, tree: TreeNode | None = None, path: Path 
     if not node.mapping:
         return node
     below = {k: with_current_names(n, tree, (*path, k)) for k, n in node.mapping.items()}
-    if path[:1] == ("what_if",) and path[2:] == ("set",) or path == ("sweep", "vary"):
+    if (path[:1] == ("what_if",) and path[2:] == ("set",)) or path == ("sweep", "vary"):
         below = {_current_setting(tree, k, n.label): n for k, n in below.items()}
     return replace(node, value=below)
 
