@@ -482,8 +482,8 @@ def test_pairs_of_ll_have_few_threads_whatever_the_link_carries(engine, fidelity
 
 
 def test_sends_begin_when_the_last_of_their_members_does():
-    late = {n: makespan(board(n), Fabric(algorithms="grouped", sends=Sends(launch=0.0, lateness=1e-3)),
-                        graph(("all-to-all", range(n), 0))) for n in (2, 4)}  # fmt: skip
+    fabric = Fabric(algorithms="grouped", sends=Sends(launch=0.0, lateness=1e-3))
+    late = {n: makespan(board(n), fabric, graph(("all-to-all", range(n), 0))) for n in (2, 4)}
     assert late[2] == pytest.approx(1.5e-3 + ALPHA)
     assert late[4] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) * 1e-3 + ALPHA)
 
@@ -530,10 +530,12 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
     (beta,) = {
         w.beta for w in Fabric(algorithm="ring/simple").ways("all-reduce", system.numbers, system)
     }
+    pace = NetworkMessages(pace=1e-3, copied=4096.0, copy_rate=1e6)
+    protocols = {"simple": Protocol(launch=1e-2), "ll": Protocol(launch=0.0)}
     plain, paced = (
-        Fabric(algorithm="ring", simple=Protocol(launch=1e-2), ll=Protocol(launch=0.0), network=NetworkMessages(pace=pace, copied=pace and 4096.0, copy_rate=pace and 1e6))
-        for pace in (None, 1e-3)
-    )  # fmt: skip
+        Fabric(algorithm="ring", network=network, **protocols)
+        for network in (NetworkMessages(), pace)
+    )
     sizes = 4 * np.array([512.0, 4096.0, 8192.0, 1e12])
 
     def told(fabric, members, way):
