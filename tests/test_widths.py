@@ -3,7 +3,7 @@
 import inspect
 
 import pytest
-from foretrace.models.network.wiring import TOPOLOGIES
+from foretrace.models.network.topology.wiring import TOPOLOGIES
 from foretrace.models.parts import PARTS
 from foretrace.scenarios.config.part_specs import OURS
 from foretrace.scenarios.config.schema import json_schema

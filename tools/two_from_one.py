@@ -37,7 +37,7 @@ from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.fitting.entry import entry_lines
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.setting_groups import dotted
 from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import bucket_ends
@@ -222,7 +222,7 @@ def all_reduces(variant: Variant) -> float:
 def bucket_sizes(variant: Variant) -> tuple[float, ...]:
     """B of each bucket of a step."""
     from foretrace.scenarios.workloads.trace_files import open_trace
-    from foretrace.traces.infer.gradients import gradients
+    from foretrace.traces.infer.ranks.gradients import gradients
 
     found = gradients(open_trace(f"foretrace:{variant.one}"))
     size = found.bytes[found.step == found.step[0]]

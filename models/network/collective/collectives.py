@@ -1,0 +1,611 @@
+"""The fabric: sends and collectives, with the algorithm and protocol a library would pick.
+
+For every group, size and way to do it the same three numbers: a start, latencies that add up,
+and bytes on every link.  The quickest way is taken.  At fidelity ``flow`` the bytes become one
+activity that shares all those links with everything else; at ``alpha-beta`` a time of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.errors import BackendError
+from ....sim.facts.backend import Backend, Timing, Usage, backend
+from ....sim.facts.csr import Csr
+from ....sim.facts.ops import Kind, Ops, require
+from ....sim.facts.signature import parse_signature
+from ....sim.facts.splits import SPLIT, CollectiveName, Splits, read_collective
+from ....sim.facts.system import Router, System
+from ....sim.units import Ratio, Seconds
+from ..library import Buffers, CoreCosts, InSwitch, NetworkMessages, Protocol, Sends
+from . import nccl
+from .algorithms import ALGORITHMS
+from .choice import PinnedAlgorithms, first_of_least
+from .collective_plan import CollectivePlan
+from .group_shapes import GroupShapes
+from .load import (
+    SEND,
+    AlgorithmLoad,
+    Members,
+    compute_half_send_load,
+    compute_load,
+    compute_message_loads,
+    fills_nodes_evenly,
+)
+from .protocols import MOVED_BY_SENDS, Filling, Floats, Rounds, StepCosts, step_costs
+from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
+from .timing_builder import Cores, CoreUse, TimingBuilder
+
+FIDELITIES = ("alpha-beta", "flow")
+CHOICES = ("quickest", "nccl")
+MOST_TABLES = 4  # of groups whose shapes are kept
+SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
+_NO_CORES = np.empty((1, 0), np.int32)
+RENAMED = {
+    "launch": "simple.launch",
+    "step": "simple.step",
+    "efficiency": "simple.efficiency",
+    "network_step": "simple.network.step",
+    "network_efficiency": "simple.network.efficiency",
+    "launch_ll128": "ll128.launch",
+    "step_ll128": "ll128.step",
+    "efficiency_ll128": "ll128.efficiency",
+    "network_step_ll128": "ll128.network.step",
+    "network_efficiency_ll128": "ll128.network.efficiency",
+    "launch_ll": "ll.launch",
+    "step_ll": "ll.step",
+    "efficiency_ll": "ll.efficiency",
+    "network_step_ll": "ll.network.step",
+    "network_efficiency_ll": "ll.network.efficiency",
+    "in_switch_efficiency": "in_switch.efficiency",
+    "in_switch_launch": "in_switch.launch",
+    "in_switch_channels": "in_switch.channels",
+    "in_switch_round": "in_switch.round",
+    "network_eager": "network.eager_limit",
+    "network_fetch": "network.rendezvous",
+    "network_pace": "network.pace",
+    "network_copied": "network.copied",
+    "network_copy_rate": "network.copy_rate",
+    "copying": "buffers.copying",
+    "segment": "buffers.segment",
+    "send_launch": "sends.launch",
+    "send_efficiency": "sends.efficiency",
+    "send_lateness": "sends.lateness",
+    "send_copying": "sends.copying",
+    "send_launch_ll": "sends.ll.launch",
+    "send_rate_ll": "sends.ll.rate",
+    "own_part": "sends.own_part",
+    "piece": "sends.piece",
+    "low_latency_launch": "sends.low_latency.launch",
+    "low_latency_efficiency": "sends.low_latency.efficiency",
+    "dispatch": "cores.dispatch",
+    "core_step": "cores.step",
+    "core_rate": "cores.rate",
+    "core_share": "cores.share",
+}
+"""Names of settings in release 0.1, and where they are now."""
+
+
+@backend("fabric")
+class Fabric(Backend):
+    """The fabric that joins the GPUs, with the library that drives it.
+
+    Parameters
+    ----------
+    fidelity : str
+        ``flow``: transfers share links with all others; ``alpha-beta``: each as if alone.
+    algorithms : str
+        Algorithms that the library has, ``"ring, chain-tree"``; "" for all that are known.
+    choice : str
+        ``quickest``: the quickest of all algorithms and protocols; ``nccl``: the one that NCCL's
+        own tables choose (``nccl.py``), of those that it knows.
+    algorithm : str
+        Pinned algorithm: ``ring``, ``ring/ll128``, ``all-reduce=tree/ll, all-gather=ring``; ""
+        for none.
+    simple : Protocol
+        The protocol of large messages.
+    ll128 : Protocol
+        The protocol with flags in every 128 bytes: quicker to start, less of the line rate.
+    ll : Protocol
+        The protocol with a flag on every 4 bytes.
+    in_switch : InSwitch
+        Reduction in the switch.
+    sends : Sends
+        Collectives written as grouped sends: all-to-all, scatter, gather.
+    buffers : Buffers
+        Buffers that members pass bytes on through.
+    network : NetworkMessages
+        Messages between machines.
+    cores : CoreCosts
+        Processors that collectives take.
+
+    Examples
+    --------
+    >>> from ....sim.facts.csr import Csr
+    >>> from ..part.link import Link
+    >>> from ..part.switch import Switch, star
+    >>> link = Link(bandwidth=1e9, latency=1e-6)
+    >>> system = star(4, link, Switch(bandwidth=1e9, latency=0, ports=4))
+    >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[1e9], signature=0,
+    ...     signatures=("collective:all-reduce fp32[250000000]",))
+    >>> fabric = Fabric(algorithms="ring")
+    >>> timing = fabric.timing(ops.asked(system, 12, Csr.of([[0, 1, 2, 3]])))
+    >>> round(float(timing.fixed[0]), 9), timing.work.tolist(), timing.usage.weight.tolist()
+    (6e-06, [1000000000.0], [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5])
+    >>> timing.source[0]
+    'model:fabric flow launch=0 s efficiency=1: 1 all-reduce ring/simple'
+
+    References
+    ----------
+    See ``algorithms.py``; the α-β model is Hockney 1994, doi:10.1016/S0167-8191(06)80021-9.
+    """
+
+    uniform = True
+    renamed_settings: ClassVar[Mapping[str, str]] = RENAMED
+    answers_by_shape: ClassVar[bool] = True
+    """Whether groups of one shape (``group_shapes.py``) are answered alike for; a subclass that
+    does not say so is asked about each."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Promise nothing for a subclass that does not itself."""
+        super().__init_subclass__(**more)
+        cls.answers_by_shape = cls.__dict__.get("answers_by_shape", False)
+
+    def __init__(
+        self,
+        *,
+        fidelity: str = "flow",
+        algorithms: str = "",
+        choice: str = "quickest",
+        algorithm: str = "",
+        simple: Protocol = Protocol(),
+        ll128: Protocol = Protocol(),
+        ll: Protocol = Protocol(),
+        in_switch: InSwitch = InSwitch(),
+        sends: Sends = Sends(),
+        buffers: Buffers = Buffers(),
+        network: NetworkMessages = NetworkMessages(),
+        cores: CoreCosts = CoreCosts(),
+    ):
+        _check_known("fidelity", fidelity, FIDELITIES)
+        names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
+        self.algorithms = tuple(a.strip() for a in algorithms.split(",") if a.strip()) or names
+        for name in self.algorithms:
+            _check_known("algorithm", name, names)
+        _check_known("choice", choice, CHOICES)
+        _check_core_share(cores.share)
+        self.fidelity, self.choice = fidelity, choice
+        self.pinned = PinnedAlgorithms.read(algorithm)
+        self.protocols = step_costs(simple, ll128=ll128, ll=ll)
+        self.of_sends = _costs_of_sends(sends, simple, ll) or self.protocols
+        self.in_switch, self.sends, self.buffers = in_switch, sends, buffers
+        self.network, self.cores = network, cores
+        moves = self.protocols["simple"]
+        self.within_switch = moves
+        if in_switch.efficiency is not None:
+            start = moves.launch if in_switch.launch is None else in_switch.launch
+            self.within_switch = moves._replace(launch=start, efficiency=in_switch.efficiency)
+        self.source = (
+            f"model:fabric {fidelity} launch={moves.launch:.4g} s efficiency={moves.efficiency:.3g}"
+        )
+        self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}
+        self._shapes: dict[tuple[bytes, bytes], GroupShapes] = {}
+        self._opened: System | None = None
+        self._cores: tuple[System, NDArray[np.int32]] | None = None
+
+    def open(self, system: System) -> None:
+        """Bind to a system; what is known of another one is dropped."""
+        if system is not self._opened:  # anew: a copy may be asked on another system
+            self._ways, self._shapes, self._opened = {}, {}, system
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
+        if ops.at is None:
+            raise BackendError("fabric: asked without a machine; place the graph first")
+        system, members = ops.at.system, ops.at.members
+        shapes = self._shapes_of(members, system, self.answers_by_shape)
+        answer = TimingBuilder(len(ops), shapes)
+        for name, rows in _rows_by_shape(ops, shapes.shape):
+            first = int(shapes.first[shapes.shape[rows[0]]])
+            if name == "send":
+                alike = rows if self.fidelity == "flow" else shapes.first[shapes.shape[rows]]
+                self._answer_sends(rows, alike, ops, answer)
+                first = int(rows[np.argmax(answer.fixed[rows])])
+            else:
+                group = tuple(members[first].tolist())
+                self._answer_group(name, group, rows, ops, answer)
+            if np.isinf(answer.fixed[rows]).any():
+                raise _endless(name, tuple(members[first].tolist()), system)
+        picks = ", ".join(f"{n} {what}" for what, n in answer.picked().most_common(4))
+        source = f"{self.source}: {picks}" if picks else self.source
+        return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
+
+    def _shapes_of(self, members: Csr, system: System, compared: bool) -> GroupShapes:
+        """Shapes of groups; those of a few tables are kept, since runs ask about the same again."""
+        if system is not self._opened:
+            return GroupShapes.of(members, system, compared)  # of routes that change in a run
+        key = members.indptr.tobytes(), members.values.tobytes()
+        if key not in self._shapes:
+            if len(self._shapes) >= MOST_TABLES:
+                self._shapes = {}
+            self._shapes[key] = GroupShapes.of(members, system, compared)
+        return self._shapes[key]
+
+    def ways(self, collective: str, members: Members, system: System) -> list[CollectivePlan]:
+        """Plans of every algorithm and protocol for a collective among these members.
+
+        Raises
+        ------
+        BackendError
+            An unknown collective, or an algorithm that cannot do it for this group, or not in the
+            unequal parts that its name says (``sim/facts/splits.py``).
+        """
+        key = (collective, members, system.router)  # routes may change during a run
+        plans = self._ways.get(key)
+        if plans is None:
+            plans = self._ways[key] = self._plans(collective, members, system)
+        return plans
+
+    def _plans(self, name: str, members: Members, system: System) -> list[CollectivePlan]:
+        collective, splits, kernel = _read_name(name, len(members))
+        _check_known("collective", collective, tuple(ALGORITHMS))
+        if kernel:
+            return [self._written_directly(kernel, splits, members, system)]
+        together = len(np.unique(system.machine[list(members)])) == 1
+        plans, there = [], []
+        for a in ALGORITHMS[collective].values():
+            possible = a.usable(len(members)) and (a.uneven or splits is None)
+            # Ranks of one GPU have no switch between them.
+            apart = together and len(set(members)) == len(members)
+            if a.in_switch and (self.in_switch.efficiency is None or not apart):
+                possible = False
+            if a.nested and not fills_nodes_evenly(members, system):
+                possible = False
+            there += [a.name] * possible
+            if possible and a.name in self.algorithms and self.pinned.allows(collective, a.name):
+                plans += self.plans_of(self.load_of(a.split(splits), members, system))
+        if not plans:
+            pinned = self.pinned.text(collective)
+            what = f"no algorithm of {list(self.algorithms)} does"
+            if pinned:
+                what = f"{pinned!r} is pinned and does not do"
+            parts = "" if splits is None else " in unequal parts"
+            raise BackendError(
+                f"fabric: {what} {collective}{parts} for {len(members)} members; "
+                f"{'pin' if pinned else 'add'} one of {there}"
+            )
+        return plans
+
+    def _written_directly(
+        self, kernel: str, splits: Splits | None, members: Members, system: System
+    ) -> CollectivePlan:
+        """Plan of an all-to-all whose members write into each other's memory."""
+        direct = self.sends.low_latency
+        if direct.launch is None:
+            raise BackendError(
+                f"fabric: the library has no {kernel} all-to-all; take workload.exchange: normal, "
+                "or a library that says sends.low_latency.launch (nccl-nvlink4 does)"
+            )
+        laid = self.load_of(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
+        costs = StepCosts(direct.launch, 0.0, direct.efficiency, 0.0, direct.efficiency)
+        return CollectivePlan(laid, kernel, costs, self.cores.dispatch + direct.launch)
+
+    def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
+        """Load of an algorithm among these members."""
+        return compute_load(algorithm, members, system)
+
+    def plans_of(self, laid: AlgorithmLoad) -> list[CollectivePlan]:
+        """Plans of one algorithm with every protocol; in the switch with the simple one only."""
+        collective = laid.algorithm.collective
+        used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
+        if laid.algorithm.in_switch:
+            used = {"simple": self.within_switch}
+        begun = self.cores.dispatch + self._last_start(laid)
+        return [
+            self._protocol_plan(laid, name, begun + p.launch, p)
+            for name, p in used.items()
+            if self.pinned.allows(collective, laid.algorithm.name, name)
+        ]
+
+    def _protocol_plan(
+        self, laid: AlgorithmLoad, name: str, launch: Seconds, moves: StepCosts
+    ) -> CollectivePlan:
+        rounds = filling = None
+        segment = (
+            None if laid.algorithm.in_switch or laid.algorithm is SEND else self.buffers.segment
+        )
+        channels, piece, copying = self.in_switch.channels, self.sends.piece, self.sends.copying
+        if laid.algorithm.in_switch and channels is not None:
+            rounds = Rounds(channels * laid.members, self.in_switch.round)
+        if laid.algorithm.collective in MOVED_BY_SENDS and piece is not None:
+            share = self.buffers.copying if copying is None else copying
+            filling = Filling(piece / laid.crowding, share)
+        network = self.network if laid.network_steps else None
+        paced = laid.algorithm.passes_on and name == "simple" and self.network.paces
+        copied = self._last_part_cost(laid) + self._own_part_cost(laid)
+        return CollectivePlan(
+            laid, name, moves, launch, copied, rounds, filling, segment, network, paced
+        )
+
+    def _last_part_cost(self, laid: AlgorithmLoad) -> float:
+        """Extra cost of a member's last part, as a share of what it sends."""
+        copying = self.buffers.copying
+        if not (copying and laid.algorithm.passes_on):
+            return 0.0
+        n = laid.members
+        return copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
+
+    def _last_start(self, laid: AlgorithmLoad) -> Seconds:
+        """How late the last of the members starts its sends, in the mean."""
+        if not self.sends.lateness or laid.algorithm.collective not in MOVED_BY_SENDS:
+            return 0.0
+        return self.sends.lateness * float(np.sum(1 / np.arange(1, laid.members + 1)))
+
+    def _own_part_cost(self, laid: AlgorithmLoad) -> float:
+        """Extra cost of a member's part to itself, as a share of what it sends to others."""
+        if laid.algorithm.collective not in MOVED_BY_SENDS or not laid.steps:
+            return 0.0
+        splits, n = laid.algorithm.splits, laid.members
+        own = 1 / n if splits is None else splits.own
+        return self.sends.own_part * own / ((n - 1) / n * laid.crowding)
+
+    def _answer_group(
+        self,
+        name: str,
+        members: Members,
+        rows: NDArray[np.int64],
+        ops: Ops,
+        answer: TimingBuilder,
+    ) -> None:
+        """Fill in the rows of groups of one shape, each with the quickest plan of the first."""
+        if name == "recv" or (name not in SENDS and len(members) < 2):
+            return
+        assert ops.at is not None  # noqa: S101
+        system = ops.at.system
+        size = _sizes_of_rows(name, ops, rows)
+        ways = (
+            [self._send_plan(name, members, system)]
+            if name in SENDS
+            else self.ways(name, members, system)
+        )
+        seconds = np.array([self.alone(name, w, members, size, system) for w in ways])
+        best = self._best(name, ways, seconds, size)
+        cores = None if name in SENDS else self._member_cores(members, rows, ops)
+        for k in np.unique(best).tolist():
+            mine, way = best == k, ways[k]
+            taken = self._core_use(way, size[mine], seconds[k, mine], cores, mine)
+            if name not in SENDS:
+                answer.note_pick(f"{way.load.algorithm.collective} {way.name}", rows, mine, k)
+            if not way.load.steps:  # every member keeps all it has
+                answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
+            elif self.fidelity == "flow" and (self.keeps(name) or cores is not None):
+                answer.keep(rows[mine], way, seconds[k, mine], taken)
+            elif self.fidelity == "flow":
+                answer.add(rows[mine], way, way.start(size[mine]), size[mine])
+            elif cores is not None:
+                answer.keep_cores(rows[mine], seconds[k, mine], taken)
+            else:
+                answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
+
+    def _answer_sends(
+        self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, answer: TimingBuilder
+    ) -> None:
+        """Fill in the rows of sends: each one step of the simple protocol.
+
+        Parameters
+        ----------
+        alike : (rows,) row whose members have a load like each one's
+        """
+        assert ops.at is not None  # noqa: S101
+        system, members, moves = ops.at.system, ops.at.members, self.protocols["simple"]
+        size = _sizes_of_rows("send", ops, rows)
+        at = np.stack([members.indptr[alike], members.indptr[alike + 1] - 1])
+        ends = members.values[at].astype(np.int64)
+        pairs, pair = np.unique(ends[0] * len(system.components) + ends[1], return_inverse=True)
+        loads = compute_message_loads(*np.divmod(pairs, len(system.components)), system)
+        waiting = loads.latency + np.where(loads.across, moves.network_step, moves.step)
+        limit = np.minimum(loads.limit, moves.pair_rate)
+        weight = loads.parts.stretch(1 / moves.efficiency, 1 / moves.network_efficiency)
+        fixed = waiting[pair]
+        fixed += loads.across[pair] * self.network.fetch_seconds(size)
+        if self.fidelity == "flow":
+            indptr = np.searchsorted(loads.message, np.arange(len(pairs) + 1))
+            uses = Csr(indptr, np.arange(len(weight), dtype=np.int32)).take(pair)
+            each = Usage(uses.indptr, loads.parts.component[uses.values], weight[uses.values])
+            answer.add_each(rows, fixed, size, limit[pair], each)
+            return
+        beta = 1 / limit
+        with np.errstate(divide="ignore"):
+            np.maximum.at(beta, loads.message, weight / loads.parts.rate)
+        taken = np.multiply(size, beta[pair], where=size > 0, out=np.zeros(len(size)))
+        answer.add_alone(rows, fixed + taken)
+
+    def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
+        """(n,) seconds of a collective of such sizes among these members, on an idle system."""
+        ways = self.chosen(collective, members, size, system)
+        return np.asarray(sum(alone * taken for _, alone, taken in ways))
+
+    def chosen(
+        self, collective: str, members: Members, size: Floats, system: System
+    ) -> list[tuple[CollectivePlan, Floats, Floats]]:
+        """Every way with its seconds alone, and whether it is taken, at each size.
+
+        Returns
+        -------
+        list of (plan, (n,) seconds, (n,) 1 where it is taken)
+        """
+        ways = self.ways(collective, members, system)
+        alone = np.array([self.alone(collective, w, members, size, system) for w in ways])
+        best = self._best(collective, ways, alone, size)
+        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(ways)]
+
+    def keeps(self, name: str) -> bool:
+        """Whether a collective keeps its links for its whole time."""
+        return False
+
+    def alone(
+        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+    ) -> Floats:
+        """Seconds of sends or collectives of given sizes when nothing else runs."""
+        return way.alone(size)
+
+    def _best(
+        self,
+        name: str,
+        ways: list[CollectivePlan],
+        seconds: Floats,
+        size: Floats,
+    ) -> NDArray[np.int64]:
+        """(n,) number of the way that is taken for each size."""
+        if self.choice == "nccl" and name not in SENDS and len(ways) > 1:
+            told = nccl.estimates(ways, size)
+            if np.isfinite(told).any():
+                return first_of_least(told)
+        return first_of_least(seconds)
+
+    def taking(self, factor: float) -> Fabric:
+        """The same, whose collectives take so many times as much of cores.
+
+        >>> Fabric(cores=CoreCosts(rate=1e9, share=0.5)).taking(1.5).cores.share
+        0.75
+        """
+        other = copy(self)
+        other.cores = self.cores.taking(factor)
+        return other
+
+    def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
+        """(rows, members) cores of groups of a shape; None where not each has one to share.
+
+        Parameters
+        ----------
+        first : members of the first group
+        """
+        assert ops.at is not None  # noqa: S101
+        system = ops.at.system
+        if self.cores.rate is None or system.part(first[0], "core") < 0:
+            return None
+        members = ops.at.members.take(rows)
+        cores = self._cores_of(system)[members.values].reshape(len(rows), -1)
+        return None if np.any(cores < 0) else cores
+
+    def _cores_of(self, system: System) -> NDArray[np.int32]:
+        """(components,) core of each GPU; -1 of all else."""
+        if self._cores is None or self._cores[0] is not system:
+            found = np.full(len(system.components), -1, np.int32)
+            for gpu in (system.number(name) for name in system.gpus):
+                found[gpu] = system.part(gpu, "core")
+            self._cores = system, found
+        return self._cores[1]
+
+    def _core_use(
+        self,
+        way: CollectivePlan,
+        size: Floats,
+        alone: Floats,
+        cores: Cores | None,
+        mine: NDArray[np.bool_],
+    ) -> CoreUse:
+        """What collectives that alone take so long take of the cores of some rows."""
+        if cores is None or not way.load.steps:
+            return CoreUse(_NO_CORES, np.zeros(len(size)), np.ones(len(size)))
+        share = self._core_seconds(way, size) / alone
+        pace = np.ones(len(size))
+        if self.cores.share is not None:
+            pace = np.where(share > 0, np.minimum(share / self.cores.share, 1.0), 1.0)
+        return CoreUse(cores[mine], share, pace)
+
+    def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
+        """Seconds of work on each core."""
+        most = max(way.load.uses.values(), default=0.0)
+        bytes_take = 0.0 if self.cores.rate is None else most / self.cores.rate
+        return np.asarray(way.load.steps * self.cores.step + size * bytes_take)
+
+    def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
+        """Plan of a send from the first member to the second that stays on a side of the switch."""
+        once = compute_half_send_load(members[0], members[-1], name.endswith(TO_SWITCH), system)
+        return self._protocol_plan(once, "simple", 0.0, self.within_switch)
+
+
+def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise BackendError(f"fabric: {what} {value!r} is unknown; take one of {list(allowed)}")
+
+
+def _check_core_share(share: Ratio | None) -> None:
+    if share is not None and not 0 < share <= 1:
+        raise BackendError(
+            f"fabric: cores.share {share:g} is no share of a core that a collective takes; take "
+            "more than 0 and at most 1, or leave cores.rate out for nothing"
+        )
+
+
+def _costs_of_sends(sends: Sends, simple: Protocol, ll: Protocol) -> dict[str, StepCosts]:
+    """Costs of grouped sends by protocol; none where the library does not tell them apart."""
+    if sends.launch is None:
+        return {}
+    efficiency = sends.efficiency or simple.efficiency
+    own = replace(simple, launch=sends.launch, efficiency=efficiency)
+    found = step_costs(own, ll=replace(ll, launch=sends.ll.launch))
+    if sends.ll.rate is not None and "ll" in found:
+        found["ll"] = found["ll"]._replace(pair_rate=sends.ll.rate)
+    return found
+
+
+def _read_name(name: str, members: int) -> CollectiveName:
+    try:
+        return read_collective(name, members)
+    except ValueError as error:
+        what = name.partition(" ")[0]
+        raise BackendError(f"fabric: {what} of {members} members: {error}") from error
+
+
+def _collective_names(ops: Ops) -> tuple[list[str], NDArray[np.int64]]:
+    """Names of collectives, ``send`` and ``recv``; and which of them each row is."""
+    parsed = [parse_signature(s).name for s in ops.signatures]
+    sides = [next((f"send{e}" for e in (TO_SWITCH, FROM_SWITCH) if p.endswith(e)), "send")
+             for p in parsed]  # fmt: skip
+    names = [*parsed, "unknown", *sides, "send", "recv"]
+    each = len(parsed) + 1
+    said = np.where(ops.signature >= 0, ops.signature, each - 1)
+    which = np.where(ops.kind == Kind.SEND, each + said, said)
+    return names, np.where(ops.kind == Kind.RECV, 2 * each, which)
+
+
+def _rows_by_shape(ops: Ops, shape: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Rows of each collective among groups of one shape, with its name, by the first row.
+
+    Those of all sends together: of pairs, each load is worked out at once with the others'.
+    """
+    names, which = _collective_names(ops)
+    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    same = np.array([number[name] for name in names])[which]
+    key = np.where(same == number["send"], 0, shape) * len(names) + same
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    for k in np.argsort(first).tolist():
+        yield names[which[first[k]]], rows[k]
+
+
+def _sizes_of_rows(name: str, ops: Ops, rows: NDArray[np.int64]) -> Floats:
+    if name == "barrier":
+        return np.zeros(len(rows))
+    if np.isnan(ops.bytes[rows]).any():
+        require(ops, "bytes")
+    return ops.bytes[rows]
+
+
+def _endless(name: str, members: Members, system: System) -> BackendError:
+    """Error of a collective in one closed form that a part without a rate keeps from ending."""
+    around = zip(members, (*members[1:], members[0]), strict=True)
+    on = {c for a, b in around if a != b for r in system.routes(a, b) for c in r.components}
+    stuck = ", ".join(p.name for p in map(system.components.__getitem__, sorted(on)) if p.rate == 0)
+    return BackendError(
+        f"fabric: {name.partition(' ')[0]} never ends: it crosses {stuck or 'a part'}, which is "
+        "down; leave it up, slow it down instead, or let other ranks take part"
+    )
