@@ -17,7 +17,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from llvmlite.binding import Linkage
 from numba import typeof
@@ -27,7 +27,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering, NativeParforLowering
-from numba.core.typing import Context
+from numba.core.typing.context import Context
 
 WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
@@ -69,7 +69,7 @@ class _Part(CPUDispatcher):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector from going through all that a compilation makes, again and again."""
+    """Keep the garbage collector from going through what a compilation makes, again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -204,7 +204,7 @@ class _RememberingContext(Context):
     Numba tries some ten templates for each ``+`` of a kernel.
     """
 
-    _known: dict[Any, Any] = {}
+    _known: ClassVar[dict[Any, Any]] = {}
 
     def __init__(self, context: Context):
         self.__dict__ = context.__dict__
