@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from .scenarios.studies.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweep_summary import Swept
-    from .sim.allocator import Allocator
-    from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
-    from .sim.coded import Coded
-    from .sim.doubt import Doubt
     from .sim.errors import (
         BackendError,
         ForetraceError,
@@ -47,17 +43,21 @@ if TYPE_CHECKING:
         SimulationError,
         TraceError,
     )
-    from .sim.graph import Builder, Graph, Label, Member
-    from .sim.job import Job
-    from .sim.metric import Metric
-    from .sim.ops import Kind, Ops, require
-    from .sim.periodic import Periodic
-    from .sim.place import place
-    from .sim.process import Process, Running, process
-    from .sim.result import Result
-    from .sim.simulation import Simulation
-    from .sim.system import Component, System
-    from .sim.workload import Need, Needs, Workload, workload
+    from .sim.facts.backend import Backend, Holds, Spread, Timing, Usage, backend
+    from .sim.facts.coded import Coded
+    from .sim.facts.doubt import Doubt
+    from .sim.facts.graph import Builder, Graph, Label, Member
+    from .sim.facts.metric import Metric
+    from .sim.facts.ops import Kind, Ops, require
+    from .sim.facts.place import place
+    from .sim.facts.system import Component, System
+    from .sim.run.allocator import Allocator
+    from .sim.run.job import Job
+    from .sim.run.periodic import Periodic
+    from .sim.run.process import Process, Running, process
+    from .sim.run.result import Result
+    from .sim.run.simulation import Simulation
+    from .sim.run.workload import Need, Needs, Workload, workload
     from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 

@@ -25,10 +25,10 @@ from foretrace.models.network.leaf_spine import FatTree
 from foretrace.models.network.load import compute_load
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, cluster
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.splits import read_collective, split_name
-from foretrace.sim.system import System
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.splits import read_collective, split_name
+from foretrace.sim.facts.system import System
+from foretrace.sim.run.simulation import Simulation
 from topologies import NODE
 
 SIZE = 1e9

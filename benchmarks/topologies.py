@@ -10,7 +10,7 @@ from foretrace.models.network.load import compute_load
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
-from foretrace.sim.splits import Splits
+from foretrace.sim.facts.splits import Splits
 
 NODE = NodeSpec(
     gpus=8, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=8,

@@ -16,9 +16,9 @@ import pytest
 import typer
 from by_day import every
 from foretrace.scenarios.config.schema import scenario_model
-from foretrace.sim.backend import BACKENDS
-from foretrace.sim.process import PROCESSES
-from foretrace.sim.workload import WORKLOADS
+from foretrace.sim.facts.backend import BACKENDS
+from foretrace.sim.run.process import PROCESSES
+from foretrace.sim.run.workload import WORKLOADS
 from typer.testing import CliRunner
 
 ROOT = Path(foretrace.__file__).resolve().parent

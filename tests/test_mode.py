@@ -9,9 +9,9 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.sim.core import jit
-from foretrace.sim.core.linked_lists import sort_list
-from foretrace.sim.core.state_layout import BINS, CELL, NONE, TABLES
+from foretrace.sim.core.memory.linked_lists import sort_list
+from foretrace.sim.core.memory.state_layout import BINS, CELL, NONE, TABLES
+from foretrace.sim.kernel import jit
 from foretrace.sim.media.max_min import int128
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"

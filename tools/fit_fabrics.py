@@ -23,7 +23,7 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.sim.splits import LOW_LATENCY, split_name
+from foretrace.sim.facts.splits import LOW_LATENCY, split_name
 
 NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6

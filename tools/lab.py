@@ -14,9 +14,9 @@ from foretrace.hil.lab.campaign_recording import KEPT, bundled_recording
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 HEADER = 14 + 20 + 8 + 12 + 4
 """Bytes around the payload of a RoCEv2 packet on a veth, which has no preamble and no checksum of

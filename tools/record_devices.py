@@ -30,7 +30,7 @@ from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
 from foretrace.scenarios.studies.op_selection import convolution_strides
-from foretrace.sim.signature import parse_signature
+from foretrace.sim.facts.signature import parse_signature
 
 STEPS = Path(__file__).with_name("_steps.py")
 BUSY = 3.0  # others may use the machine, as they do; each sample has the load

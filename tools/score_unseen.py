@@ -31,7 +31,7 @@ from foretrace.models.compute.chain import Chain  # noqa: E402
 from foretrace.scenarios.config.loader import loads  # noqa: E402
 from foretrace.scenarios.studies.variants import build_variants  # noqa: E402
 from foretrace.sim.errors import ForetraceError  # noqa: E402
-from foretrace.sim.system import System  # noqa: E402
+from foretrace.sim.facts.system import System  # noqa: E402
 from judge_steps import count, gpu_time, step  # noqa: E402
 from scipy.stats import binomtest  # noqa: E402
 from score_traces import (  # noqa: E402

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..sim.signature import Operand
+from ..sim.facts.signature import Operand
 from .capture.meta_hook import is_work
 from .event_columns import Event
 from .infer.op_work import OpWork, op_work

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
@@ -23,7 +23,7 @@ from . import clock_source, netns, switch
 from .rank_processes import OP_BUILDERS, GlooOnStar, NcclOnGpus, RankProcesses
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 SETTINGS = {"ranks": 2, **switch.PORT_QUEUE, "mtu": 1500, "library": "gloo"}
 GLOO, NCCL = "gloo", "nccl"

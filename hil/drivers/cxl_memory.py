@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, signature_head
 from ..measuring.device_lock import lock_device
 from ..sample import EMULATED, WARM, Request, Sample
@@ -28,7 +28,7 @@ from . import clock_source, pointer_chase
 from .numa_pages import PAGE, PageBlock, numa_nodes_with_memory
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 SETTINGS = {"near": 0, "far": -1, "dax": "", "cap": 1 << 30}
 STEPS = 20_000  # dependent loads of one reading

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
-from ...sim.signature import WIDTH, Signature
+from ...sim.facts.signature import WIDTH, Signature
 from ..driver import (
     Driver,
     Missing,

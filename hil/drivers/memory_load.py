@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device
@@ -27,7 +27,7 @@ from . import clock_source, pointer_chase
 from .numa_pages import PageBlock, numa_nodes_with_memory
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 SETTINGS = {"nodes": "0", "cap": 1 << 30, "seed": 7, "clock": "wall"}
 READERS = {"wall": time.perf_counter_ns, "cpu": time.thread_time_ns}

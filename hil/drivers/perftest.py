@@ -30,7 +30,7 @@ from .netns import missing_from_fault
 from .rdma import DEPTH, POLL, SLEEP, VerbsDriver, parse_op
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "half_rtt", "completions": "",
             "inline": 0, "gid": -1, "path_mtu": 0, "srq": 0}  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..peer_link import FAR, Message, far_peers, peer_links
 from ..sample import COLD, ONE_WAY, WARM, Request, Sample
@@ -27,7 +27,7 @@ from .netns import missing_from_fault
 from .rdma_ops import Ends, own_cost, round_trip, stream_messages, time_op
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
     from .rdma_end import RdmaEndpoint
 
 SETTINGS = {"device": "", "peer": "", "transport": "rc", "metric": "completion",

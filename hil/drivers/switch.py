@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..measuring.device_lock import lock_device
 from ..sample import Request, Sample
@@ -25,7 +25,7 @@ from .leaf_spine import LeafSpineNetwork
 from .sockets import Sockets
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 VERBS, SOCKETS = "verbs", "sockets"
 LAB = "switch"  # the namespace in which a machine of the lab has its bridge

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver
 from ..measuring.device_lock import lock_device
 from ..peer_link import FAR, Message, far_peers, peer_links
@@ -23,7 +23,7 @@ from . import clock_offset, clock_source
 from .tcp_ends import LARGEST, FarEnd, NearEnd, fetch, stream
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 SETTINGS = {"device": "", "metric": "completion", "clock_offset": "", "end": ""}
 ATTRIBUTES = {  # of an op, by metric

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..driver import Driver, Missing, Ready, Spec, checked, driver, parse_within_cap, signature_head
 from ..measuring import conditions
 from ..measuring.device_lock import lock_device

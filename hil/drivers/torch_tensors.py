@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...sim.errors import DriverFault
-from ...sim.signature import Operand, Signature
+from ...sim.facts.signature import Operand, Signature
 
 Call = Callable[[], object]
 DTYPES = {  # of a signature: of torch

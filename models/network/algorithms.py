@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...sim.splits import Splits
+from ...sim.facts.splits import Splits
 from ...sim.units import ByteRate, Bytes, Seconds
 from .patterns import depth, power_of_two, reversed_steps, tree_climb_steps, tree_roots
 from .steps import ALGORITHMS as ALGORITHMS  # for whoever wants these among them

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, Usage, backend
-from ...sim.csr import Csr
 from ...sim.errors import BackendError
-from ...sim.ops import Kind, Ops, require
-from ...sim.signature import parse_signature
-from ...sim.splits import SPLIT, CollectiveName, Splits, read_collective
-from ...sim.system import Router, System
+from ...sim.facts.backend import Backend, Timing, Usage, backend
+from ...sim.facts.csr import Csr
+from ...sim.facts.ops import Kind, Ops, require
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.splits import SPLIT, CollectiveName, Splits, read_collective
+from ...sim.facts.system import Router, System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from . import nccl
 from .algorithms import ALGORITHMS
@@ -143,7 +143,7 @@ class Fabric(Backend):
 
     Examples
     --------
-    >>> from ...sim.csr import Csr
+    >>> from ...sim.facts.csr import Csr
     >>> from .link import Link
     >>> from .switch import Switch, star
     >>> link = Link(bandwidth=1e9, latency=1e-6)
@@ -320,7 +320,7 @@ class Fabric(Backend):
         ------
         BackendError
             An unknown collective, or an algorithm that cannot do it for this group, or not in the
-            unequal parts that its name says (``sim/splits.py``).
+            unequal parts that its name says (``sim/facts/splits.py``).
         """
         key = (collective, members, system.router)  # routes may change during a run
         plans = self._ways.get(key)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...sim.errors import GraphError
-from ...sim.system import Component
+from ...sim.facts.system import Component
 from ...sim.units import ByteRate, Seconds, quantity
 from .graph_topology import GraphTopology
 from .ibnetdiscover import ibnetdiscover_rows, is_ibnetdiscover

@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
 from ...sim.errors import GraphError
-from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph, Label
-from ...sim.op_times import OpTimes
-from ...sim.ops import Kind, Ops
-from ...sim.signature import parse_signature
-from ...sim.splits import Splits, read_collective
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph, Participants
+from ...sim.facts.graph import Graph, Label
+from ...sim.facts.op_times import OpTimes
+from ...sim.facts.ops import Kind, Ops
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.splits import Splits, read_collective
 from .algorithms import ALGORITHMS
 from .messages import Messages, Waits
 from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
@@ -62,7 +62,7 @@ def expand(
 
     Examples
     --------
-    >>> from ...sim.graph import Builder, Member
+    >>> from ...sim.facts.graph import Builder, Member
     >>> build = Builder("pair")
     >>> _ = build.collective([Member(0), Member(1)], bytes=1e6, signature="collective:all-reduce")
     >>> sends = expand(build.graph())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...sim.backend import backend
 from ...sim.errors import BackendError
-from ...sim.system import System
+from ...sim.facts.backend import backend
+from ...sim.facts.system import System
 from ...sim.units import ByteRate, Bytes, Ratio, Seconds
 from .collective_plan import CollectivePlan
 from .collectives import Fabric
@@ -40,8 +40,8 @@ class Gloo(Fabric):
 
     Examples
     --------
-    >>> from ...sim.csr import Csr
-    >>> from ...sim.ops import Kind, Ops
+    >>> from ...sim.facts.csr import Csr
+    >>> from ...sim.facts.ops import Kind, Ops
     >>> from .link import Link
     >>> from .switch import Switch, star
     >>> port = Switch(bandwidth=1.25e9, latency=5e-6, ports=4)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
-from ...sim.system import Component
+from ...sim.facts.system import Component
 from .next_links import NoWayError
 from .routing import SPRAY, Routing, count_ways
 from .switch import Switch

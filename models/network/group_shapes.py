@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
-from ...sim.system import System
+from ...sim.facts.csr import Csr
+from ...sim.facts.system import System
 from .router import GraphRouter
 
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.part_names import Names
+from ...sim.facts.part_names import Names
 from .wiring import Adapter
 
 Ints = NDArray[np.int64]

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.component_list import ComponentList
 from ...sim.errors import GraphError
-from ...sim.system import Component
+from ...sim.facts.component_list import ComponentList
+from ...sim.facts.system import Component
 from .graph_topology import GraphTopology
 from .leaf_ports import UPLINKS, LeafPorts
 from .routing import ECMP, SPRAY, Routing

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...sim.system import System
+from ...sim.facts.system import System
 from .collectives import Fabric
 from .load import AlgorithmLoad, Members
 from .protocols import Floats

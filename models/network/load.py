@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
-from ...sim.system import Component, Route, System
+from ...sim.facts.system import Component, Route, System
 from ...sim.units import Seconds
 from .steps import SWITCH, Algorithm, Step
 
@@ -451,7 +451,7 @@ def _is_wire(component: Component) -> bool:
 def fills_nodes_evenly(members: Members, system: System) -> bool:
     """Whether a group fills several nodes with equally many members.
 
-    >>> from ...sim.system import Component
+    >>> from ...sim.facts.system import Component
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
     ...         for i in range(2) for j in range(2)]
     >>> system = System(tuple(gpus))
@@ -465,7 +465,7 @@ def fills_nodes_evenly(members: Members, system: System) -> bool:
 def channel_orders(members: Members, system: System) -> list[Members]:
     """Order of the members in each channel; channel k enters every node at its k-th member.
 
-    >>> from ...sim.system import Component
+    >>> from ...sim.facts.system import Component
     >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
     ...         for i in range(2) for j in range(2)]
     >>> channel_orders((0, 1, 2, 3), System(tuple(gpus)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...sim.backend import backend
 from ...sim.errors import BackendError
+from ...sim.facts.backend import backend
 from ...sim.units import ByteRate, Packet, Ratio, Seconds
 from .link import Link
 
@@ -28,7 +28,7 @@ class LossyLink(Link):
 
     Examples
     --------
-    >>> from ...sim.ops import Ops
+    >>> from ...sim.facts.ops import Ops
     >>> link = LossyLink(bandwidth=1e9, latency=1e-6, loss=0.015, round_trip=1e-5, mtu=1000)
     >>> link.rate, link.timing(Ops.of(bytes=1e6)).limit.round().tolist()
     (985000000.0, [1000000000.0])

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
+from ...sim.facts.csr import Csr
 from .steps import SEGMENTS, SWITCH, Algorithm, Members
 
 NONE = np.empty(0, np.int64)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...sim.backend import backend
-from ...sim.system import Component
+from ...sim.facts.backend import backend
+from ...sim.facts.system import Component
 from ...sim.units import ByteRate, Packet, Seconds
 from .link import Link
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.system import CORE, Component
+from ...sim.facts.system import CORE, Component
 from ...sim.units import Bytes
 from ..memory.memory import Memory
 from ..parts import NodePart

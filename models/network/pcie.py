@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...sim.system import Component
+from ...sim.facts.system import Component
 from ...sim.units import ByteRate, Ratio, Seconds
 from ..parts import NodePart, part
 from .link import Link

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import GraphError
-from ...sim.system import Crossings, Route
+from ...sim.facts.system import Crossings, Route
 from .graph_topology import GraphTopology
 from .pcie import DOWN, UP
 from .wiring import Adapter, Topology

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...sim.sampling import random_bits
+from ...sim.facts.sampling import random_bits
 from .next_links import Candidates, NextLinks, NoWayError
 
 Ints = NDArray[np.int64]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.splits import Splits
+from ...sim.facts.splits import Splits
 
 Members = NDArray[np.int64]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...sim.backend import backend
-from ...sim.system import Component, System
+from ...sim.facts.backend import backend
+from ...sim.facts.system import Component, System
 from ...sim.units import ByteRate, Ratio, Seconds
 from .link import Link
 

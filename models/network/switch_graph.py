@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...sim.component_list import ComponentList
 from ...sim.errors import GraphError
-from ...sim.system import Component
+from ...sim.facts.component_list import ComponentList
+from ...sim.facts.system import Component
 from .next_links import CostTables, NextLinks
 from .wiring import Adapter, Cables
 

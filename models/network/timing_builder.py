@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Usage
-from ...sim.csr import Csr
-from ...sim.system import CORE
+from ...sim.facts.backend import Usage
+from ...sim.facts.csr import Csr
+from ...sim.facts.system import CORE
 from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
 from .protocols import Floats

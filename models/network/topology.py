@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.component_list import ComponentList
 from ...sim.errors import GraphError
-from ...sim.part_names import ChosenNames, PartsByRole
-from ...sim.system import Component, System
+from ...sim.facts.component_list import ComponentList
+from ...sim.facts.part_names import ChosenNames, PartsByRole
+from ...sim.facts.system import Component, System
 from . import custom_graph as custom_graph  # these register their topologies
 from . import direct_networks as direct_networks
 from .graph_topology import GraphTopology

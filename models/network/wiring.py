@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.facts.system import Component
 from ...sim.registry import register
-from ...sim.system import Component
 from .switch import Switch
 
 

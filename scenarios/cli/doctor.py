@@ -145,7 +145,7 @@ def _engine_row() -> dict[str, str]:
         import numba
     except ImportError as error:
         return _check_row("engine", False, f"interpreted and slow: {error}; pip install numba")
-    from ...sim.core.jit import KNOWN, LINKED
+    from ...sim.kernel.jit import KNOWN, LINKED
 
     if not LINKED:
         slow = f"numba {numba.__version__} compiles it for a minute in each process"

@@ -15,7 +15,7 @@ from .app import app
 from .common import Json, print_json
 
 if TYPE_CHECKING:
-    from ...sim.graph import Graph
+    from ...sim.facts.graph import Graph
     from ...traces.infer.trace_info import Info
 
 trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import ScenarioError
-from ...sim.metric import LAST, PERCENTILE, SPREAD
-from ...sim.metric import find_metric as named_in
-from ...sim.sampling import MAIN
-from ...sim.workload import Samples, Workload
+from ...sim.facts.metric import LAST, PERCENTILE, SPREAD
+from ...sim.facts.metric import find_metric as named_in
+from ...sim.facts.sampling import MAIN
+from ...sim.run.workload import Samples, Workload
 from ..config.metrics import METRICS
 from .building.jobs import workloads_of
 from .statistics import statistic_of

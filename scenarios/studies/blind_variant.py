@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...sim.backend import Backend
-from ...sim.place import place
-from ...sim.simulation import Simulation
-from ...sim.system import System
+from ...sim.facts.backend import Backend
+from ...sim.facts.place import place
+from ...sim.facts.system import System
+from ...sim.run.simulation import Simulation
+from ...sim.run.workload import Workload
 from ...sim.units import Bytes
-from ...sim.workload import Workload
 from ..config.scenario import Scenario
 from ..config.settings import known_workloads
 from .answers import answer_of

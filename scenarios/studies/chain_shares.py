@@ -13,13 +13,13 @@ import numpy as np
 
 from ...models.compute.chain import Chain, largest_ops
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import AlteredBackend
-from ...sim.backend import Backend, uncontended_seconds
-from ...sim.binding import questions_by_backend
-from ...sim.graph import Graph
-from ...sim.ops import Kind, Ops
-from ...sim.signature import parse_signature
-from ...sim.system import System
+from ...sim.facts.backend import Backend, uncontended_seconds
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind, Ops
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.system import System
+from ...sim.record.binding import questions_by_backend
+from ...sim.rerun.sensitivity import AlteredBackend
 
 LISTED = 5  # of the largest ops that only a recording answers
 Shares = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...sim.graph import Graph
-from ...sim.periodic import Periodic
+from ...sim.facts.graph import Graph
+from ...sim.run.periodic import Periodic
 from ..config.problems import InvalidScenarioError, Problem
 from .preflight import setting_position
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def number_of_periods(graph: Graph) -> int:
     """Number of periods that ops of a graph are in; 0 where they are in none.
 
-    >>> from foretrace.sim.graph import Builder
-    >>> from foretrace.sim.ops import Kind
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> from foretrace.sim.facts.ops import Kind
     >>> build = Builder("two steps")
     >>> _ = [build.op(Kind.COMPUTE, period=k) for k in (-1, 1, 1, 2)]
     >>> number_of_periods(build.graph())

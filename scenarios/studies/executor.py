@@ -50,7 +50,7 @@ def load_engine_in_background(engine: str) -> Iterator[None]:
 
 def _run_tiny_simulation() -> None:
     from ...sim.core.engine import CoreEngine
-    from ...sim.engine_literal import LiteralOp, literal_components, literal_graph
+    from ...sim.engine_api.engine_literal import LiteralOp, literal_components, literal_graph
 
     engine = CoreEngine(literal_components((1,), (-1,)))
     engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=1)] * 2))

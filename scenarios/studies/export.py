@@ -6,7 +6,7 @@ from glob import glob
 from pathlib import Path
 
 from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
+from ...sim.facts.graph import Graph
 
 SCENARIOS = (".yaml", ".yml")
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ...sim.analysis.activity import activity, activity_by_window
 from ...sim.analysis.periods import counted_edges
-from ...sim.periodic import Periodic
-from ...sim.result import Result
+from ...sim.run.periodic import Periodic
+from ...sim.run.result import Result
 from ...sim.units import Seconds, seconds
 from .statistics import statistic_of
 from .summary import FEWEST

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...sim.analysis.activity import activity
 from ...sim.analysis.arrivals import CollectiveWaits, collective_waits, lateness
-from ...sim.engine_api import NEVER
-from ...sim.result import Result
+from ...sim.engine_api.interface import NEVER
+from ...sim.run.result import Result
 from ...sim.units import seconds
 
 MOST = 64  # ranks that are listed: those that others wait for most; and collectives

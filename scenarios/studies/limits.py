@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ...sim.aggregates import BYTES_PER_OP_RUN
 from ...sim.errors import ScenarioError, SimulationError
+from ...sim.record.aggregates import BYTES_PER_OP_RUN
 from ...sim.units import Bytes, Seconds
 
 HEADROOM = 0.9  # of the free memory that a run may plan with

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...hil.drivers.torch_layers import strides_between
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 
 BACKWARD = ("aten::convolution_backward", "aten::_slow_conv2d_backward")
 FORWARD = (

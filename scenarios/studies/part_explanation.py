@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from ...models.compute.chain import Chain
 from ...reports.numbers import format_quantity, three_digits
-from ...sim.analysis.sensitivity import AlteredBackend
-from ...sim.backend import Backend
 from ...sim.errors import ForetraceError
-from ...sim.system import Component, System
+from ...sim.facts.backend import Backend
+from ...sim.facts.system import Component, System
+from ...sim.rerun.sensitivity import AlteredBackend
 from ..config.binding import entry_for_component, means_part_of_component
 from ..config.component_names import meaning_of_name
 from ..config.explanation import Explanation

@@ -12,9 +12,9 @@ from ...models.compute.families import Families
 from ...models.compute.recorded import Recorded
 from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
-from ...sim.graph import Graph
+from ...sim.facts.graph import Graph
+from ...sim.run.workload import Size
 from ...sim.units import Bytes, Seconds
-from ...sim.workload import Size
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import BASE, Scenario
 from ..workloads.trace_files import process_starts_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...sim.errors import BackendError
-from ...sim.ops import Kind
+from ...sim.facts.ops import Kind
 from ...sim.units import seconds
 from .building.op_rules import changed_ops_by_rule
 from .variants import VariantResults

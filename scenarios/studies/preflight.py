@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...sim.binding import backend_refusals
-from ...sim.graph import Graph
-from ...sim.place import place
+from ...sim.facts.graph import Graph
+from ...sim.facts.place import place
+from ...sim.record.binding import backend_refusals
 from ..config.binding import entry_for_component
 from ..config.hil_settings import devices_drive_run
 from ..config.problems import FilePosition, InvalidScenarioError, Problem

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ...sim.errors import ForetraceError, SimulationError
-from ...sim.process import Process
-from ...sim.system import System
+from ...sim.facts.system import System
+from ...sim.run.process import Process
 from ..config.hil_settings import devices_drive_run
 from ..config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ..config.sections.processes import make_process

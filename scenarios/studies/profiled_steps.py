@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.aggregates import BOXES
 from ...sim.analysis.activity import LAYERS, box_ticks_of_places, busy_intervals
-from ...sim.engine_api import NEVER
-from ...sim.result import Result
+from ...sim.engine_api.interface import NEVER
+from ...sim.record.aggregates import BOXES
+from ...sim.run.result import Result
 from ...sim.units import seconds
 
 MAIN = 0  # stream of the thread that marks steps

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...models.compute.recorded import Recorded
 from ...sim.analysis.activity import activity, seconds_in_use
-from ...sim.graph import Graph
-from ...sim.result import Result
-from ...sim.simulation import Simulation
-from ...sim.system import UNCOUNTED, Component, System
+from ...sim.facts.graph import Graph
+from ...sim.facts.system import UNCOUNTED, Component, System
+from ...sim.run.result import Result
+from ...sim.run.simulation import Simulation
 from ...sim.units import seconds
 from .late_ranks import waiting_by_rank
 
@@ -24,8 +24,8 @@ def recorded_run(graph: Graph) -> Result:
 
     Examples
     --------
-    >>> from foretrace.sim.graph import Builder
-    >>> from foretrace.sim.ops import Kind
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> from foretrace.sim.facts.ops import Kind
     >>> build = Builder("two ranks")
     >>> _ = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + r) for r in range(2)]
     >>> recorded_run(build.graph()).makespan

@@ -17,7 +17,7 @@ from .variant import BuiltGraphs, Variant
 from .variants import build_variant
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
     from ..config.scenario import Scenario
     from .map_function import MapFunction
 

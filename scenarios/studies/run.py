@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import SpeedupEffect, faster
-from ...sim.result import Result
+from ...sim.rerun.sensitivity import SpeedupEffect, faster
+from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..config.condition import Condition
 from ..config.hil_settings import devices_drive_run

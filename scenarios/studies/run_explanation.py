@@ -16,7 +16,7 @@ from .building.system import build_system
 from .part_explanation import explain_part, near_part_text, parts_named, source_text
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
     from ..config.scenario import Scenario
 
 Points = Mapping[str, Mapping[str, Any]]

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from ...reports.export.perfetto import write_timeline
 from ...reports.export.tables import write_ops, write_places
 from ...reports.run.run_page import write_report
+from ...sim.engine_api.lowering import scale_exponents_by_unit
 from ...sim.errors import ScenarioError
-from ...sim.lowering import scale_exponents_by_unit
 from ..config.hil_settings import journal_file_name
 from ..config.scenario import Scenario
 from .answers import usual_trace_answer

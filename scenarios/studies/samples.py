@@ -9,12 +9,12 @@ import numpy as np
 
 from ...sim.analysis.metrics import built_in_samples
 from ...sim.errors import ScenarioError
-from ...sim.metric import Metric
-from ...sim.periodic import Periodic
-from ...sim.result import Result
-from ...sim.sampling import MAIN
+from ...sim.facts.metric import Metric
+from ...sim.facts.sampling import MAIN
+from ...sim.run.periodic import Periodic
+from ...sim.run.result import Result
+from ...sim.run.workload import Samples, Workload
 from ...sim.units import MoneyRate, Watts
-from ...sim.workload import Samples, Workload
 from ..config.metrics import METRICS
 from ..config.scenario import Scenario
 from .building.jobs import pools_of

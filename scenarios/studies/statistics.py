@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...sim.metric import PERCENTILE
-from ...sim.workload import Samples
+from ...sim.facts.metric import PERCENTILE
+from ...sim.run.workload import Samples
 
 
 def statistic_of(samples: Samples, statistic: str) -> float:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...sim.analysis.sensitivity import altered
 from ...sim.errors import ForetraceError, ScenarioError
-from ...sim.simulation import Simulation
+from ...sim.rerun.sensitivity import altered
+from ...sim.run.simulation import Simulation
 from ..config.hil_settings import hil_section
 from ..config.loader import with_overrides
 from ..config.scenario import Scenario

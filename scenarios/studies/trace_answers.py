@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ...models.compute.chain import Chain
 from ...models.compute.recorded import Recorded
 from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
+from ...sim.facts.graph import Graph
 from ..config.catalog import installed
 from ..config.part_specs import Part, entry_model
 from ..config.problems import did_you_mean_text

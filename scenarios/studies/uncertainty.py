@@ -23,14 +23,14 @@ from ...models.compute.roofline import Roofline
 from ...models.compute.table import MeasuredTable
 from ...models.network.collectives import Fabric
 from ...models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
-from ...sim.analysis.erring import doubted_seconds, interval_factors, simulation_with_doubts
-from ...sim.analysis.sensitivity import AlteredBackend, altered
-from ...sim.backend import Backend
-from ...sim.binding import bind, other_backends
-from ...sim.graph import Graph
-from ...sim.ops import Kind
-from ...sim.result import Result
-from ...sim.simulation import Simulation
+from ...sim.facts.backend import Backend
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind
+from ...sim.record.binding import bind, other_backends
+from ...sim.rerun.erring import doubted_seconds, interval_factors, simulation_with_doubts
+from ...sim.rerun.sensitivity import AlteredBackend, altered
+from ...sim.run.result import Result
+from ...sim.run.simulation import Simulation
 from ..config.hil_settings import devices_drive_run
 from ..config.scenario import Scenario
 from .preflight import known_graphs

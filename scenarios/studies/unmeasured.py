@@ -20,9 +20,9 @@ from ...models.value_doubts import (
     FactorRange,
     range_from_median_error,
 )
-from ...sim.analysis.sensitivity import AlteredBackend
-from ...sim.backend import Backend
-from ...sim.doubt import Doubt
+from ...sim.facts.backend import Backend
+from ...sim.facts.doubt import Doubt
+from ...sim.rerun.sensitivity import AlteredBackend
 from ..config.scenario import Origin, Scenario
 
 RATES, TIMES = "unmeasured rates", "unmeasured times"

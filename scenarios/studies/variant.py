@@ -20,21 +20,21 @@ from ...models.compute.jitter import (
     typical_durations,
 )
 from ...models.compute.recorded import Recorded
-from ...sim.analysis.sensitivity import AlteredBackend
-from ...sim.backend import Backend, Spread
-from ...sim.binding import other_backends
 from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
-from ...sim.job import Job
-from ...sim.ops import Ops
-from ...sim.place import place
-from ...sim.process import Process, Running, Steps
-from ...sim.result import Result
-from ...sim.session import runs_as_spmd
-from ...sim.simulation import Simulation
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Spread
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Ops
+from ...sim.facts.place import place
+from ...sim.facts.system import System
+from ...sim.record.binding import other_backends
+from ...sim.rerun.sensitivity import AlteredBackend
+from ...sim.run.job import Job
+from ...sim.run.process import Process, Running, Steps
+from ...sim.run.result import Result
+from ...sim.run.session import runs_as_spmd
+from ...sim.run.simulation import Simulation
+from ...sim.run.workload import Workload
 from ...sim.units import MoneyRate
-from ...sim.workload import Workload
 from ..config.scenario import Scenario
 from ..config.sections.processes import make_process
 from ..workloads.trace_files import process_starts_of

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...sim.metric import Metric
-from ...sim.result import Result
-from ...sim.workload import Samples
+from ...sim.facts.metric import Metric
+from ...sim.run.result import Result
+from ...sim.run.workload import Samples
 from ..config.scenario import Scenario
 from .blind_variant import Machine, build_blind_variant
 from .building.jobs import graph_inputs

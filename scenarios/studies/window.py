@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...sim.analysis.blame import Blame
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ...sim.units import Seconds, seconds
 from .variant import Variant
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...sim.allocator import Allocator
-from ...sim.graph import Graph
-from ...sim.job import Job
-from ...sim.process import Process, Running, Steps
-from ...sim.result import Result
-from ...sim.workload import Needs, Samples, Workload
+from ...sim.facts.graph import Graph
+from ...sim.run.allocator import Allocator
+from ...sim.run.job import Job
+from ...sim.run.process import Process, Running, Steps
+from ...sim.run.result import Result
+from ...sim.run.workload import Needs, Samples, Workload
 from ..config.choice import Choice
 from ..config.sections.processes import make_process
 from .building.jobs import Pools
 
 if TYPE_CHECKING:
-    from ...sim.system import System
+    from ...sim.facts.system import System
 
 
 class PreparedWorkload(Workload):

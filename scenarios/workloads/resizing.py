@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
-from ...sim.ops import Kind
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind
 from ...sim.units import ByteRate
 from .parallel import ParallelismDegrees, ScaledParallelism
 

@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 from foretrace.hil.driver import Driver
 from foretrace.hil.sample import Sample
-from foretrace.sim.signature import parse_signature
+from foretrace.sim.facts.signature import parse_signature
 
 
 class Wire(Driver):

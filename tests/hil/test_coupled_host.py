@@ -15,9 +15,9 @@ from foretrace.hil.sample import Request
 from foretrace.models.memory.copy import Copy
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 SIZE = 64 << 20  # some ten milliseconds, several turns of a scheduler
 COPY = f"copy:h2h uint8[{SIZE}]"

@@ -28,7 +28,7 @@ from foretrace.scenarios.studies.fitting.gpu_fit import CONSTANTS, DERIVED
 from foretrace.scenarios.studies.fitting.gpu_plan import gpu_plan
 from foretrace.scenarios.studies.fitting.gpu_shapes import LISTS, listed, set_aside
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
-from foretrace.sim.signature import parse_signature
+from foretrace.sim.facts.signature import parse_signature
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))

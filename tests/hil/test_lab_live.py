@@ -22,9 +22,9 @@ from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec as Joined
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 pytestmark = pytest.mark.hardware("lab")
 UML = (build_cache.UML_KERNEL, build_cache.ROOT)

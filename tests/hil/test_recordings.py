@@ -9,8 +9,8 @@ from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.signature import parse_signature
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.signature import parse_signature
 from foretrace.sim.units import quantity
 
 LISTS = (

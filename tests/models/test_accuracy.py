@@ -22,8 +22,8 @@ from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.part_specs import KINDS
-from foretrace.sim.csr import Csr
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.units import quantity
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package

@@ -6,7 +6,7 @@ from foretrace.reports.blocks import BarChart, Bars
 from foretrace.reports.export.op_places import op_places
 from foretrace.reports.figures import schedule
 from foretrace.reports.figures.bars import WIDTH, bar_chart_html
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 
 def test_a_collective_is_on_the_lane_of_every_member(small):

@@ -8,7 +8,7 @@ import pytest
 from foretrace.reports.export import perfetto
 from foretrace.reports.export.op_places import op_places
 from foretrace.reports.export.tables import write_ops
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 

@@ -8,7 +8,7 @@ from foretrace.reports.comparison.comparison_page import comparison_page as comp
 from foretrace.reports.run.answer import leading_sentences
 from foretrace.reports.run.run_page import run_page
 from foretrace.reports.sweep.sweep_page import sweep_page
-from foretrace.sim.aggregates import BOXES
+from foretrace.sim.record.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
        "timeline_cut": ""}  # fmt: skip

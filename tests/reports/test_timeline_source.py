@@ -7,11 +7,11 @@ import zlib
 import numpy as np
 from foretrace.reports.figures.packed_bars import TimelineBars, fewer_bars, packed_bars
 from foretrace.reports.figures.timeline_source import timeline_data
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 WIDTHS = (2, 4, 4, 1, 4, 4, 4, 4, 4)  # of: lane, gap, length, kind, name, ops, slack, met, wait
 

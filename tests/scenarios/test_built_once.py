@@ -5,7 +5,7 @@ from foretrace.scenarios.config.binding import entries_by_component, entry_for_c
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building import system as building
 from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.system import Component, System
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,12 +16,12 @@ from foretrace.scenarios.studies.uncertainty import (
     run_with_model_errors,
 )
 from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.coded import Coded
-from foretrace.sim.doubt import QUANTILES, Doubt
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.coded import Coded
+from foretrace.sim.facts.doubt import QUANTILES, Doubt
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
 
 SCENARIO = """
 foretrace: 1

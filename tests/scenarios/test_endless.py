@@ -9,15 +9,15 @@ from foretrace.scenarios.studies.error_context import error_with_cure
 from foretrace.scenarios.studies.limits import TimeLimitExceeded
 from foretrace.scenarios.studies.variants import build_variant
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.process import PROCESSES
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.process import PROCESSES
 
 NUMBERS = itertools.count()
 POLICY = '''
 from foretrace import process
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
 
 @process("NAME")
 class Forever:

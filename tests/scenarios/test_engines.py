@@ -9,9 +9,9 @@ import pytest
 from by_day import only
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.csr import Csr
-from foretrace.sim.flat_graph import Participants
-from foretrace.sim.graph import Graph
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.flat_graph import Participants
+from foretrace.sim.facts.graph import Graph
 
 MOST = [10_000, pytest.param(50_000, marks=pytest.mark.nightly)]  # ops of a run: whole iterations
 BY_DAY = [

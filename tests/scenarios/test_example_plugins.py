@@ -17,9 +17,9 @@ from foretrace.scenarios.studies.building.jobs import graph_of as build
 from foretrace.scenarios.studies.building.price import price_per_second
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.sim.errors import GraphError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Simulation
 
 HERE = Path(__file__).parents[2] / "docs" / "examples" / "plugins"
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])

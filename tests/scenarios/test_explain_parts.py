@@ -13,9 +13,9 @@ from foretrace.scenarios.studies.building.system import build_system
 from foretrace.scenarios.studies.part_explanation import form_of_name, parts_named
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.run_explanation import explain_on
-from foretrace.sim.aggregates import BOXES
 from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE
 from foretrace.sim.errors import ScenarioError
+from foretrace.sim.record.aggregates import BOXES
 
 MACHINE = """\
 foretrace: 1

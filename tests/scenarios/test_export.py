@@ -7,11 +7,11 @@ import duckdb
 import numpy as np
 import pytest
 from foretrace.scenarios.cli.app import app
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 

@@ -10,7 +10,7 @@ from foretrace.models.compute.families import Families
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.catalog import installed
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 from typer.testing import CliRunner
 
 

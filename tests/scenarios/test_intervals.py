@@ -17,7 +17,7 @@ from foretrace.scenarios.studies.start_variation import check_jitter_interval
 from foretrace.scenarios.studies.variants import build_variant
 from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.sim.analysis.metrics import measure
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.step_times import read, with_untraced_times
 
 SCENARIO = """

@@ -11,8 +11,8 @@ from foretrace.scenarios.studies.building.price import price_per_second
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
 from foretrace.sim.errors import GraphError, ScenarioError
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Simulation
 
 KINDS = Path(__file__).parents[2] / "docs" / "examples" / "plugins" / "kinds.yaml"
 ROCE = 4096 / 4178  # what the headers of a NIC leave

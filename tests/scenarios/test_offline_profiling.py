@@ -18,7 +18,7 @@ from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.variants import build_variant
 from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import TraceError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.sim.units import quantity
 from foretrace.traces.step_times import read
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from foretrace.models.compute.kernels import load_families
 from foretrace.models.value_doubts import unjudged_doubt
-from foretrace.sim.doubt import Doubt
+from foretrace.sim.facts.doubt import Doubt
 
 SCENARIO = """
 foretrace: 1

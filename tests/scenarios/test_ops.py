@@ -13,7 +13,7 @@ from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.variants import build_variant, build_variants, run_with_replicas
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.workload import WORKLOADS
+from foretrace.sim.run.workload import WORKLOADS
 from typer.testing import CliRunner
 
 FIRST = """\

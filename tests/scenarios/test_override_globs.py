@@ -7,8 +7,8 @@ from foretrace.scenarios.studies.building.system import (
     build_system,
     components_down_at_start,
 )
-from foretrace.sim.analysis.sensitivity import AlteredBackend
 from foretrace.sim.errors import ScenarioError
+from foretrace.sim.rerun.sensitivity import AlteredBackend
 
 TEXT = """\
 foretrace: 1

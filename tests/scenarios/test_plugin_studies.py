@@ -16,9 +16,9 @@ from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.run import study
 from foretrace.scenarios.studies.samples import headline_value, samples_of
 from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.process import PROCESSES
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.workload import WORKLOADS
+from foretrace.sim.run.process import PROCESSES
+from foretrace.sim.run.simulation import Simulation
+from foretrace.sim.run.workload import WORKLOADS
 
 EXAMPLES = Path(foretrace.__file__).resolve().parent / "docs" / "examples"
 FEWER = "--set", "workload.requests=100"

@@ -12,11 +12,11 @@ from foretrace.scenarios.config.schema import scenario_model
 from foretrace.scenarios.config.settings import known_backends, known_workloads
 from foretrace.scenarios.studies.sweep.task import evaluate_point, make_task, shared_task_part
 from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
-from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
-from foretrace.sim.ops import Kind
-from foretrace.sim.process import PROCESSES
-from foretrace.sim.workload import WORKLOADS
+from foretrace.sim.facts.backend import BACKENDS
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.process import PROCESSES
+from foretrace.sim.run.workload import WORKLOADS
 
 FIRST = """\
 foretrace: 1

@@ -14,8 +14,8 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.variants import build_variants
 from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import ForetraceError, ScenarioError, TraceError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats.chakra import read, write
 from foretrace.traces.formats.chakra.files import save_rank_file
 from foretrace.traces.formats.chakra.messages import NodeType, message_classes

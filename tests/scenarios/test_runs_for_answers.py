@@ -14,7 +14,7 @@ from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.samples import deciding_samples, headline_value
 from foretrace.scenarios.studies.uncertainty import components_by_kind
 from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.analysis.sensitivity import altered
+from foretrace.sim.rerun.sensitivity import altered
 
 MODEL = """
 foretrace: 1

@@ -13,8 +13,8 @@ from foretrace.scenarios.config.plugin_loading import unload_plugin_file
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.plan import plan
 from foretrace.scenarios.studies.variants import build_variant, build_variants
+from foretrace.sim.engine_api.medium_api import MEDIA
 from foretrace.sim.errors import GraphError, ScenarioError
-from foretrace.sim.medium_api import MEDIA
 from typer.testing import CliRunner
 
 PLUGIN = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "store_and_forward.py"
@@ -137,7 +137,7 @@ def test_a_send_that_is_sprayed_is_refused_where_messages_go_one_way():
 def test_a_plug_in_without_kernels_is_refused_when_it_is_loaded(tmp_path):
     plugin = tmp_path / "half.py"
     plugin.write_text(
-        "from foretrace.sim.medium_api import Medium, medium\n"
+        "from foretrace.sim.engine_api.medium_api import Medium, medium\n"
         "@medium('half')\nclass Half(Medium):\n"
         "    def plain(self, rates): return None\n    def ports(self, rates): return None\n"
     )

@@ -8,7 +8,7 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.schema import json_schema
 from foretrace.scenarios.config.settings import backend_settings_model, known_backends
-from foretrace.sim.backend import BACKENDS, Backend, backend
+from foretrace.sim.facts.backend import BACKENDS, Backend, backend
 from foretrace.sim.units import ByteRate, Seconds
 
 TINY = """\

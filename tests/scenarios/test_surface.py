@@ -16,8 +16,8 @@ from foretrace.scenarios.cli.init import scenario_templates
 from foretrace.scenarios.config import installed_plugins
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.limits import free_memory, require_memory, time_limit
-from foretrace.sim.backend import BACKENDS
 from foretrace.sim.errors import ScenarioError, SimulationError
+from foretrace.sim.facts.backend import BACKENDS
 
 MINIMAL = """\
 foretrace: 1

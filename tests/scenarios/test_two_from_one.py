@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from by_day import every
 from foretrace.scenarios.workloads.trace_files import open_trace
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 SCRIPT = Path(foretrace.__file__).parent / "tools" / "two_from_one.py"
 

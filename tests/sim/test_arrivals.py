@@ -4,11 +4,11 @@ import pytest
 from foretrace.reports.waiting import last_arriver_sentence
 from foretrace.scenarios.studies.late_ranks import waiting_by_rank
 from foretrace.sim.analysis.arrivals import lateness
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 GPUS = tuple(Component(f"node0.gpu{i}", "gpu", slots=1) for i in range(4))
 SYSTEM = System(

@@ -7,19 +7,19 @@ import pytest
 from engine_scripts.player import Player
 from engine_scripts.random_scripts import KINDS, random_script
 from foretrace.sim.analysis.blame import GAP, PROCESS, RELEASE, blame
-from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.binding import Answers
-from foretrace.sim.csr import Csr
-from foretrace.sim.engine_api import EngineColumns
-from foretrace.sim.engine_literal import literal_graph
-from foretrace.sim.flat_graph import FlatGraph, Participants
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.engine_api.engine_literal import literal_graph
+from foretrace.sim.engine_api.interface import EngineColumns
+from foretrace.sim.facts.backend import Backend, Timing, Usage
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.flat_graph import FlatGraph, Participants
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.record.binding import Answers
+from foretrace.sim.record.schedule import Schedule, SubmittedRun
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.result import Result
-from foretrace.sim.schedule import Schedule, SubmittedRun
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.run.result import Result
+from foretrace.sim.run.simulation import Simulation
 
 NIGHTLY = pytest.mark.nightly
 

@@ -7,8 +7,8 @@ from engine_scripts.player import play
 from engine_scripts.random_scripts import random_script
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.engine_api import MAX_TICK, State
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import MAX_TICK, State
 from foretrace.sim.errors import GraphError, SimulationError
 from foretrace.sim.reference.engine import ReferenceEngine
 

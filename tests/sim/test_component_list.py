@@ -7,10 +7,10 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, join
-from foretrace.sim.backend import Backend
-from foretrace.sim.binding import BackendsByName, bind, other_backends
-from foretrace.sim.component_list import ComponentList
-from foretrace.sim.system import Component, System, fits
+from foretrace.sim.facts.backend import Backend
+from foretrace.sim.facts.component_list import ComponentList
+from foretrace.sim.facts.system import Component, System, fits
+from foretrace.sim.record.binding import BackendsByName, bind, other_backends
 
 NIC = Nic(bandwidth=50e9, latency=6e-7)
 TRAINER = NodeSpec(gpus=2, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=2, nic=NIC)

@@ -12,17 +12,30 @@ from engine_scripts.random_scripts import random_script
 from engine_scripts.script import Script
 from foretrace.sim.core.cycles import refuse_cycle
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.core.linked_lists import sort_list
-from foretrace.sim.core.radix_heap import earliest_tick, remove_cell, schedule_cell, take_due_cells
-from foretrace.sim.core.state_layout import BASE, BUCKETS, CELL, FURTHER, NONE, SOONEST, TABLES
+from foretrace.sim.core.memory.linked_lists import sort_list
+from foretrace.sim.core.memory.radix_heap import (
+    earliest_tick,
+    remove_cell,
+    schedule_cell,
+    take_due_cells,
+)
+from foretrace.sim.core.memory.state_layout import (
+    BASE,
+    BUCKETS,
+    CELL,
+    FURTHER,
+    NONE,
+    SOONEST,
+    TABLES,
+)
 from foretrace.sim.core.static_schedule import find_static_schedule
-from foretrace.sim.engine_api import MAX_TICK
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import MAX_TICK
 from foretrace.sim.errors import GraphError
+from foretrace.sim.facts.system import System
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.session import Session
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import System
+from foretrace.sim.run.session import Session
+from foretrace.sim.run.simulation import Simulation
 
 
 @pytest.fixture(autouse=True)

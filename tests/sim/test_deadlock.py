@@ -4,7 +4,7 @@ import random
 from itertools import permutations
 
 import pytest
-from foretrace.sim.deadlock import StuckState, diagnose, shortest_cycle
+from foretrace.sim.engine_api.deadlock import StuckState, diagnose, shortest_cycle
 
 
 def waits_for(waits, queues, holders):

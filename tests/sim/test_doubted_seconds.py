@@ -1,14 +1,14 @@
 """Seconds of ops by the family of their doubt."""
 
 import numpy as np
-from foretrace.sim.analysis.erring import doubted_seconds
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.doubt import Doubt
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.place import place
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.doubt import Doubt
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.rerun.erring import doubted_seconds
 
 
 class Counting(Backend):

@@ -1,12 +1,12 @@
 """Random factors: of a process start, of a rank and iteration, of an op."""
 
 import numpy as np
-from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.sampling import fixed_point_spread_tables, random_factors, scaled_duration
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.sampling import fixed_point_spread_tables, random_factors, scaled_duration
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 NONE = np.empty(0)
 WIDE = np.linspace(0.5, 1.5, 64)

@@ -13,24 +13,25 @@ import numpy as np
 import pytest
 from by_day import every
 from engine_scripts.script import Script
-from foretrace.sim import deadlock
 from foretrace.sim.analysis.activity import activity
 from foretrace.sim.analysis.metrics import measure
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
-from foretrace.sim.core import linked_lists, program_executor
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.core.jit import INTERPRETED
-from foretrace.sim.csr import Csr
-from foretrace.sim.engine_api import ONE, State
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.core.memory import linked_lists
+from foretrace.sim.core.programs import program_executor
+from foretrace.sim.engine_api import deadlock
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import ONE, State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
-from foretrace.sim.flat_graph import FlatGraph, Participants
-from foretrace.sim.graph import LAST_PERIOD, Builder, Graph
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.flat_graph import FlatGraph, Participants
+from foretrace.sim.facts.graph import LAST_PERIOD, Builder, Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.kernel.jit import INTERPRETED
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
-from foretrace.sim.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 GPU, WIRE, FABRIC = range(3)
@@ -546,11 +547,11 @@ def test_x13_many_ops_are_taken_out_one_by_one_from_behind(kind, verb):
 INTERRUPTED = """
 import os, signal, sys, threading
 import numpy as np
-from foretrace.sim.core.state_layout import NOW
+from foretrace.sim.core.memory.state_layout import NOW
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.engine_api import Flows, EngineGraph
+from foretrace.sim.engine_api.interface import Flows, EngineGraph
 from engine_scripts.script import Script
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
 
 def chain(n):
     none = np.empty(0, np.int32)

@@ -9,16 +9,22 @@ import pytest
 import simpy
 from foretrace.sim.analysis.activity import activity
 from foretrace.sim.analysis.metrics import measure, utilization_windows
-from foretrace.sim.backend import Backend, Timing, Usage
 from foretrace.sim.core.engine import CoreEngine
 from foretrace.sim.core.quotient import Quotient, fold_identical_ops
-from foretrace.sim.engine_api import ONE, ComponentTable, EngineColumns, EngineGraph, Flows
+from foretrace.sim.engine_api.interface import (
+    ONE,
+    ComponentTable,
+    EngineColumns,
+    EngineGraph,
+    Flows,
+)
 from foretrace.sim.errors import NotKeptError, SimulationError
-from foretrace.sim.graph import Builder, Graph
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.backend import Backend, Timing, Usage
+from foretrace.sim.facts.graph import Builder, Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.simulation import Session, Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.run.simulation import Session, Simulation
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -265,7 +271,7 @@ def ring(ranks: int, steps: int, slow: int | None = None) -> Graph:
 @pytest.mark.parametrize("slow", [None, 3])
 def test_folding_through_a_simulation_changes_no_bit(slow, monkeypatch, caplog) -> None:
     simulation, graph = network(8, 30.0), ring(8, 3, slow)
-    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         found = simulation.run(graph)
     ran = re.search(r"ring: (\d+) of 48 ops run", caplog.text)
     assert (ran is not None) == (slow is None)  # with a straggler every place in the ring differs
@@ -303,7 +309,7 @@ def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, 
     assert "48" in found._repr_html_()  # without running again
     with pytest.raises(NotKeptError, match="of 48 ops no rows were kept"):
         _ = found.ready
-    with caplog.at_level(logging.INFO, "foretrace.sim.result"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.result"):
         assert found.blame() == written.blame()
         assert found.frame().equals(written.frame())
     assert caplog.text.count("running again") == 1

@@ -10,19 +10,19 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
-from foretrace.sim.core.factorize import number_by_first_appearance
-from foretrace.sim.engine_api import ONE
+from foretrace.sim.engine_api.interface import ONE
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.kernel.factorize import number_by_first_appearance
+from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_ranks_that_share
 from foretrace.sim.spmd.shared_links import SharedLinks
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.spmd.spmd_run import SpmdRun
-from foretrace.sim.system import Component, System
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Builder
-from foretrace.sim.job import Job
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
-from foretrace.sim.workload import Workload
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.job import Job
+from foretrace.sim.run.simulation import Simulation
+from foretrace.sim.run.workload import Workload
 
 GPUS = ("node0.gpu0", "node0.gpu1")
 ROOMS = tuple(f"{name}.memory" for name in GPUS)

@@ -2,20 +2,20 @@
 
 import numpy as np
 import pytest
-from foretrace.sim.allocator import Allocator
 from foretrace.sim.analysis.activity import activity
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
 from foretrace.sim.errors import GraphError, SimulationError
-from foretrace.sim.graph import Builder
-from foretrace.sim.job import Job
-from foretrace.sim.metric import Metric
-from foretrace.sim.ops import Kind
-from foretrace.sim.periodic import Periodic
-from foretrace.sim.place import place
-from foretrace.sim.session import Session
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
-from foretrace.sim.workload import WORKLOADS, Need, Needs, Workload, workload
+from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.metric import Metric
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.allocator import Allocator
+from foretrace.sim.run.job import Job
+from foretrace.sim.run.periodic import Periodic
+from foretrace.sim.run.session import Session
+from foretrace.sim.run.simulation import Simulation
+from foretrace.sim.run.workload import WORKLOADS, Need, Needs, Workload, workload
 
 ENGINES = ("reference", "core")
 GPUS = tuple(f"node{i}.gpu{k}" for i in range(2) for k in range(2))

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim import session
 from foretrace.sim.analysis.activity import activity, exposed_communication_seconds
 from foretrace.sim.analysis.metrics import utilization_windows
-from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.job import Job
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
-from foretrace.sim.workload import Need, Needs, Workload
+from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run import session
+from foretrace.sim.run.job import Job
+from foretrace.sim.run.simulation import Simulation
+from foretrace.sim.run.workload import Need, Needs, Workload
 
 CLAIMS = ("asked", "granted", "returned")
 NIGHTLY = pytest.mark.nightly

@@ -5,11 +5,11 @@ import random
 import numpy as np
 import pytest
 from foretrace.sim.analysis.activity import activity, exposed_communication_seconds
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 RANKS, KINDS = 4, (Kind.COMPUTE, Kind.COMPUTE, Kind.COPY, Kind.HOST, Kind.DELAY)
 

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.engine_api import NO_LIMIT, ONE
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import NO_LIMIT, ONE
 from foretrace.sim.reference.engine import ReferenceEngine
 from hypothesis import given
 from hypothesis import strategies as st

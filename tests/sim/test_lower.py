@@ -4,13 +4,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from foretrace.sim.backend import Backend, Timing, Usage
+from foretrace.sim.engine_api.lowering import scale_exponents_by_unit, scale_of_limit, work_units
 from foretrace.sim.errors import BackendError, GraphError
-from foretrace.sim.graph import Builder
-from foretrace.sim.lowering import scale_exponents_by_unit, scale_of_limit, work_units
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing, Usage
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from foretrace.sim.engine_api import ONE, ComponentTable
+from foretrace.sim.engine_api.interface import ONE, ComponentTable
 from foretrace.sim.media.max_min.medium import join, settle
 from foretrace.sim.media.max_min.medium import rate as rate_of
 from foretrace.sim.media.max_min.medium_memory import MaxMinMemory

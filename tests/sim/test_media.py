@@ -14,12 +14,12 @@ from engine_scripts.player import play
 from engine_scripts.plugged import plugged_script
 from engine_scripts.random_scripts import KINDS
 from foretrace import Backend, Builder, Component, GraphError, Kind, Simulation, System, Timing
-from foretrace.sim.backend import Usage
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.core.jit import LINKED, as_argument, jit_without_refcounts, passed_jit
-from foretrace.sim.engine_api import MAX_TICK, ONE
-from foretrace.sim.engine_literal import LiteralOp, literal_components, literal_graph
-from foretrace.sim.medium_api import Medium
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_components, literal_graph
+from foretrace.sim.engine_api.interface import MAX_TICK, ONE
+from foretrace.sim.engine_api.medium_api import Medium
+from foretrace.sim.facts.backend import Usage
+from foretrace.sim.kernel.jit import LINKED, as_argument, jit_without_refcounts, passed_jit
 from foretrace.sim.reference.engine import ReferenceEngine
 
 PLUGIN = Path(foretrace.__file__).parent / "docs" / "examples" / "plugins" / "store_and_forward.py"

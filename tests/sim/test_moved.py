@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from foretrace.models.fleet.hot_spare import HotSpare
-from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, Route, System
+from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import Component, Route, System
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 SLOW, SPARE, FAR = "node0.gpu0", "node1.gpu0", "node2.gpu0"

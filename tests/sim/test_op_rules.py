@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from foretrace.sim.backend import Backend, Spread, Timing
 from foretrace.sim.errors import BackendError, GraphError
-from foretrace.sim.graph import Builder, Label, Member
-from foretrace.sim.op_rules import OpFilter, OpRule, apply_op_rules, matching_rows
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.graph import Builder, Label, Member
+from foretrace.sim.facts.op_rules import OpFilter, OpRule, apply_op_rules, matching_rows
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 SYSTEM = System(

@@ -7,8 +7,8 @@ from statistics import mean, stdev
 import pytest
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.engine_api import ONE
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import ONE
 from foretrace.sim.reference.engine import ReferenceEngine
 
 ENGINES = {"reference": ReferenceEngine, "core": CoreEngine}

@@ -14,8 +14,8 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.parts import PARTS
 from foretrace.scenarios.config.settings import known_backends
-from foretrace.sim.process import PROCESSES
-from foretrace.sim.workload import WORKLOADS
+from foretrace.sim.run.process import PROCESSES
+from foretrace.sim.run.workload import WORKLOADS
 
 PLUGINS = Path(foretrace.__file__).resolve().parent / "docs" / "examples" / "plugins"
 ENGINES = "core", "reference"

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim import session
 from foretrace.sim.analysis.folded_aggregates import aggregates_of_op_rows
-from foretrace.sim.backend import Backend, Holds, Spread, Timing, Usage
-from foretrace.sim.engine_api import State
+from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run import session
+from foretrace.sim.run.simulation import Simulation
 
 HBM, POOL = 7, 8
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])

@@ -1,13 +1,13 @@
 """Processes: names and SI units over any engine, what they wait for, see and do."""
 
 import pytest
-from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.engine_api import State
+from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import GraphError, SimulationError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing, Usage
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 
 class Recorded(Backend):

@@ -1,13 +1,14 @@
 """An error in a process ends the run, also where nothing else is left to happen."""
 
 import pytest
-from foretrace.sim import engine_api, simpy_clock
-from foretrace.sim.backend import Backend, Timing
+from foretrace.sim.engine_api import interface as engine_api
+from foretrace.sim.engine_api import simpy_clock
 from foretrace.sim.errors import GraphError, SimulationError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 SYSTEM = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))

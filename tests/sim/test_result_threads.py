@@ -5,13 +5,13 @@ import threading
 import weakref
 
 import pytest
-from foretrace.sim import result as results
-from foretrace.sim import session as sessions
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run import result as results
+from foretrace.sim.run import session as sessions
+from foretrace.sim.run.simulation import Simulation
 
 
 class Second(Backend):

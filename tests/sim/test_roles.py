@@ -1,9 +1,9 @@
 """Slots of communication: those of what its stream is."""
 
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import Component, System
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,10 +11,10 @@ from engine_scripts.comparison import compare
 from engine_scripts.player import play
 from engine_scripts.random_scripts import KINDS, random_script
 from engine_scripts.script import Script
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.engine_literal import LiteralOp
+from foretrace.sim.engine_api.engine_literal import LiteralOp
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.ops import Ops
 from foretrace.sim.reference import event_loop
 from foretrace.sim.reference.engine import ReferenceEngine
 from foretrace.sim.reference.medium import MaxMin

@@ -3,10 +3,11 @@
 import pytest
 import simpy
 from engine_scripts.script import Script
-from foretrace.sim import engine_api, simpy_clock
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.engine_api import NO_LIMIT, ONE, Answer, State
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api import interface as engine_api
+from foretrace.sim.engine_api import simpy_clock
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import NO_LIMIT, ONE, Answer, State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.reference.engine import ReferenceEngine
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from foretrace.sim.analysis.activity import activity
-from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = ("reference", "core")
 GPUS = tuple(f"node{i}.gpu0" for i in range(4))

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
-from foretrace.sim.core.program_threads import ProgramThreads
-from foretrace.sim.csr import Csr
+from foretrace.sim.core.programs.program_threads import ProgramThreads
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,7 +122,7 @@ def test_replicas_of_a_template_that_shares_rates_equal_those_of_its_expansion(
 
 
 def test_most_random_templates_that_share_rates_run_as_templates(caplog):
-    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         for seed in range(30):
             rng = np.random.default_rng(seed)
             template = with_bytes(random_template(seed), rng, 1)
@@ -189,7 +189,7 @@ def test_ranks_that_look_alike_share_rates_of_their_own(caplog):
 
 
 def test_detail_of_a_template_that_shared_rates_is_that_of_every_op(caplog):
-    with caplog.at_level(logging.INFO, "foretrace.sim.result"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.result"):
         result = wired(2).run(pair(sends_beside_compute()), keep="ranks", replica=0)
         blame = result.blame()
     assert "running again" in caplog.text

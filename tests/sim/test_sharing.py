@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE, ComponentTable
+from foretrace.sim.engine_api.interface import MAX_TICK, NO_LIMIT, ONE, ComponentTable
 from foretrace.sim.errors import BackendError
 from foretrace.sim.media.max_min import medium as core
 from foretrace.sim.media.max_min.medium_memory import MaxMinMemory

@@ -11,13 +11,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.graph import Builder
-from foretrace.sim.job import Job
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
-from foretrace.sim.workload import Workload
+from foretrace.sim.facts.backend import Backend, Timing, Usage
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.job import Job
+from foretrace.sim.run.simulation import Simulation
+from foretrace.sim.run.workload import Workload
 
 PAIRS = [120, pytest.param(500, marks=pytest.mark.nightly)]
 GPUS = ("a.gpu", "b.gpu", "shared.gpu")

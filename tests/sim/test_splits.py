@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.sim.splits import Splits, read_collective, split_name
+from foretrace.sim.facts.splits import Splits, read_collective, split_name
 from hypothesis import given
 from hypothesis import strategies as st
 

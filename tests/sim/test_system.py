@@ -2,7 +2,7 @@
 
 import pytest
 from foretrace.sim.errors import GraphError
-from foretrace.sim.system import Component, Route, System
+from foretrace.sim.facts.system import Component, Route, System
 
 
 def machine(router=None):

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from foretrace.sim.analysis.activity import activity, exposed_communication_seconds
 from foretrace.sim.analysis.metrics import measure
-from foretrace.sim.analysis.sensitivity import altered
-from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.coded import Coded
-from foretrace.sim.core import program_executor
-from foretrace.sim.core.program_encoding import goes_on, is_gate, next_op_position
-from foretrace.sim.core.running_breakdown import MOST
-from foretrace.sim.csr import Csr
+from foretrace.sim.core.programs import program_executor
+from foretrace.sim.core.programs.running_breakdown import MOST
 from foretrace.sim.errors import GraphError, NotKeptError, SimulationError
-from foretrace.sim.graph import Graph
-from foretrace.sim.op_rules import OpFilter, OpRule, apply_op_rules
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.coded import Coded
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.op_rules import OpFilter, OpRule, apply_op_rules
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.program_encoding import goes_on, is_gate, next_op_position
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
-from foretrace.sim.system import Component, System
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -232,7 +232,7 @@ def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, 
 
 
 def ran_as_template(caplog, simulation, graph, **how):
-    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         result = simulation.run(graph, keep="ranks", **how)
     return result, "as a template" in caplog.text
 
@@ -248,7 +248,7 @@ def step(ranks: int, iterations: int = 1) -> SpmdGraph:
 
 
 def test_most_random_templates_run_as_templates_and_many_fold(caplog):
-    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         for seed in range(100):
             template = random_template(seed)
             outcome(machine(template.ranks, None), graph_of(template), keep="ranks")
@@ -286,7 +286,7 @@ def test_a_process_has_the_template_written_out(caplog):
     def watch(sim):
         yield sim.wait(TICK)
 
-    with caplog.at_level(logging.INFO, "foretrace.sim.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
         result = machine(4, None).run(graph_of(step(4)), watch, keep="ranks")
     assert "written out, since it is steered" in caplog.text
     with pytest.raises(NotKeptError, match="a process steered it; run it with keep='ops'"):
@@ -371,7 +371,7 @@ def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
     simulation, graph = machine(template.ranks, None), graph_of(step(6, 2))
     simulation = machine(6, 1)
     written = simulation.run(graph, keep="ops")
-    with caplog.at_level(logging.INFO, "foretrace.sim.result"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.result"):
         result = simulation.run(graph, keep="ranks")
         blame = result.blame()
     assert "running again" in caplog.text

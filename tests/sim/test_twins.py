@@ -10,8 +10,8 @@ from engine_scripts.random_runs import random_outcome
 from engine_scripts.random_scripts import KINDS, random_script
 from engine_scripts.script import Script
 from foretrace.sim.core.engine import CoreEngine
-from foretrace.sim.engine_api import MAX_TICK
-from foretrace.sim.engine_literal import LiteralOp
+from foretrace.sim.engine_api.engine_literal import LiteralOp
+from foretrace.sim.engine_api.interface import MAX_TICK
 from foretrace.sim.reference.engine import ReferenceEngine
 
 BLOCKS = 4  # of runs of one kind, so that a failure names few seeds

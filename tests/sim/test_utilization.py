@@ -3,11 +3,11 @@
 import pytest
 from foretrace.reports.figures import schedule
 from foretrace.sim.analysis.metrics import measure, utilization_windows
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import UNCOUNTED, Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import UNCOUNTED, Component, System
+from foretrace.sim.run.simulation import Simulation
 
 GPU, HOST = "node0.gpu0", "node0.host"
 SYSTEM = System(

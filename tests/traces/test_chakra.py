@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats.chakra import read, write
 from foretrace.traces.formats.chakra.files import load_rank_file, save_rank_file
 from foretrace.traces.formats.chakra.messages import (

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 
 def shown(graph, replay, *, microseconds=1e6):

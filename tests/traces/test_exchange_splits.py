@@ -5,8 +5,8 @@ from glob import glob
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import kineto
 from foretrace.traces.transform.anonymise import anonymise
 from foretrace.traces.transform.scale import Layout, scale

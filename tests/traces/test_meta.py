@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.capture.meta import capture_meta
 from foretrace.traces.formats import kineto, native
 from foretrace.traces.infer.trace_info import memory_peak

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import kineto
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from by_day import every
 from foretrace.models.compute.recorded import Recorded
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.launches import launches
 from foretrace.traces.infer.rank_trace import RankTrace

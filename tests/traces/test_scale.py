@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.transform.scale import Layout, scale
 
 

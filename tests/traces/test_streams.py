@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.infer.collective import is_collective
 from foretrace.traces.infer.host_waits import LaunchOrder, host_waits
 from foretrace.traces.infer.launches import launches

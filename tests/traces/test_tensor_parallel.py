@@ -12,8 +12,8 @@ from foretrace.scenarios.workloads.parallel import ScaledParallelism, WantedDegr
 from foretrace.scenarios.workloads.resizing import Resizing
 from foretrace.scenarios.workloads.trace_files import open_trace
 from foretrace.sim.errors import ScenarioError, TraceError
-from foretrace.sim.ops import Kind
-from foretrace.sim.signature import parse_signature
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.signature import parse_signature
 from foretrace.traces.formats import kineto
 from foretrace.traces.infer.gradients import GRADIENT
 from foretrace.traces.transform.linear_pairs import linear_pairs

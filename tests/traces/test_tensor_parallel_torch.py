@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from foretrace.scenarios.workloads.parallel import ScaledParallelism, WantedDegrees
 from foretrace.scenarios.workloads.resizing import Resizing
-from foretrace.sim.ops import Kind
-from foretrace.sim.signature import Operand, parse_signature
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.signature import Operand, parse_signature
 from foretrace.traces.capture.meta import capture_meta
 from foretrace.traces.formats import kineto
 from foretrace.traces.transform.tensor_parallel import tensor_reductions

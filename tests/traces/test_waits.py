@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.sim.errors import TraceError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.infer.communication_kernels import is_communication
 
 US = 1e-6

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import raw_what_if
 from by_day import only
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import kineto
 
 TRACES = (

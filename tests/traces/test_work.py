@@ -7,7 +7,7 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import kineto, native
 from foretrace.traces.infer.op_work import OpWork, is_product_kernel, kernel_share_of_work, op_work
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ...sim.signature import WIDTH, Operand, Signature
+from ...sim.facts.signature import WIDTH, Operand, Signature
 from .call_tree import CallTree
 from .launches import Launches
 from .network_waits import largest_input_elements

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph, OpTexts
-from ...sim.ops import Kind, Ops
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph, Participants
+from ...sim.facts.graph import Graph, OpTexts
+from ...sim.facts.ops import Kind, Ops
 from ..column_table import Ints
 from ..event_columns import ON_GPU, Event
 from ..recorded_events import RecordedEvents

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...sim.ops import Kind
+from ...sim.facts.ops import Kind
 from ..column_table import Ints
 from .rank_graph import NEVER, RankGraph
 

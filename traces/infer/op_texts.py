@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.graph import Label, OpTexts
-from ...sim.ops import Kind
-from ...sim.signature import Operand, Signature
+from ...sim.facts.graph import Label, OpTexts
+from ...sim.facts.ops import Kind
+from ...sim.facts.signature import Operand, Signature
 from ..event_columns import Event
 from .op_work import (
     OpWork,

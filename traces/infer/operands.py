@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ...sim.signature import Operand
+from ...sim.facts.signature import Operand
 
 DTYPES = {  # as PyTorch's profilers write them, in lower case
     "float": "fp32", "double": "fp64", "half": "fp16", "c10::half": "fp16",

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.ops import Kind
+from ...sim.facts.ops import Kind
 from ..column_table import Ints
 from ..event_columns import Event
 from .collective import RecordedCollective, is_collective, recorded_collectives

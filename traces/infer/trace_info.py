@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
-from ...sim.graph import Graph
+from ...sim.facts.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents

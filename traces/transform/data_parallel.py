@@ -14,11 +14,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph, Label
-from ...sim.ops import Kind, Ops
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph, Participants
+from ...sim.facts.graph import Graph, Label
+from ...sim.facts.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
 from ..infer.gradients import Gradients, gradients
 from ..trace import Trace

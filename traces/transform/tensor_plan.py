@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ...sim.signature import Operand
+from ...sim.facts.signature import Operand
 from ...sim.units import Bytes
 from ..event_columns import Event
 from ..infer.operands import DTYPES, parse_operands

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....sim.analysis.sensitivity import altered
-from ....sim.system import System
-from ....sim.workload import Samples
+from ....sim.facts.system import System
+from ....sim.rerun.sensitivity import altered
+from ....sim.run.workload import Samples
 from ..defence import MOST_TRIES, TRIED, deciding_conditions, may_flip
 from ..samples import deciding_samples
 from ..statistics import statistic_of

@@ -13,7 +13,7 @@ from ....hil.coupling.live_driver import faults_named
 from ....hil.coupling.replay_ops import replay_ops
 from ....hil.sample import Request
 from ....sim.errors import ScenarioError
-from ....sim.place import place
+from ....sim.facts.place import place
 from ....sim.units import Seconds
 from ...config.hil_settings import hil_section, journal_file_name
 from ...config.scenario import BASE, Scenario

@@ -11,7 +11,7 @@ from typing import Any
 from ....hil.coupling.coverage import component_numbers
 from ....hil.recording import Recording
 from ....sim.errors import ScenarioError
-from ....sim.system import System
+from ....sim.facts.system import System
 from ...config.hil_settings import hil_section
 from ...config.scenario import Scenario
 from ...config.sections.hil import HilSection

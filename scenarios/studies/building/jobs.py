@@ -8,11 +8,11 @@ from typing import Any
 
 from ....models.network.expand import expand
 from ....sim.errors import ScenarioError
-from ....sim.graph import Graph
-from ....sim.job import Job
-from ....sim.process import Process
-from ....sim.system import System
-from ....sim.workload import Needs, Workload, check_started
+from ....sim.facts.graph import Graph
+from ....sim.facts.system import System
+from ....sim.run.job import Job
+from ....sim.run.process import Process
+from ....sim.run.workload import Needs, Workload, check_started
 from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ...config.scenario import Scenario
 from ...config.sections.placement import PlacementSection

@@ -16,13 +16,13 @@ from ....models.network.switch import Switch
 from ....models.network.topology import FabricSpec, NodeSpec, join
 from ....models.network.wiring import Topology
 from ....models.parts import PARTS
-from ....sim.analysis.sensitivity import AlteredBackend
-from ....sim.backend import Backend
-from ....sim.binding import BackendsByName, Bindings
 from ....sim.errors import ScenarioError
-from ....sim.system import SELECTED, UNCOUNTED, Component, System
+from ....sim.facts.backend import Backend
+from ....sim.facts.system import SELECTED, UNCOUNTED, Component, System
+from ....sim.record.binding import BackendsByName, Bindings
+from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.run.workload import Workload
 from ....sim.units import Bytes
-from ....sim.workload import Workload
 from ...config.binding import entries_by_component, entry_numbers
 from ...config.choice import Choice
 from ...config.part_specs import Part

@@ -13,8 +13,8 @@ from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....models.memory.loaded import LoadedMemory
 from ....sim.errors import ScenarioError
-from ....sim.ops import Ops
-from ....sim.signature import parse_signature
+from ....sim.facts.ops import Ops
+from ....sim.facts.signature import parse_signature
 from .rows import MeasuredRows
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....models.network.message_rate import MessageRate
 from ....sim.errors import ScenarioError
-from ....sim.ops import Ops
+from ....sim.facts.ops import Ops
 from .rows import RATES, MeasuredRows
 
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ from ...config.scenario import Scenario
 from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
-    from ....sim.system import System
+    from ....sim.facts.system import System
     from ..variant import BuiltGraphs, Variant
 
 Settings = dict[str, Plain]

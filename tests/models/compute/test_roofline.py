@@ -9,9 +9,9 @@ from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.run.simulation import Simulation
 
 PEAK, BANDWIDTH = 1e14, 1e12
 

@@ -15,9 +15,9 @@ from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.variants import build_variant, build_variants
 from foretrace.sim.errors import GraphError, SimulationError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 ROUTINGS = ("ecmp", "spray", "pool")

@@ -13,14 +13,14 @@ from foretrace.models.network.protocols import Rounds
 from foretrace.models.network.steps import SEGMENTS
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.analysis.sensitivity import altered
-from foretrace.sim.csr import Csr
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.session import Session
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.run.session import Session
+from foretrace.sim.run.simulation import Simulation
 
 ALPHA, RATE = 1e-6, 1e9
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])

@@ -11,12 +11,12 @@ from foretrace.models.network.nic import Nic
 from foretrace.models.network.steps import SEGMENTS
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import BackendError, GraphError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Simulation
 
 ALPHA, RATE, SIZE = 1e-6, 1e9, 1e6
 EVERY = [a for named in ALGORITHMS.values() for a in named.values()]

@@ -11,9 +11,9 @@ from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
-from foretrace.sim.csr import Csr
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.system import System
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import System
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,9 +8,9 @@ from foretrace.models.network.nic import ROCE, Nic
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import FabricSpec as Wires
 from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.run.simulation import Simulation
 
 
 def sends(*pairs, size=1e6):

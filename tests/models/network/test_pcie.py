@@ -10,10 +10,10 @@ from foretrace.models.network.pcie import PcieSwitch
 from foretrace.models.network.topology import NodeSpec, cluster
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.building.system import build_system
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Simulation
 
 
 @pytest.fixture

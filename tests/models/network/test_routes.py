@@ -17,9 +17,9 @@ from foretrace.models.network.nic import Nic
 from foretrace.models.network.switch import Switch
 from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster, fabric_parts
 from foretrace.sim.errors import GraphError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 NIC = Nic(bandwidth=1e9, latency=0.0, header=0.0)
 

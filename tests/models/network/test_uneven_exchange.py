@@ -13,12 +13,12 @@ from foretrace.models.network.nic import Nic
 from foretrace.models.network.steps import Algorithm, algorithm, check_algorithm, shift
 from foretrace.models.network.switch import Switch, star
 from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import BackendError, GraphError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.splits import Splits, split_name
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.splits import Splits, split_name
+from foretrace.sim.run.simulation import Simulation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
