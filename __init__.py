@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from .reports.export.kept_ops import read_ops
     from .scenarios.config.loader import load
     from .scenarios.config.scenario import Scenario
-    from .scenarios.studies.comparison import Comparison, compare
-    from .scenarios.studies.run import Study
-    from .scenarios.studies.run import study as run
+    from .scenarios.studies.explaining.comparison import Comparison, compare
+    from .scenarios.studies.run.run import Study
+    from .scenarios.studies.run.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweep_summary import Swept
     from .sim.errors import (

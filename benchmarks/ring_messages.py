@@ -12,9 +12,9 @@ import sys
 
 import numpy as np
 from _measure import cpu, report
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.place import place

@@ -19,12 +19,12 @@ import numpy as np
 from _engine import Durations
 from _measure import cpu, peak_memory, report
 from _spmd import graph as step
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.sim.facts.backend import Spread, Timing
 from foretrace.sim.facts.coded import Coded
 from foretrace.sim.facts.graph import Graph

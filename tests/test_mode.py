@@ -21,7 +21,7 @@ UNKNOWN = """
 import json, logging, numba
 logging.basicConfig(format="%(message)s")
 numba.version_info = numba.version_info._replace(short=(0, 99))
-from foretrace.sim.core import jit
+from foretrace.sim.kernel import jit
 halve = jit.jit(lambda number: number // 2)
 print(json.dumps([jit.LINKED, type(halve).__module__, halve(7)]))
 """

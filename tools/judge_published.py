@@ -15,7 +15,7 @@ import numpy as np
 from _published_rows import A100, GB200, PublishedStep, steps
 from foretrace.models.training.model_size import model_flop
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import Study, study
+from foretrace.scenarios.studies.run.run import Study, study
 from foretrace.scenarios.workloads.training import TrainingWorkload
 
 MACHINE = 8  # GPUs

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .app import app
-from .common import Json, Out, print_json
+from .terminal.common import Json, Out, print_json
 
 
 @app.command()
@@ -74,7 +74,7 @@ def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]
     """
     from importlib.metadata import version
 
-    from ..studies.limits import free_memory
+    from ..studies.building.limits import free_memory
     from ..studies.workers.workers import usable_cores
 
     host = {
@@ -169,7 +169,7 @@ def _drivers_hint_row() -> dict[str, str]:
 
 def _cache_sizes_row(out: Path) -> dict[str, str]:
     """Bytes of what sweeps keep to resume, of saved runs and of compiled kernels; always ok."""
-    from ..studies.saved_runs import folder_size, saved_runs, sweep_cache_folders
+    from ..studies.folders.saved_runs import folder_size, saved_runs, sweep_cache_folders
 
     points = sum(map(folder_size, sweep_cache_folders(out)))
     runs = saved_runs(out)

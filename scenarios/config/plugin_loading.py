@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...models.network import topology as topology  # ours first: their names are taken
-from ...models.network.algorithms import ALGORITHMS
-from ...models.network.steps import Algorithm, check_algorithm
-from ...models.network.wiring import TOPOLOGIES, Topology
+from ...models.network.collective.algorithms import ALGORITHMS
+from ...models.network.collective.steps import Algorithm, check_algorithm
+from ...models.network.topology import topology as topology  # ours first: their names are taken
+from ...models.network.topology.wiring import TOPOLOGIES, Topology
 from ...models.parts import PARTS, NodePart
 from ...reports.section import SECTIONS
 from ...sim.engine_api.medium_api import MEDIA, Kernels, Medium

@@ -36,9 +36,9 @@ def link_uses(record: RunRecord, op: int) -> list[LinkUse]:
 
     Examples
     --------
-    >>> from foretrace.models.network.collectives import Fabric
-    >>> from foretrace.models.network.link import Link
-    >>> from foretrace.models.network.switch import Switch, star
+    >>> from foretrace.models.network.collective.collectives import Fabric
+    >>> from foretrace.models.network.part.link import Link
+    >>> from foretrace.models.network.part.switch import Switch, star
     >>> from foretrace.sim.facts.graph import Builder, Member
     >>> from foretrace.sim.run.simulation import Simulation
     >>> system = star(2, Link(bandwidth=1e9, latency=0), Switch(bandwidth=1e9, latency=0, ports=2))

@@ -17,8 +17,8 @@ from foretrace.models.compute.op_database import OpDatabase
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.link import Link
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.backend import BACKENDS, Backend, Timing
 from foretrace.sim.facts.csr import Csr

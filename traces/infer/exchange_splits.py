@@ -14,7 +14,7 @@ import numpy as np
 from ...sim.errors import TraceError
 from ...sim.facts.signature import WIDTH, Operand, Signature
 from ...sim.facts.splits import SPLIT, split_name
-from .collective import RecordedCollective
+from .ranks.collective import RecordedCollective
 
 Numbers = Sequence[int]
 

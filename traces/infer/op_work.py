@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from ...sim.facts.signature import Operand
 from ...sim.units import Bytes
-from .operands import parse_operands
+from .events.operands import parse_operands
 
 Tensors = tuple[Operand, ...]
 Settings = list[str]

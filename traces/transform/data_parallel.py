@@ -20,7 +20,7 @@ from ...sim.facts.flat_graph import FlatGraph, Participants
 from ...sim.facts.graph import Graph, Label
 from ...sim.facts.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..infer.gradients import Gradients, gradients
+from ..infer.ranks.gradients import Gradients, gradients
 from ..trace import Trace
 
 NOMINAL = 1e-6  # s; an op of a step that was not run (``traces/capture/meta_hook.py``)

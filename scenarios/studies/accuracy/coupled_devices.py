@@ -16,7 +16,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import System
 from ...config.sections.hil import SwapSection
-from ..coupled_machine import CoupledDevices
+from ..building.coupled_machine import CoupledDevices
 from .open_devices import OpenDevice, driver_options
 from .stand_in import driver_class
 

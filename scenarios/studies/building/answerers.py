@@ -11,8 +11,8 @@ from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.memory.copy import Copy
 from ....models.memory.host_stream import HostStream
-from ....models.network.collectives import Fabric as Collectives
-from ....models.network.gloo_fabric import Gloo
+from ....models.network.collective.collectives import Fabric as Collectives
+from ....models.network.collective.gloo_fabric import Gloo
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import SELECTED, Component

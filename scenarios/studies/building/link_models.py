@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....models.network.link import Link
+from ....models.network.part.link import Link
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import Component, System

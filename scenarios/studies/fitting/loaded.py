@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....hil.drivers.memory_load import LOADED, STREAM
+from ....hil.drivers.memory.memory_load import LOADED, STREAM
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....models.memory.loaded import LoadedMemory

@@ -17,7 +17,7 @@ from ....models.calibration.held_out_rows import CalibrationRows
 from ....models.calibration.identifiability import Model, Parameter, best_values
 from ....models.calibration.model_selection import FOLDS, GROUPS_A_PARAMETER, fold_numbers
 from ....models.calibration.parameter_search import CLOSE
-from ....models.network.library_times import LibraryTimes
+from ....models.network.collective.library_times import LibraryTimes
 from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import parse_signature

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network import nccl
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.gloo_fabric import Gloo
-from foretrace.models.network.link import Link
-from foretrace.models.network.load import compute_load
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.protocols import Rounds
-from foretrace.models.network.steps import SEGMENTS
-from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective import nccl
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.gloo_fabric import Gloo
+from foretrace.models.network.collective.load import compute_load
+from foretrace.models.network.collective.protocols import Rounds
+from foretrace.models.network.collective.steps import SEGMENTS
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Builder, Member

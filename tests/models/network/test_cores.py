@@ -5,9 +5,9 @@ import pytest
 from foretrace.models.compute.jitter import jitter_spread
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.rerun.sensitivity import altered

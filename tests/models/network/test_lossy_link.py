@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.lossy_link import LossyLink
+from foretrace.models.network.part.lossy_link import LossyLink
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from by_day import every
 from foretrace.models.memory.rank_memory import rank_memory
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.expert_choice import ExpertChoice
 from foretrace.models.training.feed_forward import mixture
