@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
-from ...models.memory.rank_memory import RESERVE, chunk_memory, memory_of_stages
 from ...models.training.bubble import BUBBLE, bubble_shares
 from ...models.training.description import Adapted, Adapters, Model, Transformer
 from ...models.training.description_reader import check_adapters
 from ...models.training.expert_choice import ExpertChoice, zipf_choice
 from ...models.training.gradients import ddp_buckets
 from ...models.training.hardware_flop import hardware_flop
+from ...models.training.memory_fit import host_memory, peak_memory, require_fit, require_host_fit
 from ...models.training.model_size import model_flop, parameters, trained_parameters
 from ...models.training.model_zoo import model as named_model
 from ...models.training.operations import ContextBy, ExchangeBy, Loss
@@ -32,6 +31,7 @@ from ...models.training.parallel_plan import (
 )
 from ...models.training.plan_choices import allowed_plans
 from ...models.training.precision import MICROSCALING, PRECISIONS, SCALED, Precision
+from ...models.training.rank_memory import RESERVE, chunk_memory, memory_of_stages
 from ...models.training.schedules import turns_of_stage
 from ...models.training.stages import chunks_of_stage, layers_in_words
 from ...models.training.step_graph import COMPUTED, step_graph

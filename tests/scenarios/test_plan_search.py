@@ -4,8 +4,8 @@ import io
 import json
 
 import pytest
-from foretrace.models.memory.fit import peak_memory
 from foretrace.models.training.description import Experts, Transformer
+from foretrace.models.training.memory_fit import peak_memory
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.plan_choices import allowed_plans
 from foretrace.reports.sweep.points import FAILED_ROWS, MOST_ROWS, SweepShown, points_table

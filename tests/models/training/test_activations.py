@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.memory.fit import require_fit
-from foretrace.models.memory.rank_memory import memory_of_stages, rank_memory
 from foretrace.models.training.description import Transformer
 from foretrace.models.training.hardware_flop import hardware_flop
 from foretrace.models.training.layers import dense_layer, output_layer
+from foretrace.models.training.memory_fit import require_fit
 from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.rank_memory import memory_of_stages, rank_memory
 from foretrace.models.training.schedules import PassKind
 from foretrace.models.training.stages import (
     backward_works,

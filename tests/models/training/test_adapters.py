@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.training.description import Adapters, Experts, Transformer
 from foretrace.models.training.description_reader import read_description
 from foretrace.models.training.hardware_flop import hardware_flop
@@ -14,6 +13,7 @@ from foretrace.models.training.model_zoo import model
 from foretrace.models.training.operations import Split
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.rank_memory import rank_memory
 from foretrace.models.training.step_graph import step_graph
 from foretrace.sim.errors import PlanError, ScenarioError
 from foretrace.sim.ops import Kind

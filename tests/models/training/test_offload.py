@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.memory.fit import host_memory, require_fit, require_host_fit
-from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.training.description import Transformer
+from foretrace.models.training.memory_fit import host_memory, require_fit, require_host_fit
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.rank_memory import rank_memory
 from foretrace.models.training.stage_program import StageProgram
 from foretrace.models.training.stages import stage_weights
 from foretrace.sim.errors import ScenarioError

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from by_day import every
-from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.network.collectives import Fabric
 from foretrace.models.network.link import Link
 from foretrace.models.network.nic import Nic
@@ -15,6 +14,7 @@ from foretrace.models.training.expert_choice import ExpertChoice
 from foretrace.models.training.feed_forward import mixture
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.rank_memory import rank_memory
 from foretrace.models.training.stage_program import GROUPS, StageProgram
 from foretrace.models.training.stages import stage_weights
 from foretrace.models.training.step_graph import step_graph

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...sim.errors import PlanError
 from ...sim.units import Bytes
-from ..training.description import Model
-from ..training.parallel_plan import SETTINGS, ParallelPlan, Recompute
+from .description import Model
+from .parallel_plan import SETTINGS, ParallelPlan, Recompute
 from .rank_memory import RESERVE, RankMemory, memory_of_stages
 
 GIB = 2**30
@@ -24,7 +24,7 @@ KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parall
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
     """Memory of the stage that needs most.
 
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> peak_memory(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), reserve=0).stage
     0
@@ -52,7 +52,7 @@ def require_fit(
 
     Examples
     --------
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> require_fit(tiny, ParallelPlan(batch=2, sequence=4), 32e3, reserve=0)
     Traceback (most recent call last):
@@ -90,7 +90,7 @@ def require_host_fit(
 
     Examples
     --------
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> require_host_fit(tiny, ParallelPlan(batch=2, sequence=4, offload=True), 20e3, 8)
     Traceback (most recent call last):
