@@ -364,8 +364,9 @@ class Fabric(Backend):
         """Plan of an all-to-all whose members write into each other's memory."""
         if self.low_latency is None:
             raise BackendError(
-                f"fabric: the library has no {kernel} all-to-all; take workload.exchange: normal, "
-                "or a library that says low_latency_launch (nccl-nvlink4 does)"
+                f"fabric: the library has no {kernel} all-to-all; take "
+                "workload.execution.experts.exchange: normal, or a library that says "
+                "low_latency_launch (nccl-nvlink4 does)"
             )
         laid = self.load_of(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
         start = self.dispatch + self.low_latency.launch

@@ -26,6 +26,7 @@ from .reading.lint import lint, variant_warnings
 from .reading.migrations import migrated_to_current_form
 from .reading.overrides import apply_override, apply_settings
 from .reading.references import reference_problems
+from .reading.renamed_settings import with_current_names
 from .reading.resolution import resolved_to_dict, value_origins, with_absolute_paths, with_defaults
 from .reading.schema_check import schema_problems
 from .reading.tree import (
@@ -195,7 +196,7 @@ def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNo
     tree = with_short_forms_written_out(migrated_to_current_form(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
-        return tree
+        return with_current_names(tree)
     inside = named.value.startswith(BUNDLED)
     target = named.value if inside else os.path.join(os.path.dirname(shown), named.value)
     path, name = scenario_file_and_shown_name(target)
@@ -208,7 +209,7 @@ def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNo
     scenario_model()  # the sections must be known to say which are inherited
     own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
     below = without_keys(with_layer(_read_with_extends(path, name, above), "extends"), own)
-    return merge_layers(below, tree)
+    return merge_layers(below, with_current_names(tree, merge_layers(below, tree)))
 
 
 READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {

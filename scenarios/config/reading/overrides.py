@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
 from .catalog_values import with_short_forms_written_out
 from .document import parse_yaml
+from .renamed_settings import renamed_setting, with_override_renamed
 from .tree import (
     Path,
     TreeNode,
@@ -87,7 +88,8 @@ def _with_setting(tree: TreeNode, text: str, number: int) -> TreeNode:
         raise InvalidScenarioError([Problem("set", f"'{value}': {what}", spot)]) from error
     inner = replace(spot, column=len(name) + 2, width=max(1, len(value)))
     leaf = tree_from_value(to_dict(given), inner, "--set")
-    return apply_override(tree, name.strip(), replace(leaf, key=spot, text=given.text))
+    name = renamed_setting(tree, name.strip(), spot)
+    return apply_override(tree, name, replace(leaf, key=spot, text=given.text))
 
 
 def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
@@ -98,7 +100,8 @@ def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
     InvalidScenarioError
         The path leads through a value or past a list.
     """
-    return _merge_at_path(tree, existing_path(tree, name), leaf)
+    path = existing_path(tree, renamed_setting(tree, name))
+    return with_override_renamed(_merge_at_path(tree, path, leaf))
 
 
 def _merge_at_path(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:

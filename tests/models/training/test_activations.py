@@ -178,7 +178,9 @@ def test_zero_shares_16_bytes_a_parameter_stage_by_stage(zero, bytes):
 def test_what_does_not_fit_is_told_with_what_would_make_it_fit():
     plan = replace(PLAN, data=8, fused_attention=True)
     need = rank_memory(GPT, plan, 0).peak
-    with pytest.raises(ScenarioError, match=r"does not fit: .* it fits with zero: 1, or zero: 2"):
+    with pytest.raises(
+        ScenarioError, match=r"does not fit: .* it fits with parallel.zero: 1, or parallel.zero: 2"
+    ):
         require_fit(GPT, plan, need - 1e6)
     require_fit(GPT, plan, need)
 

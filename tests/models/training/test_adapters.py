@@ -205,7 +205,7 @@ def test_experts_may_be_frozen():
     ("plan", "message"),
     [
         (ParallelPlan(batch=8, sequence=32, tensor=8), "8 ranks do not share adapters of rank 4"),
-        (ParallelPlan(batch=8, sequence=32, whole_layers=True), "leave adapters out"),
+        (ParallelPlan(batch=8, sequence=32, whole_layers=True), "leave optimizer.adapters out"),
     ],
 )
 def test_plans_that_adapters_do_not_go_with_are_refused(plan, message):
