@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -115,6 +116,62 @@ class Patches:
 
 
 @dataclass(frozen=True)
+class AttentionOptions:
+    """How tokens of a transformer attend to each other.
+
+    Parameters
+    ----------
+    key_heads : heads of keys and values; as many as of queries unless said
+    head : width of a head; hidden / heads unless said
+    causal : whether tokens see only those before them
+    latent : short vectors of which keys and values are made; None for none
+    """
+
+    key_heads: int = 0
+    head: int = 0
+    causal: bool = True
+    latent: LatentAttention | None = None
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """What every layer of a transformer has beside its products.
+
+    Parameters
+    ----------
+    norm : ``rms`` or ``layer``
+    biases : of which products
+    gated : whether a gate stands beside the feed-forward network's first product (SwiGLU)
+    dropout : whether activations are dropped
+    """
+
+    norm: Literal["rms", "layer"] = "layer"
+    biases: Biases = "all"
+    gated: bool = False
+    dropout: bool = False
+
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """How tokens enter a transformer and leave it.
+
+    Parameters
+    ----------
+    positions : learned positions; 0 where they are rotations of queries and keys
+    tied : whether the output layer is the embedding
+    predicted : further tokens that are predicted, each by a layer of its own (multi-token
+        prediction; DeepSeek-V3, 2412.19437, section 2.2)
+    patches : images that are read as tokens; None for text.  ``vocabulary`` then counts the
+        classes of images
+    """
+
+    positions: int = 0
+    tied: bool = True
+    predicted: int = 0
+    patches: Patches | None = None
+
+
+@dataclass(frozen=True)
 class Transformer:
     """A dense or mixture-of-experts transformer.
 
@@ -123,19 +180,10 @@ class Transformer:
     hidden : width of the residual stream
     layers, heads, vocabulary : counts
     inner : width of the feed-forward network
-    key_heads : heads of keys and values; as many as of queries unless said
-    head : width of a head; hidden / heads unless said
-    gated : whether a gate stands beside the feed-forward network's first product (SwiGLU)
-    norm : ``rms`` or ``layer``
-    biases : of which products
-    positions : learned positions; 0 where they are rotations of queries and keys
-    tied : whether the output layer is the embedding
-    causal : whether tokens see only those before them
-    dropout : whether activations are dropped
-    predicted : further tokens that are predicted, each by a layer of its own (multi-token
-        prediction; DeepSeek-V3, 2412.19437, section 2.2)
-    experts, latent, encoder, patches : what the model has of these; None for nothing.  Of patches,
-        ``vocabulary`` counts the classes of images
+    attention : how tokens attend to each other
+    block : what every layer has beside its products
+    tokens : how tokens enter and leave
+    experts, encoder : what the model has of these; None for nothing
     adapters : what alone is trained of it; None where every weight is
     source : where these facts are published
 
@@ -151,44 +199,44 @@ class Transformer:
     heads: int
     vocabulary: int
     inner: int
-    key_heads: int = 0
-    head: int = 0
-    gated: bool = False
-    norm: Literal["rms", "layer"] = "layer"
-    biases: Biases = "all"
-    positions: int = 0
-    tied: bool = True
-    causal: bool = True
-    dropout: bool = False
-    predicted: int = 0
+    attention: AttentionOptions = AttentionOptions()
+    block: BlockOptions = BlockOptions()
+    tokens: TokenOptions = TokenOptions()
     experts: Experts | None = None
-    latent: LatentAttention | None = None
     encoder: Encoder | None = None
-    patches: Patches | None = None
     adapters: Adapters | None = None
     source: str = ""
+    renamed_settings: ClassVar[Mapping[str, str]] = {
+        key: f"{group}.{key}"
+        for group, options in (
+            ("attention", AttentionOptions),
+            ("block", BlockOptions),
+            ("tokens", TokenOptions),
+        )
+        for key in options.__dataclass_fields__
+    }
 
     @property
     def own_sequence(self) -> int | None:
         """Tokens of a sequence, where the model itself says it."""
-        return None if self.patches is None else self.patches.tokens
+        return None if self.tokens.patches is None else self.tokens.patches.tokens
 
     @property
     def head_width(self) -> int:
         """Width of a head of queries and keys."""
-        if self.latent is not None:
-            return self.latent.plain + self.latent.rotary
-        return self.head or self.hidden // self.heads
+        if self.attention.latent is not None:
+            return self.attention.latent.plain + self.attention.latent.rotary
+        return self.attention.head or self.hidden // self.heads
 
     @property
     def value_width(self) -> int:
         """Width of a head of values."""
-        return self.head_width if self.latent is None else self.latent.value
+        return self.head_width if self.attention.latent is None else self.attention.latent.value
 
     @property
     def key_value_heads(self) -> int:
         """Heads of keys and values."""
-        return self.key_heads or self.heads
+        return self.attention.key_heads or self.heads
 
     @property
     def query_width(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
@@ -20,6 +21,8 @@ from .description import (
     Transformer,
 )
 from .hugging_face import read_config
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 BRANCHES = {"sum": True, "join": False}
@@ -55,25 +58,43 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
         return _read_fields(ImageNetwork, {**data, "parts": ()}, where, parts=parts)
     if "tables" in data:
         return _read_fields(Recommender, data, where)
-    model = _read_fields(Transformer, data, where)
+    model = _read_fields(Transformer, _with_current_names(data, where), where)
     _check_sizes(model, where)
     return model
 
 
+def _with_current_names(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """A description whose keys have the names of today; old ones are read for one release."""
+    for old, new in Transformer.renamed_settings.items():
+        group, _, key = new.partition(".")
+        beside = data.get(group, {})
+        if old not in data or not isinstance(beside, Mapping):
+            continue
+        if key in beside:
+            raise ScenarioError(
+                f"{where}.{old}: is the old name of {new}, which is given too; keep {new}"
+            )
+        log.warning("%s.%s: is now %s; rename it, release 0.3 drops the old name",
+                    where, old, new)  # fmt: skip
+        rest = {k: v for k, v in data.items() if k != old}
+        data = {**rest, group: {**beside, key: data[old]}}
+    return data
+
+
 def _check_sizes(model: Transformer, where: str) -> None:
     """Refuse sizes that do not go together, with the nearest that do."""
-    experts, patches, plain = model.experts, model.patches, not (model.head or model.latent)
+    experts, patches, attention = model.experts, model.tokens.patches, model.attention
     heads, keys = model.heads, model.key_value_heads
-    if plain and model.hidden % heads:
+    if not (attention.head or attention.latent) and model.hidden % heads:
         near = _nearest_divisor(model.hidden, heads)
         raise ScenarioError(
             f"{where}.heads: {heads} heads do not share a width of {model.hidden} evenly; take "
-            f"{near}, or say head, the width of one"
+            f"{near}, or say attention.head, the width of one"
         )
     if heads % keys:
         raise ScenarioError(
-            f"{where}.key_heads: {keys} heads of keys are not shared by {heads} heads evenly; take "
-            f"{_nearest_divisor(heads, keys)}"
+            f"{where}.attention.key_heads: {keys} heads of keys are not shared by {heads} heads "
+            f"evenly; take {_nearest_divisor(heads, keys)}"
         )
     if experts and experts.chosen > experts.count:
         raise ScenarioError(
@@ -88,8 +109,8 @@ def _check_sizes(model: Transformer, where: str) -> None:
     check_adapters(model, f"{where}.adapters")
     if patches and patches.image % patches.patch:
         raise ScenarioError(
-            f"{where}.patches.patch: patches of {patches.patch} pixels do not tile an image of "
-            f"{patches.image}; take {_nearest_divisor(patches.image, patches.patch)}"
+            f"{where}.tokens.patches.patch: patches of {patches.patch} pixels do not tile an image "
+            f"of {patches.image}; take {_nearest_divisor(patches.image, patches.patch)}"
         )
 
 
@@ -108,7 +129,7 @@ def check_adapters(model: Transformer, where: str) -> None:
     if not model.adapters.of:
         raise ScenarioError(f"{where}.of: is empty; name one of {', '.join(get_args(Adapted))}")
     for number, name in enumerate(model.adapters.of):
-        if name == "query-key-value" and model.latent:
+        if name == "query-key-value" and model.attention.latent:
             raise ScenarioError(
                 f"{where}.of[{number}]: latent attention makes queries, keys and values by several "
                 "products; leave it out"

@@ -382,7 +382,7 @@ def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
 
 
 def _sequence_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
-    most = model.positions or plan.sequence
+    most = model.tokens.positions or plan.sequence
     return [
         ("sequence", f"{plan.sequence} tokens are more than the {most} positions that the model "
          "has learned", lambda a: a.sequence <= most, (most,)),
@@ -429,7 +429,7 @@ def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
 def _context_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     c, t = plan.context, plan.tensor
     length = plan.document or plan.sequence
-    parts = 2 if plan.balanced and model.causal and c > 1 else 1
+    parts = 2 if plan.balanced and model.attention.causal and c > 1 else 1
     each = ", a part of its beginning and one of its end each" if parts == 2 else ""
     heads, keys = model.heads // t, max(model.key_value_heads // t, 1)
     return [
@@ -524,4 +524,4 @@ def shared_layers(model: Transformer, plan: ParallelPlan) -> int:
     >>> shared_layers(tiny, ParallelPlan(batch=8, sequence=16, ends=1))
     8
     """
-    return model.layers + model.predicted + 2 * plan.ends
+    return model.layers + model.tokens.predicted + 2 * plan.ends

@@ -374,6 +374,7 @@ class TrainingWorkload(Periodic):
         "exchange": "execution.experts.exchange",
         "routing.zipf": "execution.experts.zipf",
         "routing.recorded": "execution.experts.recorded",
+        **{f"model.{old}": f"model.{new}" for old, new in Transformer.renamed_settings.items()},
     }
 
     def __init__(
@@ -594,7 +595,7 @@ class TrainingWorkload(Periodic):
         plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
         time = samples["iteration_time"]
         samples["samples_per_second"] = plan.batch / time
-        if isinstance(self.model, Transformer) and self.model.patches is None:
+        if isinstance(self.model, Transformer) and self.model.tokens.patches is None:
             samples["tokens_per_second"] = plan.batch * plan.sequence / time
         edges = counted_edges(result, self.warm_up, self.counted)
         bubble = bubble_shares(result, edges, plan.pipeline)

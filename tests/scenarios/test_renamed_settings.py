@@ -22,7 +22,7 @@ cluster:
   fabric: {library: nccl-nvlink4, fidelity: alpha-beta}
 backends: {"node*.gpu*": {use: roofline}}
 """
-MIXTURE = "{hidden: 64, layers: 8, heads: 8, vocabulary: 99, inner: 64, biases: none, EXPERTS}"
+MIXTURE = "{hidden: 64, layers: 8, heads: 8, vocabulary: 99, inner: 64, EXPERTS}"
 MIXTURE = MIXTURE.replace("EXPERTS", "experts: {count: 8, chosen: 2, inner: 64}")
 OLD = f"""workload:
   {{type: training, model: {MIXTURE}, batch: 16, sequence: 64, micro_batch: 2, document: 32,
@@ -67,6 +67,17 @@ def test_a_workload_has_at_most_twelve_settings_in_each_group(cls):
     groups = [f.annotation for f in model.model_fields.values()]
     for form in (model, *(g for g in groups if hasattr(g, "model_fields"))):
         assert len(form.model_fields) <= 12, form.__name__
+
+
+def test_old_names_of_a_description_are_read_in_a_scenario():
+    old = NEW.replace("inner: 64, exp", "inner: 64, gated: true, key_heads: 2, tied: false, exp")
+    new = NEW.replace(
+        "inner: 64, exp",
+        "inner: 64, block: {gated: true}, attention: {key_heads: 2}, tokens: {tied: false}, exp",
+    )
+    assert old != NEW
+    assert trained(HEAD + old) == trained(HEAD + new)
+    assert trained(HEAD + new, "workload.model.norm=rms")[1].block.norm == "rms"
 
 
 def test_a_message_names_the_line_and_both_names(caplog):

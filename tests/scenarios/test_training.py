@@ -123,7 +123,7 @@ def test_a_schedule_without_bubbles_is_quicker(schedule):
 
 
 SIZES = "hidden: 768, layers: 12, heads: 12, vocabulary: 50257, inner: 3072"
-DESCRIBED = f"{{{SIZES}, positions: 1024, dropout: true}}"
+DESCRIBED = f"{{{SIZES}, tokens: {{positions: 1024}}, block: {{dropout: true}}}}"
 
 
 def test_a_model_described_in_the_scenario_answers_as_its_name_does():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import Transformer
+from foretrace.models.training.description import BlockOptions, TokenOptions, Transformer
 from foretrace.models.training.hardware_flop import hardware_flop
 from foretrace.models.training.layers import dense_layer, output_layer
 from foretrace.models.training.memory_fit import require_fit
@@ -21,7 +21,13 @@ from foretrace.models.training.stages import (
 from foretrace.sim.errors import ScenarioError
 
 GPT = Transformer(
-    hidden=1024, layers=8, heads=16, vocabulary=51200, inner=4096, positions=2048, dropout=True
+    hidden=1024,
+    layers=8,
+    heads=16,
+    vocabulary=51200,
+    inner=4096,
+    tokens=TokenOptions(positions=2048),
+    block=BlockOptions(dropout=True),
 )
 S, B, H, A = 2048, 4, 1024, 16  # sequence, micro-batch, hidden, heads
 PLAN = ParallelPlan(batch=64, sequence=S, micro_batch=B, fused_attention=False)
