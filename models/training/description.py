@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Tag
+
+from .described import Count, Described, Flag, Size, Text
 
 Biases = Literal["none", "query-key-value", "all"]
 Adapted = Literal["query-key-value", "attention-output", "feed-forward-in", "feed-forward-out"]
@@ -12,7 +16,7 @@ Chooser = Literal["tokens", "experts"]
 
 
 @dataclass(frozen=True)
-class Experts:
+class Experts(Described):
     """Experts of a mixture, in place of the feed-forward network of most layers.
 
     Parameters
@@ -27,17 +31,17 @@ class Experts:
         as torch writes it
     """
 
-    count: int
-    chosen: int
-    inner: int
-    shared: int = 0
-    dense_layers: int = 0
-    selection_bias: bool = False
+    count: Size
+    chosen: Size
+    inner: Size
+    shared: Count = 0
+    dense_layers: Count = 0
+    selection_bias: Flag = False
     chosen_by: Chooser = "tokens"
 
 
 @dataclass(frozen=True)
-class LatentAttention:
+class LatentAttention(Described):
     """Attention whose keys and values are made of one short vector (DeepSeek-V2, 2405.04434).
 
     Parameters
@@ -47,15 +51,15 @@ class LatentAttention:
     value : width of a value's head
     """
 
-    query_rank: int
-    key_rank: int
-    plain: int
-    rotary: int
-    value: int
+    query_rank: Size
+    key_rank: Size
+    plain: Size
+    rotary: Size
+    value: Size
 
 
 @dataclass(frozen=True)
-class Adapters:
+class Adapters(Described):
     """Two thin products beside some of each layer's, trained in their place (LoRA, 2106.09685).
 
     Every other weight is frozen.  Queries, keys and values are one product here, and so are a gate
@@ -72,12 +76,12 @@ class Adapters:
     16
     """
 
-    rank: int
+    rank: Size
     of: tuple[Adapted, ...]
 
 
 @dataclass(frozen=True)
-class Encoder:
+class Encoder(Described):
     """What an encoder (BERT) has beside its layers.
 
     Parameters
@@ -86,12 +90,12 @@ class Encoder:
     pooler : whether the first token goes through a layer of its own
     """
 
-    token_types: int = 2
-    pooler: bool = True
+    token_types: Count = 2
+    pooler: Flag = True
 
 
 @dataclass(frozen=True)
-class Patches:
+class Patches(Described):
     """Square images that a transformer reads as patches (ViT, Dosovitskiy et al. 2020, 2010.11929).
 
     Parameters
@@ -105,9 +109,9 @@ class Patches:
     197
     """
 
-    image: int
-    patch: int
-    channels: int = 3
+    image: Size
+    patch: Size
+    channels: Count = 3
 
     @property
     def tokens(self) -> int:
@@ -116,7 +120,7 @@ class Patches:
 
 
 @dataclass(frozen=True)
-class AttentionOptions:
+class AttentionOptions(Described):
     """How tokens of a transformer attend to each other.
 
     Parameters
@@ -127,14 +131,14 @@ class AttentionOptions:
     latent : short vectors of which keys and values are made; None for none
     """
 
-    key_heads: int = 0
-    head: int = 0
-    causal: bool = True
+    key_heads: Count = 0
+    head: Count = 0
+    causal: Flag = True
     latent: LatentAttention | None = None
 
 
 @dataclass(frozen=True)
-class BlockOptions:
+class BlockOptions(Described):
     """What every layer of a transformer has beside its products.
 
     Parameters
@@ -147,12 +151,12 @@ class BlockOptions:
 
     norm: Literal["rms", "layer"] = "layer"
     biases: Biases = "all"
-    gated: bool = False
-    dropout: bool = False
+    gated: Flag = False
+    dropout: Flag = False
 
 
 @dataclass(frozen=True)
-class TokenOptions:
+class TokenOptions(Described):
     """How tokens enter a transformer and leave it.
 
     Parameters
@@ -165,14 +169,14 @@ class TokenOptions:
         classes of images
     """
 
-    positions: int = 0
-    tied: bool = True
-    predicted: int = 0
+    positions: Count = 0
+    tied: Flag = True
+    predicted: Count = 0
     patches: Patches | None = None
 
 
 @dataclass(frozen=True)
-class Transformer:
+class Transformer(Described):
     """A dense or mixture-of-experts transformer.
 
     Parameters
@@ -194,18 +198,18 @@ class Transformer:
     (4, 8, 8)
     """
 
-    hidden: int
-    layers: int
-    heads: int
-    vocabulary: int
-    inner: int
+    hidden: Size
+    layers: Size
+    heads: Size
+    vocabulary: Size
+    inner: Size
     attention: AttentionOptions = AttentionOptions()
     block: BlockOptions = BlockOptions()
     tokens: TokenOptions = TokenOptions()
     experts: Experts | None = None
     encoder: Encoder | None = None
     adapters: Adapters | None = None
-    source: str = ""
+    source: Text = ""
     renamed_settings: ClassVar[Mapping[str, str]] = {
         key: f"{group}.{key}"
         for group, options in (
@@ -255,33 +259,67 @@ class Transformer:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class Repeated(Described):
     """Parts of a network, several times one after another."""
 
-    times: int
+    times: Count
     of: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class Branches:
-    """Parts that take the same input, beside each other; none for the input itself.
+class SummedBranches(Described):
+    """Parts that take the same input, whose results are summed, and what is less than 0 made 0.
 
     Parameters
     ----------
-    ways : of each, its parts
-    summed : whether their results are summed, and what is less than 0 made 0; else they are joined
-        channel by channel
+    sum : of each branch, its parts; none for the input itself
     """
 
-    ways: tuple[tuple[Part, ...], ...]
-    summed: bool
+    sum: tuple[tuple[Part, ...], ...]
 
-
-Part = str | Repeated | Branches
+    @property
+    def ways(self) -> tuple[tuple[Part, ...], ...]:
+        """Parts of each branch."""
+        return self.sum
 
 
 @dataclass(frozen=True)
-class ImageNetwork:
+class JoinedBranches(Described):
+    """Parts that take the same input, whose results are joined channel by channel.
+
+    Parameters
+    ----------
+    join : of each branch, its parts; none for the input itself
+    """
+
+    join: tuple[tuple[Part, ...], ...]
+
+    @property
+    def ways(self) -> tuple[tuple[Part, ...], ...]:
+        """Parts of each branch."""
+        return self.join
+
+
+KINDS_OF_PART = {("of", "times"): "[times]", ("sum",): "[sum]", ("join",): "[join]"}
+
+
+def _kind_of_part(part: Any) -> str | None:
+    if isinstance(part, Mapping):
+        return KINDS_OF_PART.get(tuple(sorted(map(str, part))))
+    return "[line]" if isinstance(part, str) else None
+
+
+Part = Annotated[
+    Annotated[str, Tag("[line]")]
+    | Annotated[Repeated, Tag("[times]")]
+    | Annotated[SummedBranches, Tag("[sum]")]
+    | Annotated[JoinedBranches, Tag("[join]")],
+    Discriminator(_kind_of_part, custom_error_type="part", custom_error_message="no part"),
+]
+
+
+@dataclass(frozen=True)
+class ImageNetwork(Described):
     """A convolutional network for square images.
 
     Parameters
@@ -293,15 +331,15 @@ class ImageNetwork:
     source : where these facts are published
     """
 
-    image: int
+    image: Size
     parts: tuple[Part, ...]
-    channels: int = 3
-    source: str = ""
+    channels: Count = 3
+    source: Text = ""
     own_sequence: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
-class Recommender:
+class Recommender(Described):
     """A recommendation model: tables of embeddings, their products, and two networks.
 
     DLRM (Naumov et al. 2019, 1906.00091).
@@ -316,13 +354,13 @@ class Recommender:
     source : where these facts are published
     """
 
-    dense: int
-    tables: tuple[int, ...]
-    width: int
-    bottom: tuple[int, ...]
-    top: tuple[int, ...]
-    lookups: int = 1
-    source: str = ""
+    dense: Size
+    tables: tuple[Count, ...]
+    width: Size
+    bottom: tuple[Count, ...]
+    top: tuple[Count, ...]
+    lookups: Count = 1
+    source: Text = ""
     own_sequence: ClassVar[int] = 1
 
 

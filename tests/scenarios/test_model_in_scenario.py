@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 
 import pytest
-from foretrace.models.training.description import Transformer
+from foretrace.models.training.description import ImageNetwork, Transformer
 from foretrace.scenarios.cli.checks import validation_problems
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads
@@ -83,10 +83,11 @@ def test_explain_and_schema_know_every_key_of_a_description():
     assert explain("workload.model.block.gated").what.startswith("Whether a gate stands")
     assert explain("workload.model.experts.chosen").what == "By each token."
     assert explain("workload.model.block.norm").facts["values"] == "rms, layer"
-    form = json_schema()["$defs"]["training_workload"]["properties"]["model"]
-    named, described, *_ = form["anyOf"]
-    assert named == {"type": "string"}
-    assert "hidden" in described["required"]
+    known = json_schema()["$defs"]
+    assert known["training_workload"]["properties"]["model"]["anyOf"][0] == {"type": "string"}
+    assert known["Transformer"]["required"] == ["hidden", "layers", "heads", "vocabulary", "inner"]
+    assert {*known["ImageNetwork"]["properties"]} == {f.name for f in fields(ImageNetwork)}
+    assert known["BlockOptions"]["properties"]["norm"]["enum"] == ["rms", "layer"]
 
 
 @pytest.mark.parametrize(("was", "now", "line"), [("heads: 4", "heads: 5", 8), ("tensor", "x", 18)])

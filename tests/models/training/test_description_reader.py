@@ -50,7 +50,7 @@ REFUSED = [
     ({**SIZES, "layrs": 3}, "workload.model.layrs: is not known; did you mean 'layers'?"),
     ({"hidden": 8}, "workload.model: has no layers; add it"),
     ({**SIZES, "heads": 2.5}, "workload.model.heads: is 2.5; write a whole number"),
-    ({**SIZES, "heads": 0}, "workload.model.heads: is 0; write a whole number above it"),
+    ({**SIZES, "heads": 0}, "workload.model.heads: is 0; write a whole number above 0"),
     ({**SIZES, "block": {"norm": "batch"}},
      "workload.model.block.norm: is 'batch'; take one of rms, layer"),
     ({**SIZES, "tokens": {"tied": "no"}},
