@@ -47,7 +47,10 @@ def with_current_names(tree: TreeNode, whole: TreeNode | None = None) -> TreeNod
 
 
 def with_override_renamed(tree: TreeNode) -> TreeNode:
-    """A tree, its old names overridden a moment ago, whose settings have the names of today."""
+    """A tree whose settings have the names of today; what has its old name replaces the other.
+
+    For what is laid over a tree that has the names of today, and for what a run has kept.
+    """
     for path, renames in _renames(tree):
         tree = _with_renamed_keys(tree, path, renames, both=True)
     return tree
