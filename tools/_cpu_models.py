@@ -21,7 +21,7 @@ IMAGE, IMAGES = 64, 8
 BUCKET = 25 * 2**20  # B, of torch's DDP
 DENSE: dict[str, Any] = {
     "hidden": WIDTH, "layers": LAYERS, "heads": 4, "vocabulary": WORDS, "inner": 4 * WIDTH,
-    "positions": LENGTH, "tied": False,
+    "tokens": TokenOptions(positions=LENGTH, tied=False),
 }  # fmt: skip
 
 
