@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from foretrace.models.training.description import Experts, Model, Transformer
+from foretrace.models.training.description import Experts, Model, TokenOptions, Transformer
 from foretrace.models.training.model_zoo import model
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
