@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from _nccl import GPUS, LINK, framework, superbench, table, third, unseen
 from foretrace.models.calibration.parameter_search import ROUGH, PredictionErrors, fit_parameters
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.protocols import CHUNKS, PAYLOAD, Rounds
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.protocols import CHUNKS, PAYLOAD, Rounds
 
 START = (30e-6, 0.8, 17e-6, 0.7, 5e-6, 8e-7, 0.3, 0.5)
 STEP = {"simple": 3.4e-6, "ll128": 1.9e-6}

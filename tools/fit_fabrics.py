@@ -18,12 +18,12 @@ from _collective_rows import MIB, Rows, a100_dgx, all_to_all, alps, h100_dgx, ot
 from _nccl import DATA
 from fit_collectives import LISTED, constant
 from foretrace.models.calibration.parameter_search import CLOSE, PredictionErrors, fit_parameters
-from foretrace.models.network.library_times import LibraryTimes
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.library_times import LibraryTimes
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.sim.splits import LOW_LATENCY, split_name
+from foretrace.sim.facts.splits import LOW_LATENCY, split_name
 
 NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6

@@ -20,7 +20,7 @@ import numpy as np
 from fit_kernels import part
 from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.models.compute.matrix_product import COPIED, matrix_product, rows_are_aligned
-from foretrace.sim.signature import WIDTH, parse_signature
+from foretrace.sim.facts.signature import WIDTH, parse_signature
 from score_traces import kernels
 
 TRACES = ("timesformer.h100", "owlv2.h100")

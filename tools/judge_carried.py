@@ -31,8 +31,8 @@ from foretrace.models.compute.op_database_rows import (
     measured_rows,
 )
 from foretrace.models.compute.op_shape import OpShape
-from foretrace.sim.doubt import QUANTILES
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.doubt import QUANTILES
+from foretrace.sim.facts.ops import Ops
 
 FEWEST = 100  # rows of a family in a regime that are judged
 MOST = 1500  # rows of a family and source

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 from _sailor_rows import Plan, data_set, plans
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 CONFIG = {
     "model_type": "gpt2", "n_embd": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 50304,

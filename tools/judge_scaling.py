@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 Row = Mapping[str, str]
 HERE = Path(__file__).parent

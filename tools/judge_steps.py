@@ -25,7 +25,7 @@ from fit_kernels import machine
 from foretrace.models.compute.carried import Carried
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.recorded import Recorded
-from foretrace.sim.system import System
+from foretrace.sim.facts.system import System
 from scipy.stats import binomtest
 from score_traces import PAIRS, gpu, interval, kernels, periods
 

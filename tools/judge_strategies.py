@@ -29,8 +29,8 @@ import numpy as np
 from _megatron_rows import TREND, rows
 from _sailor_rows import plans
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.samples import samples_of
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 PEAK = (  # what is left of a library are its algorithms, those of both of NCCL's here
     "cluster.fabric.library={model: gloo, step: 0 s, "

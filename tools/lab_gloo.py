@@ -16,13 +16,13 @@ import numpy as np
 from _lab import Score, mape, measured, parts, table
 from foretrace.hil.lab.campaign_recording import bundled_recording
 from foretrace.hil.sample import Sample
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.gloo import Lan, all_reduce_end_times
-from foretrace.models.network.link import Link
-from foretrace.models.network.switch import Switch, star
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.gloo import Lan, all_reduce_end_times
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 PORT = 1.25e9  # B/s of every port
 WIRE = 5e-6  # s of every port

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
-from ...sim.coded import Coded
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
-from ...sim.signature import parse_signature
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.coded import Coded
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Ops
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.system import System
 from .galvatron_profile_rows import is_galvatron, read_galvatron
 from .interpolation import MeasuredPoints, log_sizes
 from .layer_profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_profile

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
-from ...sim.coded import Coded
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.coded import Coded
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Ops
+from ...sim.facts.system import System
 from .interpolation import MeasuredPoints, log_sizes
 from .op_database_rows import database_files, engine_and_version, measured_rows
 from .op_shape import OpShape, op_shape

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
-from ...sim.signature import Signature, parse_signature
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.ops import Ops
+from ...sim.facts.signature import Signature, parse_signature
+from ...sim.facts.system import System
 from .interpolation import MeasuredPoints, log_sizes
 
 log = logging.getLogger(__name__)

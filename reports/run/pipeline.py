@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale

@@ -10,7 +10,7 @@ import foretrace
 import numpy as np
 import pytest
 from foretrace.models.calibration.parameter_search import PredictionErrors
-from foretrace.models.network.library_times import LibraryTimes
+from foretrace.models.network.collective.library_times import LibraryTimes
 
 sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 
