@@ -114,9 +114,9 @@ def explain(name: str) -> Explanation:
         where = f"foretrace explain {name} --on SCENARIO, or the folder of a run"
         here = {"here": f"{where}: how quick it is, who uses it, how busy it was"}
         return Explanation(name, meaning, here if name in KINDS or not name.isalpha() else {})
-    classes = known_workloads().values() if owner == "workload" else ()
-    for cls in (known_workloads()[owner],) if owner in known_workloads() else classes:
-        if (now := current_name(rest, cls.renamed_settings)) != rest:
+    classes = [table[owner] for table in tables.values() if owner in table]
+    for cls in known_workloads().values() if owner == "workload" else classes:
+        if (now := current_name(rest, getattr(cls, "renamed_settings", {}))) != rest:
             told_now = explain(f"{owner}.{now}")
             return replace(told_now, facts={**told_now.facts, "was": name})
     if release := planned_release("metric", name):

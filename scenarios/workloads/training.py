@@ -372,8 +372,7 @@ class TrainingWorkload(Periodic):
         **{key: f"execution.{key}" for key in TrainingExecution.allowed() if key != "experts"},
         "imbalance": "execution.experts.imbalance",
         "exchange": "execution.experts.exchange",
-        "routing.zipf": "execution.experts.zipf",
-        "routing.recorded": "execution.experts.recorded",
+        "routing": "execution.experts",
         **{f"model.{old}": f"model.{new}" for old, new in Transformer.renamed_settings.items()},
     }
 

@@ -1,82 +1,96 @@
 """Old names of settings, understood for one release: a class declares them, files are rewritten.
 
-A workload may have ``renamed_settings``, a mapping of old names to the dotted paths that replace
-them; an old name may be a path, too.  Scenarios, saved runs, ``--set`` and sweeps all pass here.
+A class whose constructor is a schema may have ``renamed_settings``, a mapping of old names to the
+dotted paths that replace them.  Scenarios, catalog entries, saved runs and ``--set`` all pass here.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ....models.parts import PARTS
+from ..part_specs import KINDS
 from ..problems import FilePosition, InvalidScenarioError, Problem
-from ..settings import known_workloads
+from ..settings import known_backends, known_media, known_processes, known_workloads
+from ..topology_choice import known_topologies
+from .dotted_paths import existing_path
 from .tree import Path, TreeNode, dotted_path_text, find_node, with_merged_at
 
 log = logging.getLogger(__name__)
 
 UNTIL = "0.3"  # the release that no longer understands old names
+USUAL_WORKLOAD = "trace"
+EMPTY = TreeNode({}, FilePosition(""))
 
 
-def with_current_names(tree: TreeNode, whole: TreeNode | None = None) -> TreeNode:
-    """A file whose settings have the names of today, also in ``what_if`` and ``sweep``.
+def with_current_names(node: TreeNode, tree: TreeNode | None = None, path: Path = ()) -> TreeNode:
+    """A tree, or a value of one, whose settings have the names of today.
 
     Places stay those of the file, so that messages lead to what is written there.
 
     Parameters
     ----------
-    whole : with all that it extends, which says of what type a workload is; the file itself
-        unless given
+    tree : the whole, which says what is chosen where the value does not; the node itself unless
+        said
+    path : of the value in the whole
 
     Raises
     ------
     InvalidScenarioError
         A setting has both its old name and its new one.
     """
-    whole = tree if whole is None else whole
-    for path, renames in _renames(whole):
-        tree = _with_renamed_keys(tree, path, renames, both=False)
-    entries = find_node(tree, ("what_if",))
-    sets = (("what_if", i, "set") for i in range(len(entries.items if entries else ())))
-    for path in (*sets, ("sweep", "vary")):
-        if (node := find_node(tree, path)) is not None and node.mapping:
-            now = {renamed_setting(whole, k, n.label): n for k, n in node.mapping.items()}
-            tree = _with_node(tree, path, replace(node, value=now))
-    return tree
+    tree = node if tree is None else tree
+    node = _with_current_keys(node, _renames_at(tree, node, path), path)
+    if isinstance(node.value, tuple):
+        items = (with_current_names(n, tree, (*path, i)) for i, n in enumerate(node.value))
+        return replace(node, value=tuple(items))
+    if not node.mapping:
+        return node
+    below = {k: with_current_names(n, tree, (*path, k)) for k, n in node.mapping.items()}
+    if (path[:1] == ("what_if",) and path[2:] == ("set",)) or path == ("sweep", "vary"):
+        below = {_current_setting(tree, k, n.label): n for k, n in below.items()}
+    return replace(node, value=below)
 
 
-def with_override_renamed(tree: TreeNode) -> TreeNode:
-    """A tree whose settings have the names of today; what has its old name replaces the other.
+def _with_current_keys(node: TreeNode, renames: Mapping[str, str], path: Path) -> TreeNode:
+    for old, new in renames.items():
+        value = node.mapping.get(old)
+        target = new.split(".")
+        if value is None or (target[0] == old and (value.mapping or value.value is None)):
+            continue
+        node = replace(node, value={k: n for k, n in node.mapping.items() if k != old})
+        if _clash(find_node(node, tuple(target)), value):
+            message = f"'{old}' is the old name of '{new}', which is given too; keep '{new}'"
+            raise InvalidScenarioError([Problem("renamed", message, value.label)])
+        _tell(value.label, dotted_path_text((*path, old)), dotted_path_text((*path, new)))
+        node = with_merged_at(node, tuple(target), value)
+    return node
 
-    For what is laid over a tree that has the names of today, and for what a run has kept.
-    """
-    for path, renames in _renames(tree):
-        tree = _with_renamed_keys(tree, path, renames, both=True)
-    return tree
+
+def _clash(there: TreeNode | None, value: TreeNode) -> bool:
+    """Whether a value cannot be merged with what stands where it belongs."""
+    if there is None:
+        return False
+    return not (there.mapping and value.mapping) or bool({*there.mapping} & {*value.mapping})
 
 
-def renamed_setting(tree: TreeNode, names: str, spot: FilePosition | None = None) -> str:
-    """Dotted paths of settings, several with commas between, with the names of today.
+def renamed_path(tree: TreeNode, path: Path, spot: FilePosition) -> Path:
+    """A path of a setting with the names of today.
 
     Parameters
     ----------
-    spot : place of the setting, for the message; None for no message
+    spot : where it is written, for the message
     """
-    every = [name.strip() for name in names.split(",")]
-    now = [_renamed(tree, name) for name in every]
-    for old, new in zip(every, now, strict=True):
-        if old != new and spot is not None:
-            _tell(spot, old, new)
-    return names if now == every else ", ".join(now)
-
-
-def _renamed(tree: TreeNode, name: str) -> str:
-    for path, renames in _renames(tree):
-        head = f"{dotted_path_text(path)}."
-        if name.startswith(head):
-            return f"{head}{current_name(name.removeprefix(head), renames)}"
-    return name
+    for depth in range(len(path)):
+        above = path[:depth]
+        new = _renames_at(tree, find_node(tree, above) or EMPTY, above).get(str(path[depth]))
+        if new is not None and new.partition(".")[0] != path[depth]:
+            now = (*above, *new.split("."), *path[depth + 1 :])
+            _tell(spot, dotted_path_text(path), dotted_path_text(now))
+            return now
+    return path
 
 
 def current_name(name: str, renames: Mapping[str, str]) -> str:
@@ -91,55 +105,70 @@ def current_name(name: str, renames: Mapping[str, str]) -> str:
     return name
 
 
-def _renames(tree: TreeNode) -> Iterator[tuple[Path, Mapping[str, str]]]:
-    """The place of each workload, and the old names of its settings."""
-    jobs = find_node(tree, ("jobs",))
-    for above in ((), *(("jobs", name) for name in (jobs.mapping if jobs else ()))):
-        path: Path = (*above, "workload")
-        kind = find_node(tree, (*path, "type"))
-        known = known_workloads().get(kind.text_value) if kind else None
-        if known is not None and known.renamed_settings:
-            yield path, known.renamed_settings
-
-
-def _with_renamed_keys(
-    tree: TreeNode, path: Path, renames: Mapping[str, str], *, both: bool
-) -> TreeNode:
-    for old, new in renames.items():
-        was, target = (*path, *old.split(".")), (*path, *new.split("."))
-        value = find_node(tree, was)
-        if value is None:
-            continue
-        if not both and find_node(tree, target) is not None:
-            message = f"'{old}' is the old name of '{new}', which is given too; keep '{new}'"
-            raise InvalidScenarioError([Problem("renamed", message, value.label)])
-        tree = with_merged_at(_without(tree, was, len(path)), target, value)
-        if not both:
-            _tell(value.label, dotted_path_text(was), dotted_path_text(target))
-    return tree
-
-
-def _without(tree: TreeNode, path: Path, kept: int) -> TreeNode:
-    """The tree without a key, nor the mappings above it that held only that, but for the first."""
-    above = find_node(tree, path[:-1])
-    rest = {k: n for k, n in above.mapping.items() if k != path[-1]} if above else {}
-    if above is None or (not rest and len(path) - 1 > kept):
-        return _without(tree, path[:-1], kept)
-    return _with_node(tree, path[:-1], replace(above, value=rest))
-
-
-def _with_node(tree: TreeNode, path: Path, node: TreeNode) -> TreeNode:
-    """The tree with another node at a path."""
-    if not path:
-        return node
-    head, rest = path[0], path[1:]
-    new = _with_node(tree[head], rest, node)
-    if isinstance(tree.value, tuple):
-        return replace(tree, value=tuple(new if i == head else n for i, n in enumerate(tree.value)))
-    return replace(tree, value={**tree.mapping, str(head): new})
+def _current_setting(tree: TreeNode, names: str, spot: FilePosition) -> str:
+    """Dotted paths, several with commas between, with the names of today."""
+    now = [
+        dotted_path_text(renamed_path(tree, existing_path(tree, name.strip()), spot))
+        for name in names.split(",")
+    ]
+    return names if now == [n.strip() for n in names.split(",")] else ", ".join(now)
 
 
 def _tell(spot: FilePosition, old: str, new: str) -> None:
     where = spot if spot.file else "resolved"
     log.warning("%s: '%s' is now '%s'; rename it, release %s drops the old name",
                 where, old, new, UNTIL)  # fmt: skip
+
+
+def _renames_at(tree: TreeNode, node: TreeNode, path: Path) -> dict[str, str]:
+    """Old names and their paths of today in the mapping at a path, or in one above it."""
+    found: dict[str, str] = {}
+    for cls in _classes_at(tree, node, path):
+        found |= getattr(cls, "renamed_settings", {})
+    if len(path) > 1:
+        above = path[:-1]
+        head = f"{path[-1]}."
+        for old, new in _renames_at(tree, find_node(tree, above) or EMPTY, above).items():
+            if old.startswith(head) and new.startswith(head):
+                found[old.removeprefix(head)] = new.removeprefix(head)
+    return found
+
+
+def _classes_at(tree: TreeNode, node: TreeNode, path: Path) -> Iterable[type]:
+    """Classes whose settings are in the mapping at a path."""
+    whole = path
+    path = path[2:] if path[:1] in (("jobs",), ("what_if",)) and len(path) > 2 else path
+    match path:
+        case ("workload",):
+            name = _text(node, "type") or _text(find_node(tree, whole) or EMPTY, "type")
+            name = name or USUAL_WORKLOAD
+            return _named(known_workloads(), name)
+        case ("cluster", "fabric", "topology"):
+            return _named(known_topologies(), _text(node, "use"))
+        case ("cluster", "node" | "fabric", str(kind)) | ("cluster", "kinds", _, str(kind)):
+            return _of_part(kind)
+        case ("cluster", "node", "links", _) | ("cluster", "kinds", _, "links", _):
+            return _of_part("link")
+        case ("catalog", str(kind), _):
+            return _of_part(kind)
+        case ("backends", _) | ("backends", _, "use", _):
+            name = _text(node, "use") or _text(find_node(tree, path) or EMPTY, "use")
+            return _named(known_backends(), name)
+        case ("media", _):
+            return _named(known_media(), _text(node, "use"))
+        case ("processes", _):
+            return _named(known_processes(), _text(node, "use"))
+    return ()
+
+
+def _text(node: TreeNode, key: str) -> str:
+    return node[key].text_value if node.has(key) else ""
+
+
+def _named(known: Mapping[str, type], name: str) -> list[type]:
+    return [known[name]] if name in known else []
+
+
+def _of_part(kind: str) -> list[type]:
+    names = KINDS[kind].backends if kind in KINDS else ()
+    return [*_named(PARTS, kind), *(c for n in names for c in _named(known_backends(), n))]

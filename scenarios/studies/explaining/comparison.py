@@ -335,10 +335,10 @@ def _compared_run_of_folder(folder: Path) -> _ComparedRun:
 def _resolved_scenario(file: Path) -> dict[str, Any]:
     """Settings of a saved run, with the names of today."""
     from ...config.reading.document import read_yaml_file
-    from ...config.reading.renamed_settings import with_override_renamed
+    from ...config.reading.renamed_settings import with_current_names
     from ...config.reading.tree import to_dict
 
-    told: dict[str, Any] = to_dict(with_override_renamed(read_yaml_file(file, str(file))))
+    told: dict[str, Any] = to_dict(with_current_names(read_yaml_file(file, str(file))))
     return told
 
 
