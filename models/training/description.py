@@ -26,6 +26,7 @@ class Experts(Described):
     inner : width of one
     shared : experts that every token visits, of the same width
     dense_layers : layers at the start that have no experts
+    selection_bias : whether each expert has a bias in the choice (DeepSeek-V3, 2412.19437, 2.1.2)
     chosen_by : who chooses: each token its experts, or each expert as many tokens as all take, so
         that a token has ``chosen`` in the mean (expert choice, Zhou et al. 2022, 2202.09368); then
         as torch writes it
@@ -260,7 +261,13 @@ class Transformer(Described):
 
 @dataclass(frozen=True)
 class Repeated(Described):
-    """Parts of a network, several times one after another."""
+    """Parts of a network, several times one after another.
+
+    Parameters
+    ----------
+    times : repetitions
+    of : parts that are repeated, in order
+    """
 
     times: Count
     of: tuple[Part, ...]
