@@ -151,7 +151,7 @@ def steps(value: Any, folder: Path) -> None:
 def points(value: Any, folder: Path) -> None:
     """What a sweep keeps to resume."""
     put(folder / "a.jsonl", value)
-    OutcomeStore(folder).finished_outcomes()
+    list(OutcomeStore(folder).outcomes())
 
 
 def table(value: Any, folder: Path) -> None:
