@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs wheel fuzz nightly lab-test bench clean
+.PHONY: help run test check docs wheel fuzz nightly calibration lab-test bench clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -44,12 +44,16 @@ nightly: .venv/.dev ## the tests that are too long for every push, other example
 	$(BIN)/python tests/fuzz --seconds 600
 	$(BIN)/python tests/fuzz --seconds 600 --only frames answers
 
+calibration: .venv/.dev ## the programs that recorded, fitted and judged what the catalog holds: their tests (FORETRACE_DATA: measurements)
+	$(BIN)/python -m pytest tests/calibration -m nightly -rs
+
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
 	$(BIN)/foretrace lab up
-	$(BIN)/python -m pytest tests/hil/test_lab.py tests/hil/test_lab_drivers.py tests/models/test_lab.py
+	$(BIN)/python -m pytest tests/hil/test_lab.py tests/hil/test_lab_drivers.py
+	$(BIN)/python -m pytest tests/calibration/test_lab.py -m nightly
 	$(BIN)/python -m pytest tests/hil/test_lab_live.py tests/hil/test_lab_scenarios_live.py tests/hil/test_ssh_live.py tests/hil/test_three_hosts.py -m hardware -rs
-	$(BIN)/python tools/lab.py
-	$(BIN)/python tools/lab_gloo.py
+	$(BIN)/python -m foretrace.calibration.judge.lab
+	$(BIN)/python -m foretrace.calibration.judge.lab_gloo
 
 BENCHMARKS := wdag handover spmd spmd_network incast flows growth memory topologies collectives_at_scale ring_messages \
 	import_kineto sweep search startup first_run

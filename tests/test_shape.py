@@ -16,7 +16,7 @@ import foretrace
 import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
-NO_CODE = {"tests", "benchmarks", "tools", "docs", "build", "dist", "runs", "shared"}
+NO_CODE = {"tests", "benchmarks", "calibration", "docs", "build", "dist", "runs", "shared"}
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "numba", "pint", "duckdb", "torch", "scipy"}
 
 

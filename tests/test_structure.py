@@ -130,7 +130,7 @@ def defined(file: Path) -> set[str]:
     return found | {*getattr(foretrace, "__all__", ())} if file.parent == ROOT else found
 
 
-@pytest.mark.parametrize("folder", ["benchmarks", "tools", "docs/examples/plugins"])
+@pytest.mark.parametrize("folder", ["benchmarks", "calibration", "docs/examples/plugins"])
 def test_programs_beside_the_product_import_what_it_has(folder):
     """Most of them run for minutes, on machines of their own: a name that moved is seen here."""
     gone = []

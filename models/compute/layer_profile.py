@@ -31,7 +31,7 @@ PREFIX = "layer::"
 LEAST = 1e-9  # s; what is interpolated in logarithms is not 0
 STEPS = (-0.133, -0.036, 0.020, 0.036, 0.047, 0.049, 0.058, 0.128, 0.138, 0.148)
 """Quantiles of ln(measured / predicted) of whole steps: ten plans of OPT-350M on 1 to 32 nodes of
-GH200, ``tools/judge_profile.py``.  Layers are wrong together."""
+GH200, ``calibration/judge/profile.py``.  Layers are wrong together."""
 
 
 @backend("layer-profile")

@@ -62,7 +62,7 @@ BETWEEN: dict[str, tuple[float, ...]] = {
     ),
 }  # fmt: skip
 """Quantiles of ln(measured / interpolated) by family, of rows taken out of tables of A100 and H100:
-``tools/judge_database.py``."""
+``calibration/judge/database.py``."""
 
 
 @backend("op-database")
