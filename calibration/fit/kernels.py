@@ -33,6 +33,7 @@ from foretrace.traces.formats import autodetect
 from scipy.optimize import least_squares
 
 from ..rows.kernel_rows import CHIPS, DATA, PEAKS, Group, groups, traces
+from ..rows.program import program_and_commit
 
 ROWS = ("launch", "first", "again", "near", "memory", "cache")
 STREAMS = ("launch", "near", "memory", "cache")
@@ -614,7 +615,8 @@ def write(made: dict[str, dict[str, KernelFamily]]) -> None:
         lines = ",\n".join(
             f'    "{n}": {json.dumps(f.as_plain_data())}' for n, f in families.items()
         )
-        text = f'{{\n  "form": "{FORM}",\n  "families": {{\n{lines}\n  }}\n}}\n'
+        head = f'  "form": "{FORM}",\n  "program": "{program_and_commit(__file__)}",\n'
+        text = f'{{\n{head}  "families": {{\n{lines}\n  }}\n}}\n'
         (OURS / f"{NAMES.get(gpu, gpu)}.json").write_text(text)
 
 

@@ -34,6 +34,7 @@ from foretrace.sim.ops import Ops
 
 from ..fit.kernels import CONSTANTS, FITTED_ON, NAMES, base, beside, fitted, text
 from ..rows.kernel_rows import CHIPS, DATA, PEAKS, WRONG, Group, set_aside
+from ..rows.program import program_and_commit
 
 FEWEST = 100  # rows of a family in a regime that are judged
 MOST = 1500  # rows of a family and source
@@ -191,7 +192,8 @@ def main() -> None:
         print(f"{where:62s}{one['rows']:7d}{errors}  {one['way']}")
     if len(sys.argv) > 1:
         lines = ",\n".join(json.dumps(one) for one in every)
-        head = '{"source": "llm-opdb-nvidia and vidur-opdb",\n"judged": ['
+        by = f'"program": "{program_and_commit(__file__)}"'
+        head = f'{{"source": "llm-opdb-nvidia and vidur-opdb",\n{by},\n"judged": ['
         Path(sys.argv[1]).write_text(f"{head}\n{lines}\n]}}\n")
 
 
