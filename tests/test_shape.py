@@ -145,7 +145,7 @@ def test_importing_a_submodule_does_not_need_the_root_names():
 
 # Who may know the word: what counts periods for training, workloads, and the form of files.
 OF_TRAINING = ("sim/periodic.py", "scenarios/workloads/", "scenarios/config/sections/")
-PRODUCT = ("sim", "models", "hil", "traces", "scenarios", "reports")
+PRODUCT = ("sim", "models", "hil", "traces", "scenarios", "reports", "plugins")
 
 
 def identifiers(text: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ import foretrace
 import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
-FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports")
+FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports", "plugins")
 TWINS = ("sim/reference/", "sim/core/", "sim/media/")  # one meaning, two engines: names agree
 BY_USE = ("scenarios/cli/", "scenarios/config/sections/")  # named as commands and sections are
 OF_PYTHON = {"__init__", "__main__"}

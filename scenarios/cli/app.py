@@ -29,7 +29,6 @@ COMMANDS = (  # in the order of --help
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
     *("drivers", "hil", "fit"),
-    "astra_sim",
     "lab",
 )
 

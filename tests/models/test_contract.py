@@ -11,12 +11,12 @@ from foretrace import models
 from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
-from foretrace.models.compute.layer_profile import LayerProfile
-from foretrace.models.compute.layer_profile_rows import ProfileKey
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.link import Link
 from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.plugins.layer_profile.backend import LayerProfile
+from foretrace.plugins.layer_profile.profile_rows import ProfileKey
 from foretrace.sim.backend import BACKENDS, Backend, Timing
 from foretrace.sim.csr import Csr
 from foretrace.sim.errors import BackendError

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from foretrace.models.compute.galvatron_profile_rows import read_galvatron
-from foretrace.models.compute.layer_profile import LayerProfile
+from foretrace.plugins.layer_profile.backend import LayerProfile
+from foretrace.plugins.layer_profile.galvatron_rows import read_galvatron
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 from foretrace.sim.system import System

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .app import app
+from ...scenarios.cli.app import app
 
 
 @app.command(name="astra-sim")
@@ -23,7 +23,7 @@ def astra_sim(
     import os
 
     from ...sim.errors import ScenarioError
-    from ..config.astra_sim import chakra_file_form, scenario_text
+    from .network_and_system import chakra_file_form, scenario_text
 
     if out.exists():
         raise ScenarioError(f"{out}: exists; name another file with --out, or remove it")

@@ -4,8 +4,9 @@ import json
 
 import foretrace
 import pytest
+from foretrace.plugins.astra_sim import command as registered  # noqa: F401  adds its command
+from foretrace.plugins.astra_sim.network_and_system import chakra_file_form, scenario_text
 from foretrace.scenarios.cli.app import app
-from foretrace.scenarios.config.astra_sim import chakra_file_form, scenario_text
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.graph import Builder, Member
 from foretrace.sim.ops import Kind

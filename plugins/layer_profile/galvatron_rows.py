@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .layer_profile_rows import ProfileKey, Seconds
+from .profile_rows import ProfileKey, Seconds
 
 ROW = re.compile(r"layertype_(0|other)_bsz(\d+)_seq(\d+)")
 BACKWARD = 2.0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...models.compute.interpolation import MeasuredPoints, log_sizes
 from ...sim.backend import Backend, Timing, backend
 from ...sim.coded import Coded
 from ...sim.doubt import Doubt
@@ -21,9 +22,8 @@ from ...sim.errors import BackendError
 from ...sim.ops import Ops
 from ...sim.signature import parse_signature
 from ...sim.system import System
-from .galvatron_profile_rows import is_galvatron, read_galvatron
-from .interpolation import MeasuredPoints, log_sizes
-from .layer_profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_profile
+from .galvatron_rows import is_galvatron, read_galvatron
+from .profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_profile
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from foretrace.models.compute.layer_profile import LayerProfile
-from foretrace.models.compute.layer_profile_rows import ProfileKey, read_profile
+from foretrace.plugins.layer_profile.backend import LayerProfile
+from foretrace.plugins.layer_profile.profile_rows import ProfileKey, read_profile
 from foretrace.sim.errors import BackendError
 from foretrace.sim.ops import Ops
 from foretrace.sim.system import System
