@@ -321,8 +321,8 @@ HELD = {
         "scenarios/test_doubted_answers.py::"
         "test_intervals_hold_the_truth_of_most_machines_drawn_from_the_doubts",
         "scenarios/test_doubted_answers.py::test_what_two_variants_share_cancels_in_their_change",
-        "models/test_value_doubts.py::"
-        "test_the_constants_are_those_that_the_tool_learns_from_the_catalog",
+        "calibration/test_value_doubts.py::"
+        "test_the_constants_are_those_that_the_program_learns_from_the_catalog",
         "scenarios/test_unmeasured.py::test_a_datasheet_rate_is_not_what_is_reached",
     ),
 }
