@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs wheel fuzz nightly calibration lab-test bench clean
+.PHONY: help run test test-changed check docs wheel fuzz nightly calibration lab-test bench clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -19,11 +19,14 @@ run: .venv/.installed ## install, simulate the first scenario, print the answer 
 test: .venv/.dev ## the default tests, on two cores, within five minutes
 	$(BIN)/python -m pytest -n 2
 
+test-changed: .venv/.dev ## the tests of the folders that differ from main
+	$(BIN)/python -m pytest -n 2 $$($(BIN)/python .ci/changed.py main)
+
 check: .venv/.dev .mypy/foretrace ## style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p foretrace
-	$(BIN)/lint-imports --config setup.cfg
+	$(BIN)/lint-imports
 
 docs: .venv/.docs ## the pages as HTML in build/docs, warnings being errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
@@ -44,14 +47,14 @@ nightly: .venv/.dev ## the tests that are too long for every push, other example
 	$(BIN)/python tests/fuzz --seconds 600
 	$(BIN)/python tests/fuzz --seconds 600 --only frames answers
 
-calibration: .venv/.dev ## the programs that recorded, fitted and judged what the catalog holds: their tests (FORETRACE_DATA: measurements)
+calibration: .venv/.dev ## tests of the programs that made the catalog (FORETRACE_DATA: the measurements)
 	$(BIN)/python -m pytest tests/calibration -m nightly -rs
 
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
 	$(BIN)/foretrace lab up
-	$(BIN)/python -m pytest tests/hil/test_lab.py tests/hil/test_lab_drivers.py
+	$(BIN)/python -m pytest tests/hil/lab/test_lab.py tests/hil/lab/test_lab_drivers.py
 	$(BIN)/python -m pytest tests/calibration/test_lab.py -m nightly
-	$(BIN)/python -m pytest tests/hil/test_lab_live.py tests/hil/test_lab_scenarios_live.py tests/hil/test_ssh_live.py tests/hil/test_three_hosts.py -m hardware -rs
+	$(BIN)/python -m pytest tests/hil/lab/test_lab_live.py tests/hil/lab/test_lab_scenarios_live.py tests/hil/agent/test_ssh_live.py tests/hil/agent/test_three_hosts.py -m hardware -rs
 	$(BIN)/python -m foretrace.calibration.judge.lab
 	$(BIN)/python -m foretrace.calibration.judge.lab_gloo
 

@@ -29,15 +29,11 @@ if TYPE_CHECKING:
     from .reports.export.kept_ops import read_ops
     from .scenarios.config.loader import load
     from .scenarios.config.scenario import Scenario
-    from .scenarios.studies.comparison import Comparison, compare
-    from .scenarios.studies.run import Study
-    from .scenarios.studies.run import study as run
+    from .scenarios.studies.explaining.comparison import Comparison, compare
+    from .scenarios.studies.run.run import Study
+    from .scenarios.studies.run.run import study as run
     from .scenarios.studies.sweep.sweep import sweep
     from .scenarios.studies.sweep.sweep_summary import Swept
-    from .sim.allocator import Allocator
-    from .sim.backend import Backend, Holds, Spread, Timing, Usage, backend
-    from .sim.coded import Coded
-    from .sim.doubt import Doubt
     from .sim.errors import (
         BackendError,
         ForetraceError,
@@ -47,17 +43,21 @@ if TYPE_CHECKING:
         SimulationError,
         TraceError,
     )
-    from .sim.graph import Builder, Graph, Label, Member
-    from .sim.job import Job
-    from .sim.metric import Metric
-    from .sim.ops import Kind, Ops, require
-    from .sim.periodic import Periodic
-    from .sim.place import place
-    from .sim.process import Process, Running, process
-    from .sim.result import Result
-    from .sim.simulation import Simulation
-    from .sim.system import Component, System
-    from .sim.workload import Need, Needs, Workload, workload
+    from .sim.facts.backend import Backend, Holds, Spread, Timing, Usage, backend
+    from .sim.facts.coded import Coded
+    from .sim.facts.doubt import Doubt
+    from .sim.facts.graph import Builder, Graph, Label, Member
+    from .sim.facts.metric import Metric
+    from .sim.facts.ops import Kind, Ops, require
+    from .sim.facts.place import place
+    from .sim.facts.system import Component, System
+    from .sim.run.allocator import Allocator
+    from .sim.run.job import Job
+    from .sim.run.periodic import Periodic
+    from .sim.run.process import Process, Running, process
+    from .sim.run.result import Result
+    from .sim.run.simulation import Simulation
+    from .sim.run.workload import Need, Needs, Workload, workload
     from .traces.formats.autodetect import read as read_trace
     from .traces.trace import Trace
 
@@ -114,55 +114,55 @@ __all__ = [
 ]
 
 _HOME = {
-    "Allocator": "sim.allocator",
-    "Backend": "sim.backend",
+    "Allocator": "sim.run.allocator",
+    "Backend": "sim.facts.backend",
     "BackendError": "sim.errors",
-    "Builder": "sim.graph",
-    "Coded": "sim.coded",
-    "Comparison": "scenarios.studies.comparison",
-    "Component": "sim.system",
-    "Doubt": "sim.doubt",
+    "Builder": "sim.facts.graph",
+    "Coded": "sim.facts.coded",
+    "Comparison": "scenarios.studies.explaining.comparison",
+    "Component": "sim.facts.system",
+    "Doubt": "sim.facts.doubt",
     "ForetraceError": "sim.errors",
-    "Graph": "sim.graph",
+    "Graph": "sim.facts.graph",
     "GraphError": "sim.errors",
     "HardwareUnavailable": "sim.errors",
-    "Holds": "sim.backend",
-    "Job": "sim.job",
-    "Kind": "sim.ops",
-    "Label": "sim.graph",
-    "Member": "sim.graph",
-    "Metric": "sim.metric",
-    "Need": "sim.workload",
-    "Needs": "sim.workload",
-    "Ops": "sim.ops",
-    "Periodic": "sim.periodic",
-    "Process": "sim.process",
-    "Result": "sim.result",
-    "Running": "sim.process",
+    "Holds": "sim.facts.backend",
+    "Job": "sim.run.job",
+    "Kind": "sim.facts.ops",
+    "Label": "sim.facts.graph",
+    "Member": "sim.facts.graph",
+    "Metric": "sim.facts.metric",
+    "Need": "sim.run.workload",
+    "Needs": "sim.run.workload",
+    "Ops": "sim.facts.ops",
+    "Periodic": "sim.run.periodic",
+    "Process": "sim.run.process",
+    "Result": "sim.run.result",
+    "Running": "sim.run.process",
     "Scenario": "scenarios.config.scenario",
     "ScenarioError": "sim.errors",
-    "Simulation": "sim.simulation",
+    "Simulation": "sim.run.simulation",
     "SimulationError": "sim.errors",
-    "Spread": "sim.backend",
-    "Study": "scenarios.studies.run",
+    "Spread": "sim.facts.backend",
+    "Study": "scenarios.studies.run.run",
     "Swept": "scenarios.studies.sweep.sweep_summary",
-    "System": "sim.system",
-    "Timing": "sim.backend",
+    "System": "sim.facts.system",
+    "Timing": "sim.facts.backend",
     "Trace": "traces.trace",
     "TraceError": "sim.errors",
-    "Usage": "sim.backend",
-    "Workload": "sim.workload",
-    "backend": "sim.backend",
-    "compare": "scenarios.studies.comparison",
+    "Usage": "sim.facts.backend",
+    "Workload": "sim.run.workload",
+    "backend": "sim.facts.backend",
+    "compare": "scenarios.studies.explaining.comparison",
     "load": "scenarios.config.loader",
-    "place": "sim.place",
-    "process": "sim.process",
+    "place": "sim.facts.place",
+    "process": "sim.run.process",
     "read_ops": "reports.export.kept_ops",
     "read_trace": "traces.formats.autodetect",
-    "require": "sim.ops",
-    "run": "scenarios.studies.run",
+    "require": "sim.facts.ops",
+    "run": "scenarios.studies.run.run",
     "sweep": "scenarios.studies.sweep.sweep",
-    "workload": "sim.workload",
+    "workload": "sim.run.workload",
 }
 _NAME = {"read_trace": "read", "run": "study"}  # where it is called otherwise
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import numpy as np
-from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.engine_api import EngineColumns, EngineGraph
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Ops
-from foretrace.sim.simulation import Session, Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.engine_api.interface import EngineColumns, EngineGraph
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Session, Simulation
 
 
 class Durations(Backend):

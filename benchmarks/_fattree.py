@@ -4,7 +4,7 @@ Routes go up by the destination's digits (D-mod-k), so flows to one host share t
 """
 
 import numpy as np
-from foretrace.sim.engine_api import ONE, ComponentTable, Flows
+from foretrace.sim.engine_api.interface import ONE, ComponentTable, Flows
 from numpy.typing import NDArray
 
 RATE = 12.5e9  # B/s of every link and direction

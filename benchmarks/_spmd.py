@@ -9,9 +9,9 @@ about 17,000 ops, and 256 x 8 x 8 ranks run 281 million.
 from dataclasses import dataclass, field
 
 import numpy as np
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
 
 TENSOR, DATA = 0, 1  # families of groups
 FORWARD, BACKWARD = 0, 1  # families of peers

@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 import simpy
-from foretrace.sim.csr import Csr
-from foretrace.sim.flat_graph import FlatGraph, Participants
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.flat_graph import FlatGraph, Participants
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
 
 COMPUTE, NEIGHBOURS = 9, 8  # ops of a rank and period; members of a tensor-parallel group
 COLLECTIVE = 5_000_000  # ticks

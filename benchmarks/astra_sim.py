@@ -15,12 +15,12 @@ import tempfile
 from pathlib import Path
 
 from foretrace.models.compute.recorded import Recorded
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 from foretrace.traces.formats import chakra
 
 RANKS, RATE, HOP = 8, 50 * 2**30, 500e-9

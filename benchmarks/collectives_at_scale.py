@@ -18,17 +18,17 @@ from dataclasses import replace
 import numpy as np
 from _engine import Durations
 from _measure import cpu, exponent, peak_memory, report
-from foretrace.models.network.algorithms import ALGORITHMS
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import expand
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.load import compute_load
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, cluster
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.splits import read_collective, split_name
-from foretrace.sim.system import System
+from foretrace.models.network.collective.algorithms import ALGORITHMS
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.load import compute_load
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, cluster
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.splits import read_collective, split_name
+from foretrace.sim.facts.system import System
+from foretrace.sim.run.simulation import Simulation
 from topologies import NODE
 
 SIZE = 1e9

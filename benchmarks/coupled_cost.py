@@ -18,10 +18,10 @@ from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.driver import Driver
 from foretrace.hil.sample import Request, Sample
 from foretrace.models.compute.recorded import Recorded
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 OPS, RUNS = 2_000, 5
 

@@ -21,9 +21,9 @@ def lap(name):
 from pathlib import Path
 from foretrace.scenarios.cli import app
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.run_folder import save_run
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.run.run_folder import save_run
+from foretrace.scenarios.studies.variants.variants import build_variants
 lap("imports")
 scenario = load("first")
 lap("read the scenario")

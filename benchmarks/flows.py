@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from _fattree import RATE, flows, problem, rates, routes, star
 from _measure import exponent, report
-from foretrace.sim.core.jit import jit
+from foretrace.sim.kernel.jit import jit
 from foretrace.sim.media.max_min.medium import due, join, settle, take_due
 from foretrace.sim.media.max_min.medium_memory import MaxMinMemory
 from foretrace.sim.media.max_min.pairing_heap import NONE

@@ -11,9 +11,9 @@ import numpy as np
 from _engine import lowered, makespan, simulation_of
 from _measure import report, side_by_side
 from _wdag import Wdag
-from foretrace.sim.engine_api import Answer, EngineColumns, EngineGraph
-from foretrace.sim.process import Running
-from foretrace.sim.simulation import Session, Simulation
+from foretrace.sim.engine_api.interface import Answer, EngineColumns, EngineGraph
+from foretrace.sim.run.process import Running
+from foretrace.sim.run.simulation import Session, Simulation
 
 SHARES = (0.001, 0.1)
 

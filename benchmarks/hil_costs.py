@@ -10,7 +10,7 @@ import sys
 import time
 
 from foretrace.hil.agent.local_agent import in_agent_process
-from foretrace.hil.drivers.timer import READERS, clock_overhead
+from foretrace.hil.drivers.linux.timer import READERS, clock_overhead
 from foretrace.hil.sample import Request
 
 OP = "host:chase uint8[4096]"

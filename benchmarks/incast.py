@@ -8,13 +8,13 @@ import sys
 import numpy as np
 from _engine import runner
 from _measure import cpu, exponent, report
-from foretrace.sim.backend import Backend, Timing, Usage
-from foretrace.sim.csr import Csr
-from foretrace.sim.flat_graph import FlatGraph, Participants
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing, Usage
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.flat_graph import FlatGraph, Participants
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 RATE = 50e9  # B/s of every link
 

@@ -13,9 +13,9 @@ from typing import Any
 from _engine import lowered, run, simulation_of
 from _measure import report
 from _wdag import Wdag
-from foretrace.sim.ops import DTYPES, Ops
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Session
+from foretrace.sim.facts.ops import DTYPES, Ops
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Session
 
 RANKS = 1000
 MACHINE = Session._machine

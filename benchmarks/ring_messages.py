@@ -12,15 +12,15 @@ import sys
 
 import numpy as np
 from _measure import cpu, report
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.place import place
-from foretrace.sim.result import Result
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.run.result import Result
+from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.spmd_run import SpmdRun
 
 SIZE, RATE, HOP = 2**20, 50 * 2**30, 500e-9

@@ -11,12 +11,12 @@ import numpy as np
 from _engine import Durations, machine_of
 from _measure import cpu, peak_memory, report
 from _spmd import graph as step
-from foretrace.sim.backend import Spread
-from foretrace.sim.core.program_encoding import encode_program
-from foretrace.sim.graph import Graph
-from foretrace.sim.place import place
-from foretrace.sim.result import Result
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.backend import Spread
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.program_encoding import encode_program
+from foretrace.sim.run.result import Result
+from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
 from foretrace.sim.spmd.spmd_run import SpmdRun
 

@@ -19,22 +19,22 @@ import numpy as np
 from _engine import Durations
 from _measure import cpu, peak_memory, report
 from _spmd import graph as step
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
-from foretrace.sim.aggregates import RunAggregates
-from foretrace.sim.backend import Spread, Timing
-from foretrace.sim.coded import Coded
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Ops
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
+from foretrace.sim.facts.backend import Spread, Timing
+from foretrace.sim.facts.coded import Coded
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import System
+from foretrace.sim.record.aggregates import RunAggregates
+from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_ranks_that_share
 from foretrace.sim.spmd.spmd_run import SpmdRun
-from foretrace.sim.system import System
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import simpy
 from _measure import cpu, report
-from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.graph import Builder, Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.process import Running
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.graph import Builder, Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.process import Running
+from foretrace.sim.run.simulation import Simulation
 
 OPS, DISTINCT = 5, 200  # ops of the graph; numbers that its rows take in turn
 EVENTS = 5  # SimPy events of a submission that somebody awaits: the floor

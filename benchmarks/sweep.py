@@ -23,7 +23,7 @@ from foretrace.scenarios.studies.sweep.task import (
     make_task,
     shared_task_part,
 )
-from foretrace.scenarios.studies.variants import build_variant, run_with_replicas
+from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.scenarios.studies.workers.pool import ProcessPool
 
 POINTS = 1000

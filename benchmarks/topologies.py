@@ -3,14 +3,14 @@
 import numpy as np
 from _measure import cpu, exponent, report
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.algorithms import ALGORITHMS
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.link import Link
-from foretrace.models.network.load import compute_load
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
-from foretrace.sim.splits import Splits
+from foretrace.models.network.collective.algorithms import ALGORITHMS
+from foretrace.models.network.collective.load import compute_load
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
+from foretrace.sim.facts.splits import Splits
 
 NODE = NodeSpec(
     gpus=8, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=8,

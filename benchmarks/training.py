@@ -16,19 +16,19 @@ from functools import cache
 import numpy as np
 from _measure import cpu, peak_memory, report
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.models.training.model_zoo import model
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.step_graph import step_graph
-from foretrace.sim.backend import Backend, Spread, Timing
-from foretrace.sim.coded import Coded
-from foretrace.sim.ops import Ops
-from foretrace.sim.result import Result
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.coded import Coded
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.run.result import Result
+from foretrace.sim.run.simulation import Simulation
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""

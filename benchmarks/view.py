@@ -22,7 +22,7 @@ from _measure import peak_memory, report
 from foretrace.reports.export.tables import ROW_GROUP
 from foretrace.reports.view.opened_runs import DrawnBars, OpenedRuns, RunShown
 from foretrace.reports.view.pyramid import pyramid_folder
-from foretrace.sim.ops import KIND_NAMES
+from foretrace.sim.facts.ops import KIND_NAMES
 
 RANKS, STREAMS, LAYERS = 64, (0, 7, 20), 80
 PARTS = ("attn.qkv", "attn.out", "mlp.up", "mlp.down", "norm", "all-reduce", "fill", "gap")

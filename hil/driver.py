@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..sim.errors import DriverFault
+from ..sim.facts.signature import Signature, parse_signature
 from ..sim.registry import register
-from ..sim.signature import Signature, parse_signature
 from .peer_link import Exchange, Message
 from .sample import Request, Sample
 
 if TYPE_CHECKING:
-    from ..sim.system import System
+    from ..sim.facts.system import System
 
 Sharing = Literal["exclusive", "solo", "concurrent"]
 Kind = Literal["missing", "denied", "unsupported", "broken", "busy"]

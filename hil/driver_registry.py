@@ -9,16 +9,16 @@ from ..sim.errors import DriverFault
 from .driver import DRIVERS, Driver
 
 HOMES = {  # driver: the module of this folder that registers it
-    "host": "drivers.host",
-    "collective": "drivers.collective",
-    "cxl": "drivers.cxl_memory",
-    "memory": "drivers.memory_load",
-    "perftest": "drivers.perftest",
+    "host": "drivers.memory.host",
+    "collective": "drivers.network.collective",
+    "cxl": "drivers.memory.cxl_memory",
+    "memory": "drivers.memory.memory_load",
+    "perftest": "drivers.rdma.perftest",
     "recorded": "drivers.recording_driver",
-    "torch": "drivers.torch_device",
-    "switch": "drivers.switch",
-    "tcp": "drivers.tcp",
-    "verbs": "drivers.rdma",
+    "torch": "drivers.pytorch.torch_device",
+    "switch": "drivers.network.switch",
+    "tcp": "drivers.network.tcp",
+    "verbs": "drivers.rdma.rdma",
 }
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
 

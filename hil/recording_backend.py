@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..sim.backend import Backend, Timing, backend
-from ..sim.ops import Ops
-from ..sim.system import System
+from ..sim.facts.backend import Backend, Timing, backend
+from ..sim.facts.ops import Ops
+from ..sim.facts.system import System
 from .bundled_recordings import recording_path
 from .coupling.op_path import op_signature
 from .drivers.recording_driver import ANSWERS, MEDIAN, RecordingDriver

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import ClassVar, TypeVar
 
+from ..sim.facts.system import Component
 from ..sim.registry import register
-from ..sim.system import Component
 
 
 class NodePart:

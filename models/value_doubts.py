@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..sim.doubt import QUANTILES, Doubt
+from ..sim.facts.doubt import QUANTILES, Doubt
 
 # calibration/fit/value_doubts.py: 90 % quantile over median of absolute errors, in the median of
 # 174 families and regimes of models/catalog/kernels that were held out

@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from .backend import Backend, Timing, check_timing
-from .ops import Ops
+from .facts.backend import Backend, Timing, check_timing
+from .facts.ops import Ops
 
 __all__ = ["check_backend"]
 
@@ -34,7 +34,7 @@ def check_backend(make: Callable[[], Backend], ops: Ops) -> None:
     ...     source = "a test"
     ...     def timing(self, ops, now=0.0):
     ...         return Timing.of(np.full(len(ops), 1e-6))
-    >>> from foretrace.sim.backend import Timing
+    >>> from foretrace.sim.facts.backend import Timing
     >>> check_backend(Fixed, Ops.of(flop=[1, 2, 3]))
     """
     with _nothing_opened():

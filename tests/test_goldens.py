@@ -34,9 +34,9 @@ from foretrace import (
     System,
     Timing,
 )
-from foretrace.sim.csr import Csr
-from foretrace.sim.graph import Graph
-from foretrace.sim.spmd.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
 
 GOLDENS = Path(__file__).parent / "goldens"
 INPUTS = GOLDENS / "inputs"

@@ -9,9 +9,9 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace.sim.core import jit
-from foretrace.sim.core.linked_lists import sort_list
-from foretrace.sim.core.state_layout import BINS, CELL, NONE, TABLES
+from foretrace.sim.core.memory.linked_lists import sort_list
+from foretrace.sim.core.memory.state_layout import BINS, CELL, NONE, TABLES
+from foretrace.sim.kernel import jit
 from foretrace.sim.media.max_min import int128
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -21,7 +21,7 @@ UNKNOWN = """
 import json, logging, numba
 logging.basicConfig(format="%(message)s")
 numba.version_info = numba.version_info._replace(short=(0, 99))
-from foretrace.sim.core import jit
+from foretrace.sim.kernel import jit
 halve = jit.jit(lambda number: number // 2)
 print(json.dumps([jit.LINKED, type(halve).__module__, halve(7)]))
 """
@@ -100,7 +100,7 @@ def test_the_bounds_of_numba_are_those_of_the_installation():
 
 @pytest.mark.nightly
 def test_engines_agree_where_kernels_are_compiled_by_njit_alone():
-    command = [sys.executable, "-m", "pytest", "tests/sim/test_twins.py"]
+    command = [sys.executable, "-m", "pytest", "tests/sim/engine/test_twins.py"]
     env = {**os.environ, "FORETRACE_PLAIN_NJIT": "1"}
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -134,7 +134,7 @@ def defined(file: Path) -> set[str]:
 def test_programs_beside_the_product_import_what_it_has(folder):
     """Most of them run for minutes, on machines of their own: a name that moved is seen here."""
     gone = []
-    for program in sorted((ROOT / folder).glob("*.py")):
+    for program in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(program.read_text())):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
                 "foretrace"

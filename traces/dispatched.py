@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ..sim.signature import Operand
+from ..sim.facts.signature import Operand
 from .capture.meta_hook import is_work
 from .event_columns import Event
+from .infer.events.operands import parse_operands
 from .infer.op_work import OpWork, op_work
-from .infer.operands import parse_operands
 from .trace import Trace
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sim.errors import TraceError
-from ..sim.graph import Graph
+from ..sim.facts.graph import Graph
 from ..sim.units import Seconds
 
 UNTRACED, TRACED = "untraced", "traced"
@@ -274,8 +274,8 @@ def without_overhead(graph: Graph, overhead: float) -> Graph:
 
     Examples
     --------
-    >>> from ..sim.graph import Builder
-    >>> from ..sim.ops import Kind
+    >>> from ..sim.facts.graph import Builder
+    >>> from ..sim.facts.ops import Kind
     >>> build = Builder("profiled")
     >>> _ = build.op(Kind.COMPUTE, duration=1.1)
     >>> without_overhead(build.graph(), 0.1).ops.duration.round(9).tolist()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..sim.graph import Graph
+from ..sim.facts.graph import Graph
 from .infer import dependencies, trace_info
 from .recorded_events import RecordedEvents
 

@@ -18,7 +18,7 @@ from foretrace.models.compute.carried import family_of
 from foretrace.models.compute.kernels import load_families
 from foretrace.models.compute.matrix_product import matrix_product, rows_are_aligned
 from foretrace.models.compute.roofline import TENSOR_TYPES
-from foretrace.sim.signature import WIDTH, parse_signature
+from foretrace.sim.facts.signature import WIDTH, parse_signature
 
 from ..judge.traces import kernels
 from ..rows.kernel_rows import traces

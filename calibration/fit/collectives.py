@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 from foretrace.models.calibration.parameter_search import ROUGH, PredictionErrors, fit_parameters
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.protocols import CHUNKS, PAYLOAD, Rounds
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.protocols import CHUNKS, PAYLOAD, Rounds
 
 from ..rows.nccl_rows import GPUS, LINK, framework, superbench, table, third, unseen
 

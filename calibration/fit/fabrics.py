@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 from foretrace.models.calibration.parameter_search import CLOSE, PredictionErrors, fit_parameters
-from foretrace.models.network.library_times import LibraryTimes
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.library_times import LibraryTimes
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
-from foretrace.sim.splits import LOW_LATENCY, split_name
+from foretrace.sim.facts.splits import LOW_LATENCY, split_name
 
 from ..rows.collective_rows import MIB, Rows, a100_dgx, all_to_all, alps, h100_dgx, other_all_to_all
 from ..rows.nccl_rows import DATA

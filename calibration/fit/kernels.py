@@ -26,8 +26,8 @@ from foretrace.models.compute.kernels import FORM, OURS, REGIMES, Beside, Kernel
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
-from foretrace.sim.doubt import QUANTILES
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.doubt import QUANTILES
+from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.units import Unit, quantity
 from foretrace.traces.formats import autodetect
 from scipy.optimize import least_squares

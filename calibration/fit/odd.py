@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from foretrace.models.calibration.parameter_search import held_out_mask
 from foretrace.models.compute.matrix_product import COPIED, matrix_product, rows_are_aligned
-from foretrace.sim.signature import WIDTH, parse_signature
+from foretrace.sim.facts.signature import WIDTH, parse_signature
 
 from ..judge.traces import kernels
 from .kernels import part

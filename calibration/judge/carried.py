@@ -29,8 +29,8 @@ from foretrace.models.compute.op_database_rows import (
     measured_rows,
 )
 from foretrace.models.compute.op_shape import OpShape
-from foretrace.sim.doubt import QUANTILES
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.doubt import QUANTILES
+from foretrace.sim.facts.ops import Ops
 
 from ..fit.kernels import CONSTANTS, FITTED_ON, NAMES, base, beside, fitted, text
 from ..rows.kernel_rows import CHIPS, DATA, PEAKS, WRONG, Group, set_aside

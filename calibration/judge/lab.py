@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 from foretrace.hil.lab.campaign_recording import KEPT, bundled_recording
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.switch import Switch, star
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 from ..rows.lab_rows import Score, measured, parts, table
 

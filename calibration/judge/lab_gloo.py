@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from foretrace.hil.lab.campaign_recording import bundled_recording
 from foretrace.hil.sample import Sample
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.gloo import Lan, all_reduce_end_times
-from foretrace.models.network.link import Link
-from foretrace.models.network.switch import Switch, star
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.gloo import Lan, all_reduce_end_times
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 from ..rows.lab_rows import Score, mape, measured, parts, table
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 from ..rows.sailor_rows import Plan, data_set, plans
 

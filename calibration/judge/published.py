@@ -1,4 +1,4 @@
-"""Published training steps beside what is predicted, blind: the table of ``docs/training.md``.
+"""Published training steps, predicted blind: the table of ``docs/training/accuracy.md``.
 
 ``judge.published [--only NAME] [--set PATH=VALUE]``: ``--only`` takes rows whose name holds the
 word, ``--set`` changes a setting of all (an ablation).
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from foretrace.models.training.model_size import model_flop
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import Study, study
+from foretrace.scenarios.studies.run.run import Study, study
 from foretrace.scenarios.workloads.training import TrainingWorkload
 
 from ..rows.published_rows import A100, GB200, PublishedStep, steps

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 Row = Mapping[str, str]
 ROWS = Path(__file__).parents[1] / "rows"

@@ -23,7 +23,7 @@ import numpy as np
 from foretrace.models.compute.carried import Carried
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.recorded import Recorded
-from foretrace.sim.system import System
+from foretrace.sim.facts.system import System
 from scipy.stats import binomtest
 
 from ..fit.kernels import machine

@@ -24,11 +24,11 @@ from foretrace.models.compute.carried import Carried, GpuModel, family_of, peak_
 from foretrace.models.compute.chain import Chain
 from foretrace.models.value_doubts import unjudged_doubt
 from foretrace.scenarios.config.settings import backend_settings_model
-from foretrace.scenarios.studies.trace_answers import catalog_gpu
-from foretrace.sim.backend import Backend
-from foretrace.sim.doubt import Doubt
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.system import System
+from foretrace.scenarios.studies.explaining.trace_answers import catalog_gpu
+from foretrace.sim.facts.backend import Backend
+from foretrace.sim.facts.doubt import Doubt
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import System
 from foretrace.traces.formats import autodetect
 
 from ..fit.kernels import LEVELLED, machine

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
-from foretrace.scenarios.studies.variants import build_variants
+from foretrace.scenarios.studies.run.run import study
+from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import ScenarioError
 from scipy.optimize import brentq, minimize
 

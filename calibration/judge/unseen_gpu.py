@@ -30,7 +30,7 @@ from foretrace.models.calibration.parameter_search import (
     held_out_mask,
 )
 from foretrace.models.compute.roofline import Roofline
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 from ..rows.op_rows import Rows, measured, rows
 

@@ -28,9 +28,9 @@ os.environ["FORETRACE_CATALOG"] = str(HERE / "gpus")
 from foretrace.models.compute.carried import Carried, GpuModel  # noqa: E402
 from foretrace.models.compute.chain import Chain  # noqa: E402
 from foretrace.scenarios.config.loader import loads  # noqa: E402
-from foretrace.scenarios.studies.variants import build_variants  # noqa: E402
+from foretrace.scenarios.studies.variants.variants import build_variants  # noqa: E402
 from foretrace.sim.errors import ForetraceError  # noqa: E402
-from foretrace.sim.system import System  # noqa: E402
+from foretrace.sim.facts.system import System  # noqa: E402
 from scipy.stats import binomtest  # noqa: E402
 
 from ..fit.kernels import LEVELLED  # noqa: E402  the catalog is chosen before it is read

@@ -36,9 +36,9 @@ from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.entry import families_file
 from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
-from foretrace.scenarios.studies.variants import build_variants
-from foretrace.sim.ops import Kind
-from foretrace.sim.signature import Operand, Signature, parse_signature
+from foretrace.scenarios.studies.variants.variants import build_variants
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.signature import Operand, Signature, parse_signature
 from foretrace.traces.capture.meta_hook import record_step
 from foretrace.traces.dispatched import dispatched_ops
 from foretrace.traces.formats import kineto

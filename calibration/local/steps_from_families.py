@@ -20,7 +20,7 @@ from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.entry import families_file
 from foretrace.scenarios.studies.fitting.families import fit_families
 from foretrace.scenarios.studies.fitting.rows import measured_rows
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 from foretrace.scenarios.workloads.trace_files import DATA
 from foretrace.traces.step_times import read
 

@@ -35,7 +35,7 @@ from foretrace.models.calibration.parameter_search import fit_parameters
 from foretrace.models.compute.jitter import BAR
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import bucket_ends
 
@@ -221,7 +221,7 @@ def all_reduces(variant: Variant) -> float:
 def bucket_sizes(variant: Variant) -> tuple[float, ...]:
     """B of each bucket of a step."""
     from foretrace.scenarios.workloads.trace_files import open_trace
-    from foretrace.traces.infer.gradients import gradients
+    from foretrace.traces.infer.ranks.gradients import gradients
 
     found = gradients(open_trace(f"foretrace:{variant.one}"))
     size = found.bytes[found.step == found.step[0]]

@@ -28,8 +28,8 @@ from foretrace.hil.measuring.measurement import measure
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
-from foretrace.scenarios.studies.op_selection import convolution_strides
-from foretrace.sim.signature import parse_signature
+from foretrace.scenarios.studies.run.run.op_selection import convolution_strides
+from foretrace.sim.facts.signature import parse_signature
 
 from .shapes import alike, families, host, images, rare, shapes, sizes
 
@@ -86,7 +86,7 @@ def of_no_model(name: str, repeats: int) -> tuple[Request, ...]:
 
 def of_model(name: str, repeats: int) -> tuple[tuple[Request, ...], dict[str, Any]]:
     """A model's ops alone and in their place, shapes around them, and its whole steps."""
-    from foretrace.hil.drivers.torch_device import TorchDriver
+    from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
 
     every, once = recorded(name)
     able = TorchDriver()

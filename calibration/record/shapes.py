@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Collection, Sequence
 
-from foretrace.sim.signature import Operand, parse_signature
+from foretrace.sim.facts.signature import Operand, parse_signature
 
 SIZES = [1 << i for i in range(12, 28)]  # 4 KiB to 128 MiB
 BEND = [round(2 ** (i / 4)) >> 12 << 12 for i in range(4 * 22, 4 * 27)]  # from 4 MiB, whole pages

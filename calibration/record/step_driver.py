@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from foretrace.hil.driver import driver
-from foretrace.hil.drivers.torch_device import TorchDriver
-from foretrace.sim.signature import parse_signature
+from foretrace.hil.drivers.pytorch.torch_device import TorchDriver
+from foretrace.sim.facts.signature import parse_signature
 
 STEP = "compute:step"
 

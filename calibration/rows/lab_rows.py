@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from foretrace.hil.recording import Recording
-from foretrace.sim.signature import parse_signature
+from foretrace.sim.facts.signature import parse_signature
 
 
 @dataclass(frozen=True)

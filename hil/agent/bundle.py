@@ -16,8 +16,9 @@ SIM = (
     "__init__",
     "errors",
     "registry",
-    "signature",
     "units",
+    "facts/__init__",
+    "facts/signature",
 )  # what this folder needs of the engine
 START = b'''"""Start of the agent: any Python can read this file, and is told what it lacks."""
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, Usage
-from ...sim.binding import bind
-from ...sim.component_list import ComponentList
 from ...sim.errors import DriverFault, RecordingError, ScenarioError
-from ...sim.ops import Ops
-from ...sim.process import Process
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, Usage
+from ...sim.facts.component_list import ComponentList
+from ...sim.facts.ops import Ops
+from ...sim.facts.system import System
+from ...sim.record.binding import bind
+from ...sim.run.process import Process
 from .coverage import device_of_component
 from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
 from .op_path import OpPath, op_paths, op_signature, placement

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ...sim.errors import ScenarioError
-from ...sim.system import System
+from ...sim.facts.system import System
 from ...sim.units import Seconds
 
 DIRECTION = re.compile(r"\.(tx|rx|h2d|d2h|to_nic|from_nic)$")

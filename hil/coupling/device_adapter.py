@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from ...sim.signature import Operand, Signature, parse_signature
-from ...sim.system import Component
+from ...sim.facts.signature import Operand, Signature, parse_signature
+from ...sim.facts.system import Component
 from ...sim.units import ByteRate, Seconds
 from ..driver import Sharing
 from ..sample import AFTER, WARM, Request

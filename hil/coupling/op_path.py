@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...sim.backend import Timing
 from ...sim.errors import BackendError, ScenarioError
-from ...sim.ops import KIND_NAMES, Kind, OpPlacement, Ops
-from ...sim.signature import Operand, Signature
-from ...sim.system import System
+from ...sim.facts.backend import Timing
+from ...sim.facts.ops import KIND_NAMES, Kind, OpPlacement, Ops
+from ...sim.facts.signature import Operand, Signature
+from ...sim.facts.system import System
 from .coverage import device_of_component
 
 

@@ -17,8 +17,8 @@ from math import inf
 import simpy
 
 from ...sim.errors import SimulationError
-from ...sim.process import Running, Steps
-from ...sim.system import Component
+from ...sim.facts.system import Component
+from ...sim.run.process import Running, Steps
 from ..sample import Request
 from .journal import OpTimer
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import uncontended_seconds
-from ...sim.binding import communication_endpoints
-from ...sim.graph import Graph
-from ...sim.ops import Ops
-from ...sim.place import component_asked_per_op, place
-from ...sim.system import System
+from ...sim.facts.backend import uncontended_seconds
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Ops
+from ...sim.facts.place import component_asked_per_op, place
+from ...sim.facts.system import System
+from ...sim.record.binding import communication_endpoints
 from ...sim.units import Bytes, Seconds
 from .coupled import Coupled, Coupling, residual_path
 from .device_adapter import ResidualPath

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...sim.errors import DriverFault
-from ..drivers.rdma_ports import ACTIVE, RdmaPort, active_port
+from ..drivers.rdma.rdma_ports import ACTIVE, RdmaPort, active_port
 from .finding import Finding
 from .machine import LOCKED, Machine
 

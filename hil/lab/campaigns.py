@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...sim.errors import DriverFault
-from ..drivers.cxl_memory import TIERS
-from ..drivers.rdma_control import CALLS
+from ..drivers.memory.cxl_memory import TIERS
+from ..drivers.rdma.rdma_control import CALLS
 from ..measuring.work_list import WorkList
 from ..sample import COLD, Request
 

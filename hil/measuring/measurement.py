@@ -216,7 +216,7 @@ def measure(work: WorkList, opener: Opener, tell: Tell = log.info) -> Recording:
 
     Examples
     --------
-    >>> from ..drivers.host import HostDriver
+    >>> from ..drivers.memory.host import HostDriver
     >>> requests = (Request("host:chase uint8[4096]", 3),)
     >>> work = WorkList("host", requests, starts=2, most_starts=2, blocks=3, busy=99.0)
     >>> kept = measure(work, HostDriver)

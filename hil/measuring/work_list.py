@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.errors import RecordingError
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from ..sample import Request
 
 FORM, SCHEMA = "foretrace-work", 1

@@ -88,7 +88,7 @@ def calibrate(
 
     Examples
     --------
-    >>> from foretrace.sim.ops import Ops
+    >>> from foretrace.sim.facts.ops import Ops
     >>> ops = Ops.of(bytes=[2.0**k for k in range(30)], signature=range(30),
     ...     signatures=[f"copy:h2h uint8[{2**k}]" for k in range(30)])
     >>> def line(p, ops):

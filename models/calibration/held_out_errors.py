@@ -39,7 +39,7 @@ class HeldOutErrors:
     def of(cls, predicted: Floats, rows: CalibrationRows) -> HeldOutErrors:
         """Errors of predicted against measured seconds, row by row.
 
-        >>> from foretrace.sim.ops import Ops
+        >>> from foretrace.sim.facts.ops import Ops
         >>> rows = CalibrationRows(Ops.of(bytes=[1, 2]), np.array([1.0, 2.0]), ("a", "b"))
         >>> round(HeldOutErrors.of(np.array([1.1, 1.8]), rows).median, 3)
         0.1
@@ -84,7 +84,7 @@ class HeldOutErrors:
 def start_spread(rows: CalibrationRows) -> float:
     """A/A: relative difference of odd and even starts, median over ops; NaN for single starts.
 
-    >>> from foretrace.sim.ops import Ops
+    >>> from foretrace.sim.facts.ops import Ops
     >>> ops = Ops.of(signature=[0, 0], signatures=("host:idle",))
     >>> round(start_spread(CalibrationRows(ops, np.array([1.0, 1.04]), ("a", "a"))), 3)
     0.04

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.ops import Ops
+from ...sim.facts.ops import Ops
 from .parameter_search import SEED, SHARE, held_out_mask
 
 FINAL = 0.15  # share of the groups that is scored once, where there are

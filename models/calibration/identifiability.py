@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.ops import Ops
+from ...sim.facts.ops import Ops
 from .held_out_rows import CalibrationRows
 from .parameter_search import CLOSE, FINE, ParameterSearch, PredictionErrors, fit_parameters
 

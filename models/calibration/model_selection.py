@@ -32,7 +32,7 @@ def select_parameters(
 
     Examples
     --------
-    >>> from foretrace.sim.ops import Ops
+    >>> from foretrace.sim.facts.ops import Ops
     >>> size = 2.0 ** np.arange(40)
     >>> ops = Ops.of(bytes=size)
     >>> rows = CalibrationRows(ops, size / 1e9, tuple(map(str, range(40))))
@@ -61,7 +61,7 @@ def cross_validated_error(
 
     Examples
     --------
-    >>> from foretrace.sim.ops import Ops
+    >>> from foretrace.sim.facts.ops import Ops
     >>> ops = Ops.of(bytes=2.0 ** np.arange(20))
     >>> rows = CalibrationRows(ops, ops.bytes / 1e9, tuple(map(str, range(20))))
     >>> model = lambda p, ops: ops.bytes / p["rate"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
+from ...sim.facts.ops import Ops
 from ..compute.table import MeasuredTable
 from .held_out_rows import CalibrationRows
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.signature import Operand, parse_signature
+from ...sim.facts.signature import Operand, parse_signature
 from .demand import demand, family, op_name
 
 OWN = 256 << 10  # B that the caches of any core hold by themselves: an op alone finds these

@@ -19,11 +19,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend, uncontended_seconds
-from ...sim.coded import Coded
-from ...sim.doubt import Doubt
-from ...sim.ops import Ops
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend, uncontended_seconds
+from ...sim.facts.coded import Coded
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Ops
+from ...sim.facts.system import System
 from .kernels import REGIMES
 from .op_shape import op_shape
 from .roofline import Roofline, compute_element_type

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
-from ...sim.merge import Merge
-from ...sim.ops import Ops
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.merge import Merge
+from ...sim.facts.ops import Ops
+from ...sim.facts.system import System
 
 SHOWN = 3  # ops that an error names
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...sim.signature import WIDTH, Signature, parse_signature
+from ...sim.facts.signature import WIDTH, Signature, parse_signature
 from .matrix_product import matrix_product
 
 FAMILIES: dict[str, tuple[str, ...]] = {

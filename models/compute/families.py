@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
 from ...sim.errors import BackendError
-from ...sim.ops import Ops, require
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.ops import Ops, require
+from ...sim.facts.system import System
 from ..value_doubts import range_from_median_error
 from .caches import Caches
 from .demand import Demand, demand, family, op_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
-from ...sim.ops import Ops, require
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Ops, require
 from ...sim.units import Ratio, Seconds
 
 OPERATOR, EXCHANGE = "host:operator", "host:exchange"  # signatures of what a thread dispatches

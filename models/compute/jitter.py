@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Spread
-from ...sim.ops import Kind, Ops
+from ...sim.facts.backend import Spread
+from ...sim.facts.ops import Kind, Ops
 from .student_t import student_t_quantile
 
 QUANTILES = 64

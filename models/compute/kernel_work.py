@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ...sim.signature import WIDTH
+from ...sim.facts.signature import WIDTH
 from .op_shape import OpShape
 
 FULL = 2048  # threads that a multiprocessor holds (CUDA C++ Programming Guide, 8.0 and 9.0)

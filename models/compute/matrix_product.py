@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ...sim.signature import Signature
+from ...sim.facts.signature import Signature
 
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "_scaled_mm")
 ADDED = ("addmm", "baddbmm")  # what is added comes first
@@ -24,7 +24,7 @@ class MatrixProduct(NamedTuple):
 def matrix_product(parts: Signature) -> MatrixProduct | None:
     """Matrix product of an op; None for other ops and for missing shapes.
 
-    >>> from ...sim.signature import parse_signature
+    >>> from ...sim.facts.signature import parse_signature
     >>> matrix_product(parse_signature("compute:aten::addmm bf16[32] bf16[4x8x16] bf16[16x32]"))
     MatrixProduct(batch=1, m=32, n=32, k=16)
     >>> matrix_product(parse_signature("compute:aten::bmm bf16[4x8x16] bf16[4x16x32]"))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.signature import parse_signature
+from ...sim.facts.signature import parse_signature
 from .interpolation import MeasuredPoints, log_sizes
 
 

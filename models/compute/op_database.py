@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
+from ...sim.facts.doubt import Doubt
 from .measured_ops import MeasuredOps, Place
 from .op_database_rows import database_files, engine_and_version, measured_rows
 from .op_shape import OpShape, op_shape

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from ...sim.signature import Operand, Signature, parse_signature
+from ...sim.facts.signature import Operand, Signature, parse_signature
 from .demand import demand
 from .matrix_product import matrix_product
 

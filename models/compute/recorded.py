@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Spread, Timing, Usage, backend
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
-from ...sim.ops import Kind, Ops, require
-from ...sim.system import CORE, System
+from ...sim.facts.backend import Backend, Spread, Timing, Usage, backend
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Kind, Ops, require
+from ...sim.facts.system import CORE, System
 from ...sim.units import Chunk, Ratio
 from .jitter import jitter_spread
 

@@ -16,13 +16,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, Usage, backend
-from ...sim.coded import Coded
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
-from ...sim.ops import Kind, Ops, require
-from ...sim.signature import WIDTH, parse_signature
-from ...sim.system import CORE, System
+from ...sim.facts.backend import Backend, Timing, Usage, backend
+from ...sim.facts.coded import Coded
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Kind, Ops, require
+from ...sim.facts.signature import WIDTH, parse_signature
+from ...sim.facts.system import CORE, System
 from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
 from .kernel_work import KernelWork, kernel_work, streaming_work
 from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, backend
-from ...sim.coded import Coded
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.coded import Coded
+from ...sim.facts.ops import Ops
+from ...sim.facts.system import System
 from .interpolation import log_sizes
 from .measured_ops import MeasuredOps, signature_place
 from .op_database import OpDatabase

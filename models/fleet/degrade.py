@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...sim.errors import SimulationError
-from ...sim.process import Running, Steps, process
-from ...sim.system import System
+from ...sim.facts.system import System
+from ...sim.run.process import Running, Steps, process
 from ...sim.units import Duration
 
 

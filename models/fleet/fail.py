@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...sim.process import Running, Steps, process
+from ...sim.run.process import Running, Steps, process
 from ...sim.units import Duration
 
 

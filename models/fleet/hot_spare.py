@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...sim.errors import SimulationError
-from ...sim.graph import Graph
-from ...sim.place import place
-from ...sim.process import Running, Steps, process
-from ...sim.roles import NETWORK
+from ...sim.facts.graph import Graph
+from ...sim.facts.place import place
+from ...sim.facts.roles import NETWORK
+from ...sim.run.process import Running, Steps, process
 from ...sim.units import Duration
 
 

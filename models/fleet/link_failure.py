@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...sim.errors import GraphError, SimulationError
-from ...sim.process import Running, Steps, process
-from ...sim.system import System
+from ...sim.facts.system import System
+from ...sim.run.process import Running, Steps, process
 from ...sim.units import Duration
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, Usage, backend
 from ...sim.errors import BackendError
-from ...sim.ops import Ops, require
-from ...sim.signature import parse_signature
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, Usage, backend
+from ...sim.facts.ops import Ops, require
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.system import System
 from ...sim.units import Seconds
 
 PATHS: dict[str, tuple[tuple[str, float], ...]] = {
@@ -39,7 +39,7 @@ class Copy(Backend):
 
     Examples
     --------
-    >>> from ...sim.system import Component
+    >>> from ...sim.facts.system import Component
     >>> parts = [Component("g", "gpu", slots=1), Component("dma", "dma", slots=1),
     ...     Component("bus", "link", rate=1e9, latency=1e-6)]
     >>> system = System(tuple(parts), ("g",), {"g": {"dma": "dma", "h2d": "bus"}})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.backend import Backend, Timing, Usage, backend
 from ...sim.errors import BackendError
-from ...sim.ops import Ops, require
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, Usage, backend
+from ...sim.facts.ops import Ops, require
+from ...sim.facts.system import System
 
 
 @backend("host-stream")
@@ -20,7 +20,7 @@ class HostStream(Backend):
 
     Examples
     --------
-    >>> from ...sim.system import Component
+    >>> from ...sim.facts.system import Component
     >>> parts = [Component("g", "gpu", slots=1), Component("h", "host", slots=1),
     ...     Component("m", "memory", rate=1e9)]
     >>> system = System(tuple(parts), ("g",), {"g": {"host": "h", "dram": "m"}})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...sim.backend import Backend, Timing, backend
-from ...sim.ops import Ops, require
-from ...sim.system import Component
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.ops import Ops, require
+from ...sim.facts.system import Component
 from ...sim.units import Chunk, MemoryRate, Ratio, Seconds
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...sim.signature import WIDTH
+from ...sim.facts.signature import WIDTH
 from ...sim.units import Bytes
 from ..training.description import Model, Transformer
 from ..training.feed_forward import exchange_buffers

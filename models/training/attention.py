@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...sim.signature import WIDTH, Operand, Signature
+from ...sim.facts.signature import WIDTH, Operand, Signature
 from .context import (
     BlockWorks,
     ScoreBlock,

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.analysis.activity import activity_by_window
-from ...sim.metric import Metric
-from ...sim.result import Result
+from ...sim.facts.metric import Metric
+from ...sim.run.result import Result
 from ...sim.units import seconds
 
 BUBBLE = Metric(

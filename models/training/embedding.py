@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...sim.signature import WIDTH
+from ...sim.facts.signature import WIDTH
 from .description import Patches, Transformer
 from .operations import (
     TENSOR,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...sim.signature import WIDTH
-from ...sim.splits import split_name
+from ...sim.facts.signature import WIDTH
+from ...sim.facts.splits import split_name
 from .description import Experts, Transformer
 from .operations import (
     EXPERT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from ...sim.signature import WIDTH, Operand, Signature
+from ...sim.facts.signature import WIDTH, Operand, Signature
 from .operations import Operation, Shape, Work, exchanged, streamed, with_operands
 from .parallel_plan import ParallelPlan
 from .precision import Precision

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.ops import Kind
+from ...sim.facts.ops import Kind
 from .operations import Work
 from .segments import DISPATCH, OpTable, Rows, Segment, StepOp
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ...sim.errors import ScenarioError
-from ...sim.signature import WIDTH
+from ...sim.facts.signature import WIDTH
 from .description import Branches, ImageNetwork, Part, Repeated
 from .operations import Operation, Split, Work, cross_entropy, linear, streamed, text
 

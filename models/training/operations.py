@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ...sim.signature import WIDTH, Operand, Signature
+from ...sim.facts.signature import WIDTH, Operand, Signature
 from .precision import COPIES, PRECISIONS, SCALED, Precision
 
 TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...sim.signature import WIDTH, Operand, Signature
+from ...sim.facts.signature import WIDTH, Operand, Signature
 from .gradients import DATA, EXPERT_DATA, gathering, replicas
 from .operations import Work, quantized, streamed
 from .parallel_plan import ParallelPlan

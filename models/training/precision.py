@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...sim.signature import WIDTH
+from ...sim.facts.signature import WIDTH
 
 SCALED = ("fp8", "fp4")  # types of so few bits that their numbers are scaled
 SCALE_WIDTH = {"fp32": 4, "e4m3": 1, "e8m0": 1}  # B of a scale

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
-from ...sim.graph import Label, OpTexts
-from ...sim.ops import Kind, Ops
-from ...sim.spmd.spmd_graph import RankProgram
+from ...sim.facts.csr import Csr
+from ...sim.facts.graph import Label, OpTexts
+from ...sim.facts.ops import Kind, Ops
+from ...sim.facts.spmd_graph import RankProgram
 from .operations import Work
 
 Rows = NDArray[np.int64]
@@ -31,7 +31,7 @@ class StepOp(NamedTuple):
 
     Parameters
     ----------
-    kind, stream, family : as in a :class:`~foretrace.sim.spmd.spmd_graph.RankProgram`
+    kind, stream, family : as in a :class:`~foretrace.sim.facts.spmd_graph.RankProgram`
     work : what it does
     module : phase and layer that it is of
     """

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.ops import Kind
-from ...sim.spmd.spmd_graph import RankProgram
+from ...sim.facts.ops import Kind
+from ...sim.facts.spmd_graph import RankProgram
 from .description import Model, Transformer
 from .gradients import (
     DATA,

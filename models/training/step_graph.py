@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.graph import Graph
-from ...sim.spmd.spmd_graph import SpmdGraph
+from ...sim.facts.graph import Graph
+from ...sim.facts.spmd_graph import SpmdGraph
 from .description import Model
 from .parallel_plan import ParallelPlan
 from .segments import OpTable

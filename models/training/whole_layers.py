@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...sim.signature import Operand, Signature
+from ...sim.facts.signature import Operand, Signature
 from .operations import TENSOR, Split, Work
 
 KINDS = {

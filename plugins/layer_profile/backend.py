@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.compute.interpolation import MeasuredPoints, log_sizes
-from ...sim.backend import Backend, Timing, backend
-from ...sim.coded import Coded
-from ...sim.doubt import Doubt
 from ...sim.errors import BackendError
-from ...sim.ops import Ops
-from ...sim.signature import parse_signature
-from ...sim.system import System
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.coded import Coded
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Ops
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.system import System
 from .galvatron_rows import is_galvatron, read_galvatron
 from .profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_profile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.result import Result
+from ...sim.run.result import Result
 
 
 def op_labels(result: Result) -> tuple[list[str], NDArray[np.int64]]:

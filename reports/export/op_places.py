@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.analysis.holdings import op_id_of_each_claim
-from ...sim.engine_api import NEVER
-from ...sim.result import Result
-from ...sim.roles import NETWORK
+from ...sim.engine_api.interface import NEVER
+from ...sim.facts.roles import NETWORK
+from ...sim.run.result import Result
 
 
 class OpPlaces(NamedTuple):

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.engine_api import NEVER
-from ...sim.ops import KIND_NAMES
-from ...sim.result import Result
+from ...sim.engine_api.interface import NEVER
+from ...sim.facts.ops import KIND_NAMES
+from ...sim.run.result import Result
 from .op_labels import op_labels
 from .op_places import op_places
 from .protobuf import Bytes, join_fields, length_delimited_field, utf8_text, varint_field

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.engine_api import State
-from ...sim.ops import KIND_NAMES
-from ...sim.result import Result
+from ...sim.engine_api.interface import State
+from ...sim.facts.ops import KIND_NAMES
+from ...sim.run.result import Result
 from .op_labels import op_labels
 from .op_places import op_places, waits_from
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.ops import Kind
-from ...sim.result import Result
+from ...sim.facts.ops import Kind
+from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..blocks import BarChart, Bars
 from ..export.op_places import op_places

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.ops import KIND_NAMES, Kind
-from ...sim.result import Result
-from ...sim.roles import NETWORK
+from ...sim.facts.ops import KIND_NAMES, Kind
+from ...sim.facts.roles import NETWORK
+from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_places import op_places
 from ..palette import KINDS

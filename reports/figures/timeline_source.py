@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.engine_api import NEVER
-from ...sim.ops import Kind
-from ...sim.result import Result
-from ...sim.roles import NETWORK
+from ...sim.engine_api.interface import NEVER
+from ...sim.facts.ops import Kind
+from ...sim.facts.roles import NETWORK
+from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
 from ..export.op_places import OpPlaces, op_places, waits_from

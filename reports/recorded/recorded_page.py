@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..blocks import BarChart, Bars, Block, Column, FirstScreen, Live, Paragraph, Table
 from ..figures import schedule
 from ..figures.timeline_source import timeline_data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...sim.analysis.blame import GAP
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..blocks import Block, Column, Heading, Line, Paragraph, Swatch, Table
 from ..figures import schedule
 from ..headline import blame_window_text, metric_value, timed_span

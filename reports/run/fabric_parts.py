@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..blocks import Block, Column, FabricDrawing, Heading, Paragraph, Table, Tier
 from ..numbers import format_quantity
 from ..section import section

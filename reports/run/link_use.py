@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...sim.analysis.link_use import link_uses, longest_collective
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..blocks import Block, Column, Paragraph, Table
 from ..numbers import format_quantity, format_share

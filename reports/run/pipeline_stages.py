@@ -9,8 +9,8 @@ import numpy as np
 
 from ...sim.analysis.activity import activity_by_window
 from ...sim.analysis.periods import counted_edges
-from ...sim.ops import Kind
-from ...sim.result import Result
+from ...sim.facts.ops import Kind
+from ...sim.run.result import Result
 from ...sim.units import Seconds, seconds
 from ..blocks import Block, Column, Heading, Line, Paragraph, Table
 from ..numbers import format_quantity

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.ops import Kind
-from ...sim.result import Result
-from ...sim.signature import parse_signature
+from ...sim.facts.ops import Kind
+from ...sim.facts.signature import parse_signature
+from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
 from ..export.op_labels import op_labels

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..html import page_html as html
 from ..numbers import is_overall
 from ..section import shown_sections

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...sim.ops import Kind
-from ...sim.result import Result
+from ...sim.facts.ops import Kind
+from ...sim.run.result import Result
 from ...sim.units import Seconds, seconds
 
 FACT = "pipeline"  # of a graph: ``stages``, ``ranks``, ``turns`` and what is ``computed`` in each

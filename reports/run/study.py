@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..headline import Answer
 from .step_passes import Pipeline, passes_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...sim.analysis.periods import period_edges, step_edges
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..blocks import BarChart, Block, Code, Inline, Live, Paragraph
 from ..figures import schedule
 from ..figures.timeline_source import timeline_data

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...sim.analysis.metrics import utilization_windows
-from ...sim.result import Result
+from ...sim.run.result import Result
 from ..blocks import Axes, Axis, Block, Heading, Live, Paragraph, Plot, Series
 from ..figures import schedule
 from ..numbers import PREFIXES

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import ScenarioError
-from ...sim.ops import KIND_NAMES
+from ...sim.facts.ops import KIND_NAMES
 from ..figures.timeline_source import KIND_NUMBER
 from ..palette import KINDS
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...sim.ops import KIND_NAMES
+from ...sim.facts.ops import KIND_NAMES
 from .op_table import RAN, KeptOpTable, RowGroups, open_database, quoted
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells

@@ -28,7 +28,7 @@ EXIT_CODES = {
 COMMANDS = (  # in the order of --help
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
-    *("drivers", "hil", "fit"),
+    *("drivers", "hil.hil", "fit"),
     "lab",
 )
 
@@ -66,7 +66,7 @@ def options(
         os.environ["NO_COLOR"] = "1"
     level = logging.INFO if verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(message)s", stream=sys.stderr)
-    logging.getLogger("foretrace.sim.core.jit").setLevel(logging.INFO)  # a wait of 20 s is said
+    logging.getLogger("foretrace.sim.kernel.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
 def _load_plugin_commands(words: list[str]) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
-from .common import Catalogs, Json, print_json
+from .terminal.common import Catalogs, Json, print_json
 
 
 @app.command()

@@ -12,12 +12,12 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import MISSED, app
-from .common import Json, Out, answer_console, print_json
+from .terminal.common import Json, Out, answer_console, print_json
 
 if TYPE_CHECKING:
     from ..config.scenario import Scenario
-    from ..studies.comparison import Comparison, ComparisonRow
-    from ..studies.run import Study
+    from ..studies.explaining.comparison import Comparison, ComparisonRow
+    from ..studies.run.run import Study
 
 
 FEW = 3  # runs that a title names
@@ -47,7 +47,7 @@ def compare(
 ) -> None:
     """Compare saved runs, or the variants of a scenario. One that is saved is not run again."""
     from ..config.condition import read_change_condition
-    from ..studies.comparison import compare as compared
+    from ..studies.explaining.comparison import compare as compared
 
     try:
         conditions = [read_change_condition(text) for text in fail_if]
@@ -75,15 +75,15 @@ def compare(
 def _quick_scenario(run: str, out: Path) -> str | Scenario:
     """A scenario without the runs that explain; a saved run as it is."""
     from ..config.loader import load
-    from ..studies.comparison import saved_run_path
+    from ..studies.explaining.comparison import saved_run_path
 
     return run if saved_run_path(run, str(out)) else load(run, set=["run.quick=true"])
 
 
 def _simulated(scenario: Scenario) -> Study:
     """A scenario's study, made while the terminal says what is being done."""
-    from ..studies.run import study
-    from .progress import RunProgress
+    from ..studies.run.run import study
+    from .terminal.progress import RunProgress
 
     with RunProgress(quiet=False) as progress:
         return study(scenario, progress.tell, counted=progress.count)
@@ -157,7 +157,7 @@ def _table_cells(found: Comparison) -> list[list[str]]:
 
 def _formatted_metric_values(found: Comparison, row: ComparisonRow) -> list[str]:
     from ...reports.numbers import format_quantity, format_signed_share
-    from ..studies.comparison import LEAST
+    from ..studies.explaining.comparison import LEAST
 
     cells = []
     for metric in found.metrics:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from .app import app
-from .common import Json, Out, print_json
+from .terminal.common import Json, Out, print_json
 
 
 @app.command()
@@ -74,7 +74,7 @@ def installation_checks(out: Path, workers: str | None = None) -> dict[str, Any]
     """
     from importlib.metadata import version
 
-    from ..studies.limits import free_memory
+    from ..studies.building.limits import free_memory
     from ..studies.workers.workers import usable_cores
 
     host = {
@@ -145,7 +145,7 @@ def _engine_row() -> dict[str, str]:
         import numba
     except ImportError as error:
         return _check_row("engine", False, f"interpreted and slow: {error}; pip install numba")
-    from ...sim.core.jit import KNOWN, LINKED
+    from ...sim.kernel.jit import KNOWN, LINKED
 
     if not LINKED:
         slow = f"numba {numba.__version__} compiles it for a minute in each process"
@@ -169,7 +169,7 @@ def _drivers_hint_row() -> dict[str, str]:
 
 def _cache_sizes_row(out: Path) -> dict[str, str]:
     """Bytes of what sweeps keep to resume, of saved runs and of compiled kernels; always ok."""
-    from ..studies.saved_runs import folder_size, saved_runs, sweep_cache_folders
+    from ..studies.folders.saved_runs import folder_size, saved_runs, sweep_cache_folders
 
     points = sum(map(folder_size, sweep_cache_folders(out)))
     runs = saved_runs(out)
@@ -187,7 +187,7 @@ def _cached_kernel_files() -> list[Path]:
     import os
 
     own = os.environ.get("NUMBA_CACHE_DIR")
-    root = Path(own) if own else Path(__file__).parents[2] / "sim" / "core"
+    root = Path(own) if own else Path(__file__).parents[2] / "sim"
     return [f for pattern in ("*.nbc", "*.nbi") for f in root.rglob(pattern)]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .app import NO_HARDWARE, app
-from .common import Json, print_json
+from .terminal.common import Json, print_json
 
 LIMIT = 60.0  # s for one real op, a slow import included
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .app import app
-from .common import Json, print_json
+from .terminal.common import Json, print_json
 
 Plugin = Annotated[list[Path], typer.Option("--plugin", help="A plug-in's file; repeatable.")]
 
@@ -50,7 +50,7 @@ def explain(
         _explain_collective(name.partition(":")[2], on, size, ranks, json)
         return
     if on:
-        from ..studies.run_explanation import explain_on, scenario_and_points
+        from ..studies.explaining.run_explanation import explain_on, scenario_and_points
 
         found = explain_on(name, *scenario_and_points(on))
     else:
@@ -64,8 +64,8 @@ def explain(
 def _explain_collective(collective: str, on: str, size: str, ranks: int, json: bool) -> None:
     """Say which ways there are to do a collective on a machine, and which is taken."""
     from ...sim.errors import ScenarioError
-    from ..studies.collective_choice import collective_choice
-    from ..studies.run_explanation import scenario_and_points
+    from ..studies.explaining.collective_choice import collective_choice
+    from ..studies.explaining.run_explanation import scenario_and_points
 
     if not on:
         raise ScenarioError(

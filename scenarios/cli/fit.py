@@ -11,7 +11,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
-from .common import Catalogs, Json, print_json
+from .terminal.common import Catalogs, Json, print_json
 
 if TYPE_CHECKING:
     from ..studies.fitting.bench import Bench

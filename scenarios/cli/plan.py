@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .app import WRONG, app
-from .common import Catalogs, File, Json, Set, print_json
+from .terminal.common import Catalogs, File, Json, Set, print_json
 
 if TYPE_CHECKING:
-    from ..studies.plan import Plan
+    from ..studies.run.plan import Plan
 
 TOO_QUICK = (
     "recorded times vary, and without replicas nobody waits for a rank that happens to be slow; "
@@ -32,9 +32,9 @@ def plan(
 ) -> None:
     """Say what a run would do, and what it would take."""
     from ..config.loader import load
-    from ..studies.plan import plan as planned
-    from .checks import require_valid
-    from .limits_check import memory_limit_problems
+    from ..studies.run.plan import plan as planned
+    from .checks.checks import require_valid
+    from .checks.limits_check import memory_limit_problems
 
     settings = [*set, *(["run.defend=true"] if defend else [])]
     scenario = load(file, set=settings, catalogs=catalog)

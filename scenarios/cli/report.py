@@ -9,7 +9,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
-from .common import Out
+from .terminal.common import Out
 
 PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
@@ -32,7 +32,7 @@ def report(
     out: Out = Path("runs"),
 ) -> None:
     """Copy the report of a saved run, sweep or check to one file."""
-    from ..studies.saved_runs import newest_or_named_run
+    from ..studies.folders.saved_runs import newest_or_named_run
 
     folder = newest_or_named_run(run, out)
     if system:
@@ -57,7 +57,7 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     import json
 
     from ...reports.export.system_page import system_page
-    from ..studies.run_folder import load_summary
+    from ..studies.run.run_folder import load_summary
 
     summary = load_summary(folder)
     if "ablations" not in summary:

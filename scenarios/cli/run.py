@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .app import MISSED, UNFINISHED, app
-from .common import (
+from .terminal.common import (
     Catalogs,
     File,
     Json,
@@ -28,7 +28,7 @@ from .common import (
 if TYPE_CHECKING:
     from ..config.problems import Problem
     from ..config.scenario import Scenario
-    from ..studies.partial_answers import PartialAnswers
+    from ..studies.folders.partial_answers import PartialAnswers
 
 
 @app.command()
@@ -65,9 +65,9 @@ def run(
     started = time.monotonic()
     from ..config.hil_settings import live_devices_drive_run, parse_swap_options
     from ..config.loader import load
-    from ..studies.limits import TimeLimitExceeded
-    from ..studies.run_folder import existing_run, load_summary
-    from .show import print_run_answer
+    from ..studies.building.limits import TimeLimitExceeded
+    from ..studies.run.run_folder import existing_run, load_summary
+    from .terminal.show import print_run_answer
 
     settings = [*set, *parse_swap_options(swap), *(["hil.mode=coupled"] if swap else [])]
     settings += [f"run.seed={seed}"] if seed is not None else []
@@ -117,12 +117,12 @@ def _simulate_and_save(
     scenario: Scenario, out: Path, started: float, quiet: bool, prints: bool
 ) -> Path:
     """Folder of a new run; a run that is found needs nothing of what simulates one."""
-    from ..studies.executor import load_engine_in_background
-    from ..studies.output_folder import require_writable
-    from ..studies.run import study
-    from ..studies.run_folder import save_run
-    from .checks import require_valid
-    from .progress import RunProgress
+    from ..studies.folders.output_folder import require_writable
+    from ..studies.run.run import study
+    from ..studies.run.run_folder import save_run
+    from ..studies.variants.executor import load_engine_in_background
+    from .checks.checks import require_valid
+    from .terminal.progress import RunProgress
 
     require_writable(out, scenario)
     with load_engine_in_background(scenario.run.engine):
@@ -140,7 +140,7 @@ def _answers_kept(scenario: Scenario, out: Path) -> AbstractContextManager[Parti
 
     if not live_devices_drive_run(scenario):
         return nullcontext()
-    from ..studies.partial_answers import partial_answers_kept
+    from ..studies.folders.partial_answers import partial_answers_kept
 
     return partial_answers_kept(scenario, out, print_error)
 
@@ -152,7 +152,7 @@ def _print_warnings(warnings: Iterable[Problem]) -> None:
 
 def any_expectation_failed(summary: dict[str, Any]) -> bool:
     """Whether an expectation of any variant failed that does not only warn, or an ablation did."""
-    from ..studies.ablations import ablations_met
+    from ..studies.summaries.ablations import ablations_met
 
     expected = [e for point in summary["points"].values() for e in point["expect"]]
     missed = any(not e["met"] and e["otherwise"] == "fail" for e in expected)

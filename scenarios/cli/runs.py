@@ -9,7 +9,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import app
-from .common import Json, Out, Quiet, print_json
+from .terminal.common import Json, Out, Quiet, print_json
 
 Run = Annotated[str, typer.Argument(help="A run folder, or the beginning of its name.")]
 
@@ -21,7 +21,7 @@ def ls(
     json: Json = False,
 ) -> None:
     """List saved runs, the newest first."""
-    from ..studies.saved_runs import saved_runs
+    from ..studies.folders.saved_runs import saved_runs
 
     rows = [s.facts() for s in saved_runs(out) if scenario in ("", s.folder.parent.name)]
     if json:
@@ -38,8 +38,8 @@ def ls(
 @app.command()
 def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = False) -> None:
     """Print the answer of a saved run again."""
-    from ..studies.output_folder import ACCURACY
-    from ..studies.saved_runs import newest_or_named_run
+    from ..studies.folders.output_folder import ACCURACY
+    from ..studies.folders.saved_runs import newest_or_named_run
 
     folder = newest_or_named_run(run, out)
     if (folder / ACCURACY).is_file():
@@ -49,12 +49,12 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
     if json:
         print_json({**summary, "folder": str(folder)})
     elif summary.get("kind") == "sweep":
-        from .show_sweep import print_sweep_answer as of_sweep
+        from .terminal.show_sweep import print_sweep_answer as of_sweep
 
         of_sweep(summary, quiet)
     else:
-        from ..studies.run_folder import require_present_keys
-        from .show import print_run_answer
+        from ..studies.run.run_folder import require_present_keys
+        from .terminal.show import print_run_answer
 
         require_present_keys(summary, folder)
         print_run_answer(summary, quiet)
@@ -65,8 +65,8 @@ def show(run: Run, out: Out = Path("runs"), json: Json = False, quiet: Quiet = F
 def _print_check(folder: Path, as_json: bool, quiet: bool) -> None:
     """Print a saved hardware check again."""
     from ..studies.accuracy.saved_check import upgraded_check
-    from ..studies.output_folder import ACCURACY
-    from .hil_check import print_check as told_of
+    from ..studies.folders.output_folder import ACCURACY
+    from .hil.hil_check import print_check as told_of
 
     told = upgraded_check(_read_json(folder, ACCURACY))
     if as_json:
@@ -77,7 +77,7 @@ def _print_check(folder: Path, as_json: bool, quiet: bool) -> None:
 
 
 def _read_summary(folder: Path) -> dict[str, Any]:
-    from ..studies.run_folder import summary_with_answer
+    from ..studies.run.run_folder import summary_with_answer
 
     told = _read_json(folder, "summary.json")
     if told.get("schema") != 1:
@@ -110,7 +110,7 @@ def rm(
     out: Out = Path("runs"),
 ) -> None:
     """Remove saved runs."""
-    from ..studies.saved_runs import find_run_folder, remove_run, remove_sweep_caches
+    from ..studies.folders.saved_runs import find_run_folder, remove_run, remove_sweep_caches
 
     if not runs and not cache:
         raise ScenarioError("rm: nothing to remove; name runs (foretrace ls), or say --cache")

@@ -14,7 +14,7 @@ import typer
 
 from ...sim.errors import PlanError, ScenarioError
 from .app import MISSED, UNFINISHED, app
-from .common import Catalogs, File, Json, Out, Quiet, Set, print_json, progress_printer
+from .terminal.common import Catalogs, File, Json, Out, Quiet, Set, print_json, progress_printer
 
 if TYPE_CHECKING:
     from ..studies.sweep.sweep_summary import Swept
@@ -49,7 +49,7 @@ def sweep(
     """Try many points of a scenario: a grid, or a search."""
     started = time.monotonic()
     from ..config.loader import load
-    from ..studies.plan import require_run_fits_memory
+    from ..studies.run.plan import require_run_fits_memory
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweep_folder import outcome_store, save_sweep
     from ..studies.workers.workers import local_process_count, workers_option
@@ -120,10 +120,10 @@ def _run_sweep(
     scenario: Any, kept: Any, crew: Any, part: Shard, resume: bool, quiet: bool
 ) -> Swept:
     """The sweep itself; an interrupt loses nothing that was reported."""
-    from ..studies.limits import time_limit
+    from ..studies.building.limits import time_limit
     from ..studies.sweep.plan_points import wanted_points
     from ..studies.sweep.sweeping import SweepInProgress
-    from .progress import SweepProgress
+    from .terminal.progress import SweepProgress
 
     total = wanted_points(scenario)
     limit = time_limit(scenario.run.time_limit)
@@ -159,7 +159,7 @@ def _print_answer(folder: Path, json: bool, quiet: bool) -> None:
     if json:
         print_json({**summary, "folder": str(folder)})
         return
-    from .show_sweep import print_sweep_answer
+    from .terminal.show_sweep import print_sweep_answer
 
     print_sweep_answer(summary, quiet)
     typer.echo(f"\nsaved {folder}    report {folder / 'report.html'}")

@@ -12,10 +12,10 @@ import typer
 
 from ...sim.errors import ScenarioError, TraceError
 from .app import app
-from .common import Json, print_json
+from .terminal.common import Json, print_json
 
 if TYPE_CHECKING:
-    from ...sim.graph import Graph
+    from ...sim.facts.graph import Graph
     from ...traces.infer.trace_info import Info
 
 trace = typer.Typer(name="trace", help="Record, import and describe traces.", no_args_is_help=True)
@@ -125,7 +125,7 @@ def info(
     from ...reports.chain_shares import link_sentences
     from ...reports.untraced_steps import untraced_sentence
     from ...traces.step_times import untraced_steps_told
-    from ..studies.trace_answers import link_shares_by_gpu
+    from ..studies.explaining.trace_answers import link_shares_by_gpu
     from ..workloads.trace_files import paths
 
     told, graph = _described(files)
@@ -152,8 +152,8 @@ def report(
 ) -> None:
     """Say where the time of recorded files goes, and which rank it is; takes no scenario."""
     from ...reports.recorded.recorded_page import write_recorded
-    from ..studies.recorded_run import recorded_run, recorded_summary
-    from .show_recorded import print_recorded
+    from ..studies.run.recorded_run import recorded_run, recorded_summary
+    from .terminal.show_recorded import print_recorded
 
     world, graph = _graph_as_recorded(files)
     result = recorded_run(graph)
@@ -183,7 +183,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")] = Path("export"),
 ) -> None:
     """Write a workload as Chakra files, or a run as Chrome JSON."""
-    from ..studies.export import export_chakra, export_chrome
+    from ..studies.run.export import export_chakra, export_chrome
 
     write = export_chakra if form is ExportFormat.chakra else export_chrome
     for path in write(source, out):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .app import WRONG, app
-from .common import Catalogs, Json, Set, print_json
+from .terminal.common import Catalogs, Json, Set, print_json
 
 if TYPE_CHECKING:
     from ..config.problems import Problem
@@ -32,7 +32,7 @@ def validate(
     from ..config.loader import load
     from ..config.problems import InvalidScenarioError, problems_text
     from ..config.reading.resolution import resolved_yaml
-    from .checks import validation_problems as problems_of
+    from .checks.checks import validation_problems as problems_of
 
     problems: list[Problem] = []
     for file in files:

@@ -10,7 +10,7 @@ import typer
 
 from ...sim.errors import ScenarioError
 from .app import INTERRUPTED, app
-from .common import Out, print_error
+from .terminal.common import Out, print_error
 
 if TYPE_CHECKING:
     from ...reports.view.view_server import Pages, ViewServer
@@ -32,7 +32,7 @@ def view(
     """Look at every op of one or two runs in the browser. Two are side by side; Ctrl-C ends it."""
     from ...reports.view.opened_runs import OpenedRuns, RunShown
     from ...reports.view.view_page import view_pages
-    from ..studies.saved_runs import find_run_folder
+    from ..studies.folders.saved_runs import find_run_folder
 
     if len(runs) > MOST_RUNS:
         raise ScenarioError(

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pydantic import Field, PlainValidator, ValidationInfo
 
 from ...models.compute.chain import Chain
-from ...sim.backend import Backend
-from ...sim.system import SELECTED, Component, System, fits, tells_digits
+from ...sim.facts.backend import Backend
+from ...sim.facts.system import SELECTED, Component, System, fits, tells_digits
 from .choice import ChoiceKind
 from .part_specs import Part
 from .schema import Many, Section, validation_error

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from ...models.compute.carried import GpuModel
-from ...sim.graph import Graph
+from ...sim.facts.graph import Graph
 from ...sim.units import Bytes
 
 

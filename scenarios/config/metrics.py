@@ -1,13 +1,13 @@
 """The metrics that ``expect`` may name: what each is, in which unit, with which statistics.
 
-Every run has those of :data:`~foretrace.sim.metric.COMMON`, a scenario may have those below, and
-each workload declares its own.
+Every run has those of :data:`~foretrace.sim.facts.metric.COMMON`, a scenario may have those
+below, and each workload declares its own.
 """
 
 from __future__ import annotations
 
-from ...sim.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
-from ...sim.metric import find_metric as named_of
+from ...sim.facts.metric import COMMON, LAST, PERCENTILE, SPREAD, Metric
+from ...sim.facts.metric import find_metric as named_of
 from .later import planned_release
 from .settings import known_workloads
 

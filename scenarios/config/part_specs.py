@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, create_model
 
-from ...models.network import pcie as pcie  # a kind of part of ours
+from ...models.network.part import pcie as pcie  # a kind of part of ours
 from ...models.parts import PARTS, NodePart
 from ...sim.units import Bytes, Watts
 from .schema import Section, validation_error

@@ -15,16 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...models.network import topology as topology  # ours first: their names are taken
-from ...models.network.algorithms import ALGORITHMS
-from ...models.network.steps import Algorithm, check_algorithm
-from ...models.network.wiring import TOPOLOGIES, Topology
+from ...models.network.collective.algorithms import ALGORITHMS
+from ...models.network.collective.steps import Algorithm, check_algorithm
+from ...models.network.topology import topology as topology  # ours first: their names are taken
+from ...models.network.topology.wiring import TOPOLOGIES, Topology
 from ...models.parts import PARTS, NodePart
 from ...reports.section import SECTIONS
-from ...sim.backend import BACKENDS, Backend
-from ...sim.medium_api import MEDIA, Kernels, Medium
-from ...sim.process import PROCESSES
-from ...sim.workload import WORKLOADS, Workload
+from ...sim.engine_api.medium_api import MEDIA, Kernels, Medium
+from ...sim.facts.backend import BACKENDS, Backend
+from ...sim.run.process import PROCESSES
+from ...sim.run.workload import WORKLOADS, Workload
 from .part_specs import OURS, entry_model, part_link_model, part_model
 from .plugin_errors import PREFIX
 from .problems import FilePosition, InvalidScenarioError, Problem

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...sim.errors import ScenarioError
-from ...sim.sampling import MAIN
+from ...sim.facts.sampling import MAIN
 from .problems import FilePosition, Problem, did_you_mean_text
 from .reading.files import file_digests_by_setting, with_bare_file_names
 from .reading.tree import NumberSource, Plain, merge_layers, to_dict, tree_from_value

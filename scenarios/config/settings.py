@@ -14,11 +14,11 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
-from ...sim.backend import BACKENDS, Backend
-from ...sim.medium_api import MEDIA, Medium
-from ...sim.process import PROCESSES
+from ...sim.engine_api.medium_api import MEDIA, Medium
+from ...sim.facts.backend import BACKENDS, Backend
+from ...sim.run.process import PROCESSES
+from ...sim.run.workload import WORKLOADS, Workload
 from ...sim.units import Unit
-from ...sim.workload import WORKLOADS, Workload
 from .given import GIVEN
 from .installed_plugins import load_installed
 from .schema import NAMES_FILE, REQUIRED, Section

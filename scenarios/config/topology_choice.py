@@ -7,7 +7,7 @@ from typing import Any, Literal, Union
 
 from pydantic import ValidationInfo
 
-from ...models.network.wiring import TOPOLOGIES, Topology
+from ...models.network.topology.wiring import TOPOLOGIES, Topology
 from .choice import Choice, ChoiceKind
 from .settings import known_backends
 

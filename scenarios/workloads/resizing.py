@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
-from ...sim.ops import Kind
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind
 from ...sim.units import ByteRate
 from .parallel import ParallelismDegrees, ScaledParallelism
 
@@ -129,7 +129,7 @@ class Resizing:
     def _tensor_parallel(self, graph: Graph, was: Layout, plan: TensorPlan) -> Graph:
         """Graph of the replicas wanted, each of several tensor-parallel ranks."""
         from ...traces.infer.dependencies import told_graph
-        from ...traces.infer.gradients import gradients
+        from ...traces.infer.ranks.gradients import gradients
         from ...traces.transform.buckets import resize_buckets
         from ...traces.transform.scale import scale
         from ...traces.transform.tensor_parallel import (

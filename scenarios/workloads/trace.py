@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from ...sim.errors import ScenarioError
-from ...sim.graph import Graph
-from ...sim.metric import Metric
-from ...sim.periodic import Periodic
+from ...sim.facts.graph import Graph
+from ...sim.facts.metric import Metric
+from ...sim.run.periodic import Periodic
+from ...sim.run.workload import Needs, Samples, Size, workload
 from ...sim.units import Ratio
-from ...sim.workload import Needs, Samples, Size, workload
 from ..config.given import GpuSettings
 from ..config.schema import FileName
 from .iterations import ALL, Iterations, Positive
@@ -29,8 +29,8 @@ from .trace_files import (
 )
 
 if TYPE_CHECKING:
-    from ...sim.job import Job
-    from ...sim.result import Result
+    from ...sim.run.job import Job
+    from ...sim.run.result import Result
     from ...traces.trace import Trace
 
 NO_GPU = GpuSettings()

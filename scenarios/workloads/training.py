@@ -37,12 +37,12 @@ from ...models.training.stages import chunks_of_stage, layers_in_words
 from ...models.training.step_graph import COMPUTED, step_graph
 from ...sim.analysis.periods import counted_edges
 from ...sim.errors import PlanError, ScenarioError
-from ...sim.graph import Graph
-from ...sim.metric import Metric
-from ...sim.periodic import Periodic
-from ...sim.signature import WIDTH
+from ...sim.facts.graph import Graph
+from ...sim.facts.metric import Metric
+from ...sim.facts.signature import WIDTH
+from ...sim.run.periodic import Periodic
+from ...sim.run.workload import Samples, Size, workload
 from ...sim.units import Bytes, FlopRate
-from ...sim.workload import Samples, Size, workload
 from ..config.given import GpuSettings, HostRoom
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
@@ -51,9 +51,9 @@ from .model_form import DescribedModel
 from .trace import NO_GPU, TOKENS_PER_SECOND
 
 if TYPE_CHECKING:
-    from ...sim.job import Job
-    from ...sim.result import Result
-    from ...sim.system import System
+    from ...sim.facts.system import System
+    from ...sim.run.job import Job
+    from ...sim.run.result import Result
 
 MFU = Metric(
     "mfu",

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, Field
 
 from ...sim.errors import ScenarioError
-from ...sim.graph import Builder, Graph, Member
-from ...sim.ops import Kind
-from ...sim.periodic import Periodic
-from ...sim.signature import Operand, Signature
-from ...sim.splits import read_collective
+from ...sim.facts.graph import Builder, Graph, Member
+from ...sim.facts.ops import Kind
+from ...sim.facts.signature import Operand, Signature
+from ...sim.facts.splits import read_collective
+from ...sim.run.periodic import Periodic
+from ...sim.run.workload import Size, workload
 from ...sim.units import Chunk
-from ...sim.workload import Size, workload
 from ..config.schema import Many, Section
 from .iterations import ONE, Iterations, Positive
 
 if TYPE_CHECKING:
-    from ...sim.job import Job
+    from ...sim.run.job import Job
 
 Rank = Annotated[int, Field(ge=0)]
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "barrier")

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import BOXES
-from ..engine_api import MAX_TICK, NEVER
+from ..engine_api.interface import MAX_TICK, NEVER
 from ..errors import NotKeptError
-from ..ops import Kind
-from ..roles import NETWORK
-from ..run_record import RunRecord
-from ..schedule import SubmittedRun
+from ..facts.ops import Kind
+from ..facts.roles import NETWORK
+from ..record.aggregates import BOXES
+from ..record.run_record import RunRecord
+from ..record.schedule import SubmittedRun
 from ..units import seconds
 from .holdings import op_id_of_each_claim
 from .periods import step_edges
@@ -139,7 +139,7 @@ def box_ticks_by_kernel(
 
     Of one graph whose ops all ended they read the columns as they lie, without a table of places.
     """
-    from ..core.time_breakdown import breakdown_of_places
+    from ..core.programs.time_breakdown import breakdown_of_places
 
     columns = result.columns
     whole = min(columns.end.min(initial=0), columns.arrived.min(initial=0)) > NEVER
@@ -163,7 +163,7 @@ def box_ticks_of_places(
     compiled : whether by kernels; the numbers are the same
     """
     if compiled:
-        from ..core.time_breakdown import breakdown_of_places
+        from ..core.programs.time_breakdown import breakdown_of_places
 
         return breakdown_of_places(*places, edges, ranks)
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
@@ -261,10 +261,10 @@ def seconds_in_use(result: RunRecord) -> dict[str, NDArray[np.float64]]:
 
     Examples
     --------
-    >>> from ..graph import Builder
-    >>> from ..ops import Kind
-    >>> from ..simulation import Simulation
-    >>> from ..system import Component, System
+    >>> from ..facts.graph import Builder
+    >>> from ..facts.ops import Kind
+    >>> from ..run.simulation import Simulation
+    >>> from ..facts.system import Component, System
     >>> from ...models.compute.recorded import Recorded
     >>> build = Builder("two streams")
     >>> _ = [build.op(Kind.COMPUTE, rank=0, stream=s, duration=2.0, release=s) for s in range(2)]

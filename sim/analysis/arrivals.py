@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER
-from ..run_record import RunRecord
-from ..schedule import SubmittedRun
+from ..engine_api.interface import NEVER
+from ..record.run_record import RunRecord
+from ..record.schedule import SubmittedRun
 from ..units import Seconds, seconds
 
 
@@ -49,11 +49,11 @@ def lateness(result: RunRecord) -> Lateness:
 
     Examples
     --------
-    >>> from foretrace.sim.backend import Backend, Timing
-    >>> from foretrace.sim.graph import Builder, Member
-    >>> from foretrace.sim.ops import Kind
-    >>> from foretrace.sim.simulation import Simulation
-    >>> from foretrace.sim.system import Component, System
+    >>> from foretrace.sim.facts.backend import Backend, Timing
+    >>> from foretrace.sim.facts.graph import Builder, Member
+    >>> from foretrace.sim.facts.ops import Kind
+    >>> from foretrace.sim.run.simulation import Simulation
+    >>> from foretrace.sim.facts.system import Component, System
     >>> class Recorded(Backend):
     ...     def timing(self, ops, now=0.0):
     ...         return Timing.of(ops.duration)

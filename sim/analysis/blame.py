@@ -24,13 +24,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..csr import Csr
-from ..engine_api import NEVER
-from ..ops import Kind
-from ..part_names import names_of
-from ..roles import NETWORK
-from ..run_record import RunRecord
-from ..schedule import SubmittedRun
+from ..engine_api.interface import NEVER
+from ..facts.csr import Csr
+from ..facts.ops import Kind
+from ..facts.part_names import names_of
+from ..facts.roles import NETWORK
+from ..record.run_record import RunRecord
+from ..record.schedule import SubmittedRun
 from ..units import Seconds, seconds
 from .flow_history import FlowHistory, RateBound
 from .holdings import CapacityWait, op_id_of_each_claim

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..csr import Csr
-from ..engine_api import NEVER, ONE
-from ..run_record import RunRecord
+from ..engine_api.interface import NEVER, ONE
+from ..facts.csr import Csr
+from ..record.run_record import RunRecord
 
 _NONE = np.empty(0, np.int64)
 

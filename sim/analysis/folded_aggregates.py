@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..aggregates import RunAggregates
-from ..run_record import RunRecord
+from ..record.aggregates import RunAggregates
+from ..record.run_record import RunRecord
 from .activity import box_ticks, box_ticks_by_kernel
 from .metrics import slot_share_by_window, working_share_by_window
 from .op_sums import stored_or_summed_aggregates

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER, State
-from ..part_names import names_of
-from ..run_record import RunRecord
+from ..engine_api.interface import NEVER, State
+from ..facts.part_names import names_of
+from ..record.run_record import RunRecord
 from ..units import seconds
 from .activity import exposed_communication_seconds
 from .op_sums import stored_or_summed_aggregates

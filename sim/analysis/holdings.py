@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER
-from ..run_record import RunRecord
+from ..engine_api.interface import NEVER
+from ..record.run_record import RunRecord
 from ..units import seconds
 
 Numbers = NDArray[np.int64]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine_api import NEVER, ONE
-from ..ops import Kind
-from ..run_record import RunRecord
+from ..engine_api.interface import NEVER, ONE
+from ..facts.ops import Kind
+from ..record.run_record import RunRecord
 
 
 class LinkUse(NamedTuple):
@@ -36,11 +36,11 @@ def link_uses(record: RunRecord, op: int) -> list[LinkUse]:
 
     Examples
     --------
-    >>> from foretrace.models.network.collectives import Fabric
-    >>> from foretrace.models.network.link import Link
-    >>> from foretrace.models.network.switch import Switch, star
-    >>> from foretrace.sim.graph import Builder, Member
-    >>> from foretrace.sim.simulation import Simulation
+    >>> from foretrace.models.network.collective.collectives import Fabric
+    >>> from foretrace.models.network.part.link import Link
+    >>> from foretrace.models.network.part.switch import Switch, star
+    >>> from foretrace.sim.facts.graph import Builder, Member
+    >>> from foretrace.sim.run.simulation import Simulation
     >>> system = star(2, Link(bandwidth=1e9, latency=0), Switch(bandwidth=1e9, latency=0, ports=2))
     >>> build = Builder("pair")
     >>> _ = build.collective([Member(0, 9), Member(1, 9)], bytes=4e6,

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER
-from ..graph import Graph
-from ..roles import NETWORK
-from ..run_record import RunRecord
-from ..schedule import SubmittedRun
-from ..system import UNCOUNTED
+from ..engine_api.interface import NEVER
+from ..facts.graph import Graph
+from ..facts.roles import NETWORK
+from ..facts.system import UNCOUNTED
+from ..record.run_record import RunRecord
+from ..record.schedule import SubmittedRun
 from ..units import seconds
 from .activity import activity_by_window, arrivals_by_graph, exposed_communication_seconds
 from .holdings import amounts_held_by_ops, amounts_held_by_processes
@@ -202,8 +202,8 @@ def communication_kernels(graph: Graph) -> NDArray[np.bool_]:
 
     Examples
     --------
-    >>> from ..graph import Builder
-    >>> from ..ops import Kind
+    >>> from ..facts.graph import Builder
+    >>> from ..facts.ops import Kind
     >>> build = Builder("one of each")
     >>> for stream, kind in enumerate(("host", "compute", "network")):
     ...     _ = build.op(Kind.SEND, rank=0, stream=stream, peer=0, bytes=1.0)

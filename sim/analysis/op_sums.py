@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import RunAggregates, add_ticks, first_rows_of_equal_runs
-from ..engine_api import NEVER
-from ..ops import Kind
-from ..run_record import RunRecord
-from ..schedule import SubmittedRun
+from ..engine_api.interface import NEVER
+from ..facts.ops import Kind
+from ..record.aggregates import RunAggregates, add_ticks, first_rows_of_equal_runs
+from ..record.run_record import RunRecord
+from ..record.schedule import SubmittedRun
 from ..units import seconds
 from .holdings import amounts_held_by_ops, op_id_of_each_claim
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import first_period_start_tick
-from ..engine_api import NEVER
-from ..run_record import RunRecord
+from ..engine_api.interface import NEVER
+from ..record.aggregates import first_period_start_tick
+from ..record.run_record import RunRecord
 
 
 def counted_edges(

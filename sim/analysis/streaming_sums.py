@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
-from ..engine_api import MAX_TICK, NEVER, ComponentTable, HeldOpTimes, State
-from ..ops import Kind
-from ..prepared import PreparedRun
-from ..schedule import SubmittedRun, ranks_of
-from ..system import System
+from ..engine_api.interface import MAX_TICK, NEVER, ComponentTable, HeldOpTimes, State
+from ..facts.ops import Kind
+from ..facts.system import System
+from ..record.aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
+from ..record.prepared import PreparedRun
+from ..record.schedule import SubmittedRun, ranks_of
 from ..units import Seconds, seconds
 from .activity import LAYER_OF, LAYERS, BusyIntervals, box_ticks_of_places
 

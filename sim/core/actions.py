@@ -8,16 +8,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import simpy
 
-from ..capacity_ledger import Grant
-from ..engine_api import NO_LIMIT, Answer, LostOp, State, There
+from ..engine_api.capacity_ledger import Grant
+from ..engine_api.interface import NO_LIMIT, Answer, LostOp, State, There
+from ..engine_api.moving import ALL, RemainingWork
+from ..engine_api.validation import why_move_refused
 from ..media.max_min.medium import set_rate
-from ..moving import ALL, RemainingWork
-from ..validation import why_move_refused
 from .capacity import drop_claim, enqueue_claim, mark_claim_queue, release_claims_of_ended_op
-from .op_end import withdraw_op
-from .plugged_memory import PluggedMemory
-from .slots import mark_slot_queue
-from .state_layout import (
+from .memory.plugged_memory import PluggedMemory
+from .memory.state_layout import (
     ASK,
     BARRED,
     CANCELLED,
@@ -44,6 +42,8 @@ from .state_layout import (
     WATCHED,
     WATCHING,
 )
+from .op_end import withdraw_op
+from .slots import mark_slot_queue
 from .state_view import StateView
 from .submitted_graph import SubmittedGraph
 

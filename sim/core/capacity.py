@@ -7,9 +7,9 @@ a collective, with a row of the table of *holders* behind it.
 
 from __future__ import annotations
 
-from .jit import Int, jit_without_refcounts
-from .linked_lists import append, sort_list
-from .state_layout import (
+from ..kernel.jit import Int, jit_without_refcounts
+from .memory.linked_lists import append, sort_list
+from .memory.state_layout import (
     ALSO,
     AMOUNT,
     ARRIVED,

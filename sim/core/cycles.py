@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..engine_api import EngineGraph
+from ..engine_api.interface import EngineGraph
+from ..kernel.jit import Int, jit_without_refcounts
 from ..reference.op_state import cycle_error
-from .jit import Int, jit_without_refcounts
-from .state_layout import NONE, Array, Links
+from .memory.state_layout import NONE, Array, Links
 
 
 def refuse_cycle(graph: EngineGraph) -> None:
@@ -20,7 +20,7 @@ def refuse_cycle(graph: EngineGraph) -> None:
 
     Examples
     --------
-    >>> from ..engine_literal import LiteralOp, literal_graph
+    >>> from ..engine_api.engine_literal import LiteralOp, literal_graph
     >>> after = [LiteralOp(), LiteralOp(((-1, (0, 2)),)), LiteralOp(((-1, (1,)),))]
     >>> refuse_cycle(literal_graph("loop", after))
     Traceback (most recent call last):

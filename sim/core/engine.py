@@ -11,15 +11,22 @@ from typing import cast
 import numpy as np
 import simpy
 
-from ..deadlock import StuckState
-from ..engine_api import MAX_TICK, EngineColumns, EngineGraph, HeldOpTimes, Numbers, PreparedShape
-from ..validation import check_graph
-from .block import GraphBlock
+from ..engine_api.deadlock import StuckState
+from ..engine_api.interface import (
+    MAX_TICK,
+    EngineColumns,
+    EngineGraph,
+    HeldOpTimes,
+    Numbers,
+    PreparedShape,
+)
+from ..engine_api.validation import check_graph
 from .cycles import refuse_cycle
 from .giving import read_and_free_graphs
+from .memory.block import GraphBlock
+from .memory.state_layout import NONE
 from .readout import read_op_columns, stuck_state
 from .simpy_loop import SimpyLoop
-from .state_layout import NONE
 from .static_schedule import find_static_schedule
 from .submitted_graph import SubmittedGraph
 
@@ -36,7 +43,8 @@ class CoreEngine(SimpyLoop):
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
+    >>> from foretrace.sim.engine_api.engine_literal import LiteralOp
+    >>> from foretrace.sim.engine_api.engine_literal import literal_components, literal_graph
     >>> engine = CoreEngine(literal_components((1,), (-1,)))
     >>> _ = engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=5)] * 2))
     >>> engine.run()

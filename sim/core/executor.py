@@ -10,23 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.medium import due, settle, take_due
 from ..media.max_min.table_layout import OVERFULL, TAG_HI, TAG_LO, State
 from .capacity import request_and_grant_amounts
-from .jit import Int, jit_without_refcounts
-from .linked_lists import append, sort_list
-from .op_end import end_op
-from .op_start import (
-    begin_work_phase,
-    continue_answered_ops,
-    end_in_next_round,
-    flow_of,
-    start_granted_in_row_order,
-)
-from .plugged_memory import Plugged
-from .radix_heap import earliest_tick, take_due_cells
-from .slots import add_to_arrivals, grant_slots, queue_or_take_slots
-from .state_layout import (
+from .memory.linked_lists import append, sort_list
+from .memory.plugged_memory import Plugged
+from .memory.radix_heap import earliest_tick, take_due_cells
+from .memory.state_layout import (
     ANSWERED,
     ASKING,
     ASKS,
@@ -62,6 +53,15 @@ from .state_layout import (
     Links,
     Rows,
 )
+from .op_end import end_op
+from .op_start import (
+    begin_work_phase,
+    continue_answered_ops,
+    end_in_next_round,
+    flow_of,
+    start_granted_in_row_order,
+)
+from .slots import add_to_arrivals, grant_slots, queue_or_take_slots
 
 PAUSE = 1 << 12  # instants; a pause takes some 3 us, they some 1,000 and more
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import NEVER, HeldOpTimes, State
+from ..engine_api.interface import NEVER, HeldOpTimes, State
+from .memory.run_memory import GraphOffsets
+from .memory.state_layout import ARRIVED, CANCELLED, END, ENDED, OPEN_OPS, START
 from .readout import CLAIM_TIMES, claim_ticks
-from .run_memory import GraphOffsets
-from .state_layout import ARRIVED, CANCELLED, END, ENDED, OPEN_OPS, START
 from .submitted_graph import SubmittedGraph
 
 if TYPE_CHECKING:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.medium import leave
 from ..media.max_min.table_layout import State
 from .capacity import drop_claims_of_op, release_claims_of_ended_op
-from .jit import Int, jit_without_refcounts
-from .linked_lists import append, unlink
-from .op_start import flow_of
-from .radix_heap import remove_cell
-from .slots import arrive_at_release, mark_slot_queue
-from .state_layout import (
+from .memory.linked_lists import append, unlink
+from .memory.radix_heap import remove_cell
+from .memory.state_layout import (
     BARRIER,
     BEYOND,
     COLLECTIVE,
@@ -55,6 +53,8 @@ from .state_layout import (
     Links,
     Rows,
 )
+from .op_start import flow_of
+from .slots import arrive_at_release, mark_slot_queue
 
 
 @jit_without_refcounts

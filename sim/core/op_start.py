@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..engine_api import MAX_TICK
+from ..engine_api.interface import MAX_TICK
+from ..kernel.jit import Int, jit_without_refcounts
+from ..kernel.prefetch import prefetch
 from ..media.max_min.medium import join
 from ..media.max_min.table_layout import State
 from ..media.max_min.work_clock import work_left
-from .jit import Int, jit_without_refcounts
-from .linked_lists import append, prepend, sort_list
-from .plugged_memory import is_plugged
-from .prefetch import prefetch
-from .radix_heap import schedule_cell
-from .state_layout import (
+from .memory.linked_lists import append, prepend, sort_list
+from .memory.plugged_memory import is_plugged
+from .memory.radix_heap import schedule_cell
+from .memory.state_layout import (
     ASK,
     ASKED,
     ASKING,

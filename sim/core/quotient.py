@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..csr import Csr
-from ..engine_api import MOST_WEIGHT, ComponentTable, EngineColumns, EngineGraph, Flows
+from ..engine_api.interface import MOST_WEIGHT, ComponentTable, EngineColumns, EngineGraph, Flows
+from ..facts.csr import Csr
 from .symmetry import Numbers, Symmetry, SymmetryTables, first_members
 
 WORTH = 0.75  # of the ops: with more classes it takes longer to fold a graph than to run it

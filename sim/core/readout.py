@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..deadlock import StuckState
-from ..engine_api import NEVER, EngineColumns
-from .state_layout import (
+from ..engine_api.deadlock import StuckState
+from ..engine_api.interface import NEVER, EngineColumns
+from .memory.state_layout import (
     AMOUNT,
     ARRIVED,
     ASKED_AT,
@@ -38,7 +38,7 @@ from .state_layout import (
     UNTIL,
     WAITING,
 )
-from .state_layout import NEVER as NEVER_RELEASED
+from .memory.state_layout import NEVER as NEVER_RELEASED
 
 if TYPE_CHECKING:
     from .state_view import StateView

@@ -10,19 +10,18 @@ from typing import cast
 import numpy as np
 import simpy
 
-from ..engine_api import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, Online
+from ..engine_api.interface import FIRST, MAX_TICK, NO_LIMIT, Answer, ComponentTable, Online
+from ..engine_api.medium_api import Medium
+from ..engine_api.moving import ALL
+from ..engine_api.simpy_clock import Turn
+from ..engine_api.validation import check_answer, excess_weight_error
+from ..kernel.jit import INTERPRETED, compiled_for_argument_types
 from ..media.max_min.table_layout import State
-from ..medium_api import Medium
-from ..moving import ALL
-from ..simpy_clock import Turn
-from ..validation import check_answer, excess_weight_error
 from .actions import Actions
 from .executor import run_instants
-from .jit import INTERPRETED, compiled_for_argument_types
-from .plugged_memory import Plugged
-from .run_memory import RunMemory
-from .slots import arrive_range_at_release
-from .state_layout import (
+from .memory.plugged_memory import Plugged
+from .memory.run_memory import RunMemory
+from .memory.state_layout import (
     ASK,
     ASKED,
     ASKING,
@@ -42,6 +41,7 @@ from .state_layout import (
     TELLS,
     WATCHED,
 )
+from .slots import arrive_range_at_release
 from .submitted_graph import SubmittedGraph
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from ..kernel.jit import Int, jit_without_refcounts
 from ..media.max_min.table_layout import State
-from .jit import Int, jit_without_refcounts
-from .linked_lists import append, append_doubly_linked, sort_list, unlink
-from .op_start import mark_place_held
-from .radix_heap import schedule_cell
-from .state_layout import (
+from .memory.linked_lists import append, append_doubly_linked, sort_list, unlink
+from .memory.radix_heap import schedule_cell
+from .memory.state_layout import (
     ARRIVED,
     ARRIVING,
     CLAIMING,
@@ -33,6 +32,7 @@ from .state_layout import (
     Array,
     Rows,
 )
+from .op_start import mark_place_held
 
 
 @jit_without_refcounts

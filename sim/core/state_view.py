@@ -7,14 +7,14 @@ from bisect import bisect_right
 import numpy as np
 import simpy
 
-from ..capacity_ledger import Grant
-from ..engine_api import MAX_TICK, ONE, ComponentTable, State
-from ..engine_control import EngineControl
+from ..engine_api.capacity_ledger import Grant
+from ..engine_api.engine_control import EngineControl
+from ..engine_api.interface import MAX_TICK, ONE, ComponentTable, State
+from ..engine_api.validation import check_op
 from ..media.max_min.medium import rate as rate_of
 from ..media.max_min.medium import users
-from ..validation import check_op
-from .run_memory import RunMemory
-from .state_layout import (
+from .memory.run_memory import RunMemory
+from .memory.state_layout import (
     AMOUNT,
     BEHIND,
     CANCELLED,

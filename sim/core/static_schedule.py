@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine_api import MAX_TICK, EngineGraph
-from .jit import Int, jit_without_refcounts
-from .state_layout import Array, Links
+from ..engine_api.interface import MAX_TICK, EngineGraph
+from ..kernel.jit import Int, jit_without_refcounts
+from .memory.state_layout import Array, Links
 
 # A place: when it becomes ready (first: its slot), how many it waits for, and its op.  A first
 # place is its own op; there, `op` counts the places of the op that wait, then links a stack.
@@ -57,7 +57,7 @@ def find_static_schedule(graph: EngineGraph, slots: Links, now: int) -> StaticSc
 
     Examples
     --------
-    >>> from ..engine_literal import LiteralOp, literal_graph
+    >>> from ..engine_api.engine_literal import LiteralOp, literal_graph
     >>> ops = [LiteralOp(((0, ()),), fixed=2), LiteralOp(((0, (0,)),), fixed=3)]
     >>> pair = literal_graph("pair", ops)
     >>> found = find_static_schedule(pair, np.array([1]), now=10)

@@ -7,12 +7,12 @@ from array import array
 import numpy as np
 import simpy
 
-from ..engine_api import Answer, EngineGraph, Numbers, There
-from ..moving import RemainingWork
-from ..simpy_adapter import HandedInGraph
-from .block import GraphBlock
-from .run_memory import GraphOffsets, RunMemory
-from .state_layout import NONE
+from ..engine_api.interface import Answer, EngineGraph, Numbers, There
+from ..engine_api.moving import RemainingWork
+from ..engine_api.simpy_adapter import HandedInGraph
+from .memory.block import GraphBlock
+from .memory.run_memory import GraphOffsets, RunMemory
+from .memory.state_layout import NONE
 from .static_schedule import StaticSchedule
 
 Rows = tuple[int, int]  # first, count

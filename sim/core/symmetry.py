@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..csr import Csr
-from ..engine_api import ComponentTable, EngineGraph
-from ..sampling import GOLDEN, mix_bits, random_bits
-from .jit import jit
+from ..engine_api.interface import ComponentTable, EngineGraph
+from ..facts.csr import Csr
+from ..facts.sampling import GOLDEN, mix_bits, random_bits
+from ..kernel.jit import jit
 
 Hashes = NDArray[np.uint64]
 Numbers = NDArray[np.int64]

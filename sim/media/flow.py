@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.jit import Int, jit_without_refcounts
-from ..engine_api import ONE
+from ..engine_api.interface import ONE
+from ..kernel.jit import Int, jit_without_refcounts
 from .max_min.int128 import div, mul, sub
 from .max_min.table_layout import (
     COMPONENT,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.jit import Int, jit_without_refcounts
+from ..kernel.jit import Int, jit_without_refcounts
 from .max_min.pairing_heap import ABSENT, BEFORE, KEY_HI, KEY_LO, NODE, NONE, insert, remove
 from .max_min.table_layout import Array
 

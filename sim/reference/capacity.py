@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..capacity_ledger import Grant
-from ..engine_api import NEVER
+from ..engine_api.capacity_ledger import Grant
+from ..engine_api.interface import NEVER
 
 OUT, ASKED, HELD = "out", "asked", "held"  # where a claim stands
 

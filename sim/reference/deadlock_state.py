@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..deadlock import StuckState
-from ..engine_api import MAX_TICK, State
+from ..engine_api.deadlock import StuckState
+from ..engine_api.interface import MAX_TICK, State
 from .capacity import ASKED
 from .capacity import HELD as GRANTED
 from .event_loop import EventLoop

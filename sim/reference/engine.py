@@ -1,8 +1,8 @@
 """Reference engine, written plainly in SimPy: ``docs/semantics.md`` as a program.
 
-What a process does (``sim/engine_control.py``) is noted and applied, in order, at the start of the
-machine's next turn; so whatever a process observes is the machine as its last turn left it.  All
-numbers are Python integers.
+What a process does (``sim/engine_api/engine_control.py``) is noted and applied, in order, at the
+start of the machine's next turn; so whatever a process observes is the machine as its last turn
+left it.  All numbers are Python integers.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import simpy
 
-from ..capacity_ledger import Grant
-from ..deadlock import StuckState
-from ..engine_api import (
+from ..engine_api.capacity_ledger import Grant
+from ..engine_api.deadlock import StuckState
+from ..engine_api.interface import (
     EngineColumns,
     EngineGraph,
     HeldOpTimes,
@@ -23,8 +23,8 @@ from ..engine_api import (
     State,
     There,
 )
-from ..moving import ALL
-from ..validation import check_graph, check_op, why_move_refused
+from ..engine_api.moving import ALL
+from ..engine_api.validation import check_graph, check_op, why_move_refused
 from .capacity import Claim
 from .deadlock_state import stuck_state
 from .event_loop import EventLoop
@@ -51,7 +51,8 @@ class ReferenceEngine(EventLoop):
 
     Examples
     --------
-    >>> from foretrace.sim.engine_literal import LiteralOp, literal_graph, literal_components
+    >>> from foretrace.sim.engine_api.engine_literal import LiteralOp
+    >>> from foretrace.sim.engine_api.engine_literal import literal_components, literal_graph
     >>> engine = ReferenceEngine(literal_components((1,), (-1,)))
     >>> _ = engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=5)] * 2))
     >>> engine.run()

@@ -11,13 +11,13 @@ from bisect import insort
 
 import simpy
 
-from .. import engine_api
-from ..capacity_ledger import Grant
-from ..engine_api import FIRST, MAX_TICK, ComponentTable, State
-from ..engine_control import EngineControl
-from ..medium_api import Flow
-from ..simpy_clock import fire_in_this_turn
-from ..validation import check_answer, excess_weight_error
+from ..engine_api import interface as engine_api
+from ..engine_api.capacity_ledger import Grant
+from ..engine_api.engine_control import EngineControl
+from ..engine_api.interface import FIRST, MAX_TICK, ComponentTable, State
+from ..engine_api.medium_api import Flow
+from ..engine_api.simpy_clock import fire_in_this_turn
+from ..engine_api.validation import check_answer, excess_weight_error
 from .capacity import HELD as GRANTED
 from .capacity import CapacityQueues, Claim
 from .medium import MaxMin

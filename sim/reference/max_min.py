@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-from ..engine_api import ONE
+from ..engine_api.interface import ONE
 
 C = TypeVar("C", bound=Hashable)
 F = TypeVar("F", bound=Hashable)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..engine_api import NO_LIMIT, ONE
-from ..medium_api import Flow
+from ..engine_api.interface import NO_LIMIT, ONE
+from ..engine_api.medium_api import Flow
 from .max_min import max_min_rates
 
 

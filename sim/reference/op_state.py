@@ -9,8 +9,8 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from ..deadlock import shortest_cycle
-from ..engine_api import (
+from ..engine_api.deadlock import shortest_cycle
+from ..engine_api.interface import (
     NEVER,
     NO_LIMIT,
     Answer,
@@ -21,9 +21,9 @@ from ..engine_api import (
     State,
     There,
 )
+from ..engine_api.moving import ALL, RemainingWork
+from ..engine_api.simpy_adapter import HandedInGraph
 from ..errors import GraphError
-from ..moving import ALL, RemainingWork
-from ..simpy_adapter import HandedInGraph
 from .capacity import Claim
 
 NOTHING = Answer(0, 0, {})

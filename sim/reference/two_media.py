@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..engine_api import ONE, ComponentTable
-from ..medium_api import Flow, Medium
+from ..engine_api.interface import ONE, ComponentTable
+from ..engine_api.medium_api import Flow, Medium
 from .medium import MaxMin
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..csr import Csr
-from ..engine_api import NO_LIMIT, ONE, ComponentTable, Flows
-from ..sampling import random_bits
+from ..engine_api.interface import NO_LIMIT, ONE, ComponentTable, Flows
+from ..facts.csr import Csr
+from ..facts.sampling import random_bits
 
 Numbers = NDArray[np.int64]
 MOST = 2**62 - 1  # no flow reaches this rate

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Backend
-from ..binding import Answers, ask_all
-from ..core.factorize import number_by_first_appearance, number_pairs
-from ..csr import Csr
-from ..engine_api import EngineGraph, Flows
-from ..graph import Graph
-from ..lowering import lower_flows, ticks_from_seconds, warn_of_weights
-from ..ops import Ops
-from ..roles import components_by_role
-from ..validation import check_graph
-from .spmd_graph import SpmdGraph
+from ..engine_api.interface import EngineGraph, Flows
+from ..engine_api.lowering import lower_flows, ticks_from_seconds, warn_of_weights
+from ..engine_api.validation import check_graph
+from ..facts.backend import Backend
+from ..facts.csr import Csr
+from ..facts.graph import Graph
+from ..facts.ops import Ops
+from ..facts.roles import components_by_role
+from ..facts.spmd_graph import SpmdGraph
+from ..kernel.factorize import number_by_first_appearance, number_pairs
+from ..record.binding import Answers, ask_all
 
 if TYPE_CHECKING:
-    from ..simulation import Simulation
+    from ..run.simulation import Simulation
 
 Numbers = NDArray[np.int64]
 PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's

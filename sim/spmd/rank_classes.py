@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..backend import Spread
-from ..core.chain_cover import NOBODY, count_chains_by_role
-from ..core.factorize import number_by_first_appearance, number_rows
-from ..csr import Csr
-from ..engine_api import ComponentTable, Flows
-from ..graph import Graph
-from ..ops import Kind
-from ..roles import NETWORK, ROLE
+from ..core.programs.chain_cover import NOBODY, count_chains_by_role
+from ..engine_api.interface import ComponentTable, Flows
+from ..facts.backend import Spread
+from ..facts.csr import Csr
+from ..facts.graph import Graph
+from ..facts.ops import Kind
+from ..facts.roles import NETWORK, ROLE
+from ..facts.spmd_graph import RankProgram, SpmdGraph
+from ..kernel.factorize import number_by_first_appearance, number_rows
 from .query import PLAYED, NotUniform, QuestionTable, RankAnswers, reason_to_ask_every_op
 from .shared_rates import TemplateFlows
-from .spmd_graph import RankProgram, SpmdGraph
 
 if TYPE_CHECKING:
-    from ..simulation import Simulation
+    from ..run.simulation import Simulation
 
 Numbers = NDArray[np.int64]
 WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.factorize import equal_multisets, number_by_first_appearance, number_pairs
-from ..engine_api import ComponentTable
-from ..sampling import random_bits
+from ..engine_api.interface import ComponentTable
+from ..facts.sampling import random_bits
+from ..facts.spmd_graph import SpmdGraph
+from ..kernel.factorize import equal_multisets, number_by_first_appearance, number_pairs
 from .shared_links import SharedLinks
 from .shared_rates import TemplateFlows
-from .spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
@@ -51,8 +51,8 @@ def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
 
     Examples
     --------
-    >>> from foretrace.sim.ops import Kind, Ops
-    >>> from foretrace.sim.spmd.spmd_graph import RankProgram
+    >>> from foretrace.sim.facts.ops import Kind, Ops
+    >>> from foretrace.sim.facts.spmd_graph import RankProgram
     >>> work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
     >>> programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     >>> straggler = np.array([0, 0, 0, 1, 0, 0, 0, 0])

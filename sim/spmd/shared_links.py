@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.factorize import (
+from ..engine_api.interface import MOST_WEIGHT, ComponentTable, Flows
+from ..facts.ops import Kind
+from ..facts.sampling import random_bits
+from ..facts.spmd_graph import SpmdGraph
+from ..kernel.factorize import (
     equal_multisets,
     number_by_first_appearance,
     number_pairs,
     number_rows,
 )
-from ..engine_api import MOST_WEIGHT, ComponentTable, Flows
-from ..ops import Kind
-from ..sampling import random_bits
 from .bottlenecks import flows_over_bottlenecks
 from .shared_rates import TemplateFlows
-from .spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.program_threads import ProgramThreads
-from ..engine_api import ONE, ComponentTable, Flows
-from ..ops import Kind
-from .spmd_graph import SpmdGraph
+from ..core.programs.program_threads import ProgramThreads
+from ..engine_api.interface import ONE, ComponentTable, Flows
+from ..facts.ops import Kind
+from ..facts.spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
 

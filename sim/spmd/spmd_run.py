@@ -13,33 +13,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
-from ..backend import Spread, Timing
-from ..binding import Answers
-from ..core.program_executor import ProgramTimes, TimedPrograms, run_programs
-from ..core.program_threads import STEP
-from ..core.rendezvous import Rendezvous
-from ..core.replica_draws import ReplicaDraws
-from ..core.running_breakdown import RunningBreakdown
-from ..core.thread_breakdown import breakdown_of_threads
-from ..core.thread_executor import ThreadTimes, run_threads
-from ..core.thread_plan import Partners, ThreadPlan
-from ..core.time_breakdown import breakdown_of_ranks
-from ..engine_api import NEVER, EngineGraph
-from ..flat_graph import FlatGraph
-from ..graph import Graph
-from ..lowering import lower
-from ..ops import Kind
+from ..core.programs.program_executor import ProgramTimes, TimedPrograms, run_programs
+from ..core.programs.program_threads import STEP
+from ..core.programs.rendezvous import Rendezvous
+from ..core.programs.replica_draws import ReplicaDraws
+from ..core.programs.running_breakdown import RunningBreakdown
+from ..core.programs.thread_breakdown import breakdown_of_threads
+from ..core.programs.thread_executor import ThreadTimes, run_threads
+from ..core.programs.thread_plan import Partners, ThreadPlan
+from ..core.programs.time_breakdown import breakdown_of_ranks
+from ..engine_api.interface import NEVER, EngineGraph
+from ..engine_api.lowering import lower
+from ..facts.backend import Spread, Timing
+from ..facts.expansion import Expansion
+from ..facts.flat_graph import FlatGraph
+from ..facts.graph import Graph
+from ..facts.ops import Kind
+from ..facts.spmd_graph import SpmdGraph
+from ..record.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
+from ..record.binding import Answers
 from ..units import seconds, ticks_per_second
 from .bottlenecks import flows_over_bottlenecks
-from .expansion import Expansion
 from .query import NotUniform
 from .rank_classes import LED, SEVERAL, WHAT, RankClasses, classify
 from .rank_quotient import RankQuotient, fold_identical_ranks, fold_ranks_that_share
-from .spmd_graph import SpmdGraph
 
 if TYPE_CHECKING:
-    from ..simulation import Simulation
+    from ..run.simulation import Simulation
 
 Numbers = NDArray[np.int64]
 KIND = np.array([*range(8), *[int(Kind.COLLECTIVE)] * 8, *[int(Kind.SEND)] * 8,

@@ -6,7 +6,7 @@ Bars are those of the checks (D9, and all-reduces of vidur-opdb), which all of i
 import numpy as np
 import pytest
 from foretrace.models.calibration.parameter_search import PredictionErrors
-from foretrace.models.network.library_times import LibraryTimes
+from foretrace.models.network.collective.library_times import LibraryTimes
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from foretrace.calibration.judge import lab_gloo as lab
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants import build_variant
+from foretrace.scenarios.studies.variants.variants import build_variant
 
 SCENARIO = """
 foretrace: 1

@@ -5,7 +5,7 @@ from foretrace.calibration.fit.gpus import vidur_rows
 from foretrace.calibration.fit.kernels import part
 from foretrace.calibration.rows.kernel_rows import set_aside
 from foretrace.models.calibration.parameter_search import PredictionErrors
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 
 def test_no_product_of_a_layer_begins_with_a_burst(data):

@@ -124,8 +124,8 @@ def published(name, *set_):
     from foretrace.calibration.judge.published import scenario, seconds_published
     from foretrace.calibration.rows.published_rows import steps
     from foretrace.scenarios.config.loader import loads
-    from foretrace.scenarios.studies.samples import samples_of
-    from foretrace.scenarios.studies.variants import build_variants
+    from foretrace.scenarios.studies.variants.samples import samples_of
+    from foretrace.scenarios.studies.variants.variants import build_variants
 
     (step,) = (s for s in steps() if s.name == name)
     (point,) = build_variants(loads(scenario(step), set=set_))

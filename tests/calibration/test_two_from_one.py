@@ -5,7 +5,7 @@ import pytest
 from by_day import every
 from foretrace.calibration.local import two_from_one
 from foretrace.scenarios.workloads.trace_files import open_trace
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,9 @@ from foretrace.scenarios.config.reading.document import parse_yaml
 from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.sweep.outcomes import OutcomeStore
 from foretrace.sim.errors import ForetraceError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.system import System
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import System
 from foretrace.traces import step_times
 from foretrace.traces.column_table import ColumnTable
 from foretrace.traces.formats import chakra, execution_trace, kineto, native

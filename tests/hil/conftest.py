@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from foretrace.scenarios.cli import app as application
 
-ODD = Path(__file__).with_name("odd_driver.py")
+ODD = Path(__file__).parents[1] / "helpers/devices/odd_driver.py"
 
 
 @pytest.fixture(scope="session", autouse=True)

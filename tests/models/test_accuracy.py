@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from foretrace.models.calibration.parameter_search import PredictionErrors, held_out_mask
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.network.algorithms import bus_factor
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.algorithms import bus_factor
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.part_specs import KINDS
-from foretrace.sim.csr import Csr
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.units import quantity
 
 LARGE = 16 * 2**20

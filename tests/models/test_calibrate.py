@@ -9,7 +9,7 @@ from foretrace.models.calibration.identifiability import Parameter
 from foretrace.models.calibration.nearest_rows import model_free_predictions
 from foretrace.models.compute.demand import demand, family
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 SIZES = np.array([2.0 ** (6 + k / 2) for k in range(40)]).round()
 

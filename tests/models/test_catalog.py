@@ -12,11 +12,11 @@ from foretrace import models
 from foretrace.models.compute.host import Host
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.gloo_fabric import Gloo
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.gloo_fabric import Gloo
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
 from foretrace.sim.units import Bytes, Unit, Watts, quantity
 from ruamel.yaml import YAML
 

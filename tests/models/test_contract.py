@@ -13,14 +13,14 @@ from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.link import Link
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.plugins.layer_profile.backend import LayerProfile
 from foretrace.plugins.layer_profile.profile_rows import ProfileKey
-from foretrace.sim.backend import BACKENDS, Backend, Timing
-from foretrace.sim.csr import Csr
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Kind, Ops
+from foretrace.sim.facts.backend import BACKENDS, Backend, Timing
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.testing import check_backend
 
 for _module in pkgutil.walk_packages(models.__path__, "foretrace.models."):

@@ -1,6 +1,6 @@
 """Kernels of a model that no fit saw (Qwen-72B of vidur-opdb), and how well their doubt holds.
 
-Bars are what was reached, rounded up (``docs/accuracy.md``, Kernels that are no products).
+Bars are what was reached, rounded up (``docs/accuracy.md``, Kernels that are no GEMM).
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from foretrace.models.compute.kernel_work import kernel_work
 from foretrace.models.compute.kernels import REGIMES, GpuDatasheet, load_families
 from foretrace.models.compute.op_database_rows import measured_rows
 from foretrace.scenarios.config.catalog import installed
-from foretrace.sim.doubt import Doubt
+from foretrace.sim.facts.doubt import Doubt
 from foretrace.sim.units import quantity
 
 BARS = {

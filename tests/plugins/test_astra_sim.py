@@ -8,8 +8,8 @@ from foretrace.plugins.astra_sim import command as registered  # noqa: F401  add
 from foretrace.plugins.astra_sim.network_and_system import chakra_file_form, scenario_text
 from foretrace.scenarios.cli.app import app
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.formats import chakra
 from typer.testing import CliRunner
 

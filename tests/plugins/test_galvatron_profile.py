@@ -8,8 +8,8 @@ import pytest
 from foretrace.plugins.layer_profile.backend import LayerProfile
 from foretrace.plugins.layer_profile.galvatron_rows import read_galvatron
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
-from foretrace.sim.system import System
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.facts.system import System
 
 DATA = Path(os.environ.get("FORETRACE_DATA", "/nowhere")) / "galvatron-profiles"
 LLAMA = DATA / "computation_profiling_bf16_llama2-7b_all.json"

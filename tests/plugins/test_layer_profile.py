@@ -9,8 +9,8 @@ import pytest
 from foretrace.plugins.layer_profile.backend import LayerProfile
 from foretrace.plugins.layer_profile.profile_rows import ProfileKey, read_profile
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
-from foretrace.sim.system import System
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.facts.system import System
 
 DENSE = ProfileKey("forward", "dense")
 SYSTEM = System((), ())

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 SCENARIO = """\
 foretrace: 1

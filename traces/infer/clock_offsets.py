@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
 from ..column_table import Ints
-from .collective import SYNCHRONISING
 from .collective_match import MatchedCollective
-from .rank_graph import RankGraph
+from .ranks.collective import SYNCHRONISING
+from .ranks.rank_graph import RankGraph
 
 SLACK = 1e-3  # s: how far the ends of one collective may lie apart once clocks are aligned
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from ...sim.errors import TraceError
 from ..column_table import Ints
-from .collective import RecordedCollective
-from .rank_graph import RankGraph
+from .ranks.collective import RecordedCollective
+from .ranks.rank_graph import RankGraph
 
 POINT_TO_POINT = {"send", "recv"}
 """A send and its receive, in a group of two ranks, are matched into one op."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ...sim.ops import Kind, Ops
+from ...sim.facts.ops import Kind, Ops
 
 
 def refuse_cycles(

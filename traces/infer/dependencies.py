@@ -16,26 +16,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph, OpTexts
-from ...sim.ops import Kind, Ops
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph, Participants
+from ...sim.facts.graph import Graph, OpTexts
+from ...sim.facts.ops import Kind, Ops
 from ..column_table import Ints
 from ..event_columns import ON_GPU, Event
 from ..recorded_events import RecordedEvents
 from .clock_offsets import ClockOffsets, clock_offsets
 from .collective_match import MatchedCollective, match_collectives
 from .cycle import refuse_cycles
+from .events.rank_trace import RankTrace
+from .events.steps import Steps, alternation_length, find_steps
+from .events.stream_clock import refuse_unexplained_times
 from .exchange_splits import JointExchange, joint_exchange
 from .gap_share import gap_share
 from .missing_ranks import fill_missing_ranks
 from .op_texts import flop_and_bytes, label_numbers, signature_numbers
-from .rank_assembly import rank_graph
-from .rank_graph import NEVER, RankGraph
-from .rank_trace import RankTrace
-from .steps import Steps, alternation_length, find_steps
-from .stream_clock import refuse_unexplained_times
+from .ranks.rank_assembly import rank_graph
+from .ranks.rank_graph import NEVER, RankGraph
 from .untimed import without_times
 
 HOST_TIME = ("work", "wait", "poll", "unknown")

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
-from ...sim.signature import WIDTH, Operand, Signature
-from ...sim.splits import SPLIT, split_name
-from .collective import RecordedCollective
+from ...sim.facts.signature import WIDTH, Operand, Signature
+from ...sim.facts.splits import SPLIT, split_name
+from .ranks.collective import RecordedCollective
 
 Numbers = Sequence[int]
 

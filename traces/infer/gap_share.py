@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.ops import Kind
+from ...sim.facts.ops import Kind
 from ..column_table import Ints
 
 

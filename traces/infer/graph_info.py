@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.graph import Graph
-from ...sim.ops import Kind
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind
 from .trace_info import Info, TraceUse, group_scaling_use, inference_facts
 
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
@@ -18,7 +18,7 @@ def graph_info(graph: Graph) -> Info:
 
     Examples
     --------
-    >>> from ...sim.graph import Builder
+    >>> from ...sim.facts.graph import Builder
     >>> build = Builder("two")
     >>> _ = build.op(Kind.COMPUTE, duration=1e-3)
     >>> graph_info(build.graph()).lines()[2]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...sim.errors import TraceError
 from ..recorded_events import RecordedEvents
-from .rank_graph import RankGraph
+from .ranks.rank_graph import RankGraph
 
 
 def fill_missing_ranks(

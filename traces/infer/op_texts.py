@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.graph import Label, OpTexts
-from ...sim.ops import Kind
-from ...sim.signature import Operand, Signature
+from ...sim.facts.graph import Label, OpTexts
+from ...sim.facts.ops import Kind
+from ...sim.facts.signature import Operand, Signature
 from ..event_columns import Event
+from .events.operands import kernel_element_type, parse_operands
 from .op_work import (
     OpWork,
     is_index_kernel,
@@ -20,8 +21,7 @@ from .op_work import (
     op_work,
     product_saving_factor,
 )
-from .operands import kernel_element_type, parse_operands
-from .rank_graph import RankGraph
+from .ranks.rank_graph import RankGraph
 
 MOST = 2**63 - 1  # codes of distinct rows
 DIRECTIONS = {"htod": "h2d", "dtoh": "d2h", "dtod": "d2d", "htoh": "h2h", "ptop": "d2d"}

@@ -21,9 +21,9 @@ from functools import lru_cache
 from math import nan, prod
 from typing import NamedTuple
 
-from ...sim.signature import Operand
+from ...sim.facts.signature import Operand
 from ...sim.units import Bytes
-from .operands import parse_operands
+from .events.operands import parse_operands
 
 Tensors = tuple[Operand, ...]
 Settings = list[str]

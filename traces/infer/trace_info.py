@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...sim.errors import TraceError
-from ...sim.graph import Graph
+from ...sim.facts.graph import Graph
 from ...sim.units import Bytes, Seconds
 from ..event_columns import Event
 from ..recorded_events import RecordedEvents
 from .dependencies import join_ranks, nothing_linked, rank_graph_for_run
-from .gradients import gradients
+from .events.rank_trace import RankTrace
+from .events.steps import find_steps
+from .events.stream_clock import unexplained_times
 from .missing_ranks import missing_members
-from .rank_graph import RankGraph
-from .rank_trace import RankTrace
-from .steps import find_steps
-from .stream_clock import unexplained_times
+from .ranks.gradients import gradients
+from .ranks.rank_graph import RankGraph
 
 NOT_RUN = "the step was not run, so that it has no times; run it on a GPU of the catalog"
 HAVE_A_FIELD = ("recorded_ranks", "steps", "step_times", "memory_peak", "host_time")

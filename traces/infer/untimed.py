@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.graph import Graph
-from ...sim.ops import Kind, Ops
-from ...sim.signature import parse_signature
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind, Ops
+from ...sim.facts.signature import parse_signature
 
 OF_TIMES = ("gap_share", "host_time", "step_times")
 
@@ -25,7 +25,7 @@ def without_times(graph: Graph) -> Graph:
 
     Examples
     --------
-    >>> from ...sim.graph import Builder
+    >>> from ...sim.facts.graph import Builder
     >>> build = Builder("one op")
     >>> _ = build.op(Kind.COMPUTE, duration=1e-6)
     >>> without_times(build.graph()).ops.duration.tolist()

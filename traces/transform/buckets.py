@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ...sim.graph import Graph
-from ...sim.ops import Kind
-from ...sim.signature import WIDTH, Operand, Signature, parse_signature
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind
+from ...sim.facts.signature import WIDTH, Operand, Signature, parse_signature
 from ...sim.units import Bytes
-from ..infer.gradients import Gradients
+from ..infer.ranks.gradients import Gradients
 from .data_parallel import BUCKET, FIRST_BUCKET
 
 LATE = 6

@@ -14,13 +14,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph, Label
-from ...sim.ops import Kind, Ops
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph, Participants
+from ...sim.facts.graph import Graph, Label
+from ...sim.facts.ops import Kind, Ops
 from ...sim.units import ByteRate, Bytes
-from ..infer.gradients import Gradients, gradients
+from ..infer.ranks.gradients import Gradients, gradients
 from ..trace import Trace
 
 NOMINAL = 1e-6  # s; an op of a step that was not run (``traces/capture/meta_hook.py``)

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import FlatGraph, Participants
-from ...sim.graph import Graph
-from ...sim.ops import Kind
-from ...sim.signature import parse_signature
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph, Participants
+from ...sim.facts.graph import Graph
+from ...sim.facts.ops import Kind
+from ...sim.facts.signature import parse_signature
 
 SHARING = ("all-gather", "reduce-scatter", "all-to-all", "gather", "scatter")
 
@@ -69,8 +69,8 @@ def scale(
 
     Examples
     --------
-    >>> from foretrace.sim.graph import Builder, Member
-    >>> from foretrace.sim.ops import Kind
+    >>> from foretrace.sim.facts.graph import Builder, Member
+    >>> from foretrace.sim.facts.ops import Kind
     >>> build = Builder("pair")
     >>> work = [build.op(Kind.COMPUTE, rank=r, duration=1.0) for r in range(2)]
     >>> _ = build.collective([Member(r, 1, (work[r],)) for r in range(2)], bytes=4e6)
@@ -99,8 +99,8 @@ def multiply(graph: Graph, copies: int, joint: NDArray[np.bool_]) -> Graph:
 
     Examples
     --------
-    >>> from foretrace.sim.graph import Builder, Member
-    >>> from foretrace.sim.ops import Kind
+    >>> from foretrace.sim.facts.graph import Builder, Member
+    >>> from foretrace.sim.facts.ops import Kind
     >>> build = Builder("one")
     >>> work = build.op(Kind.COMPUTE, duration=1.0)
     >>> _ = build.collective([Member(0, 1, (work,))], bytes=4e6)

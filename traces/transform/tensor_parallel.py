@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.csr import Csr
 from ...sim.errors import TraceError
-from ...sim.flat_graph import FlatGraph
-from ...sim.graph import Graph, Label
-from ...sim.ops import Kind, Ops
-from ...sim.signature import Operand, Signature, parse_signature
+from ...sim.facts.csr import Csr
+from ...sim.facts.flat_graph import FlatGraph
+from ...sim.facts.graph import Graph, Label
+from ...sim.facts.ops import Kind, Ops
+from ...sim.facts.signature import Operand, Signature, parse_signature
 from ..column_table import Ints
 from ..infer.dependencies import ToldGraph
 from ..infer.untimed import as_moving_bytes, operator_names

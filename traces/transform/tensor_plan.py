@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import TraceError
-from ...sim.signature import Operand
+from ...sim.facts.signature import Operand
 from ...sim.units import Bytes
 from ..event_columns import Event
-from ..infer.operands import DTYPES, parse_operands
-from ..infer.rank_trace import RankTrace
-from ..infer.steps import find_steps
+from ..infer.events.operands import DTYPES, parse_operands
+from ..infer.events.rank_trace import RankTrace
+from ..infer.events.steps import find_steps
 from ..trace import Trace
 from .linear_layers import linear_layers
 from .linear_pairs import LinearPair, linear_pairs

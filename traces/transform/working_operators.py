@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..event_columns import Event
-from ..infer.gradients import GRADIENT
-from ..infer.rank_analysis import QUICK
-from ..infer.rank_trace import RankTrace
-from ..infer.steps import Steps
+from ..infer.events.rank_trace import RankTrace
+from ..infer.events.steps import Steps
+from ..infer.ranks.gradients import GRADIENT
+from ..infer.ranks.rank_analysis import QUICK
 
 Shape = tuple[int, ...]
 CALLS_OTHERS = frozenset(

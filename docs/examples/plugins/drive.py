@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from foretrace import Backend, Component, Ops, System, Timing, backend
 from foretrace.models.parts import NodePart, part
-from foretrace.sim.backend import Usage
-from foretrace.sim.ops import require
+from foretrace.sim.facts.backend import Usage
+from foretrace.sim.facts.ops import require
 from foretrace.sim.units import ByteRate, Bytes, Seconds
 
 

@@ -7,8 +7,8 @@ for short vectors.
 from collections.abc import Iterator
 
 import numpy as np
-from foretrace.models.network.patterns import depth, power_of_two
-from foretrace.models.network.steps import Step, algorithm
+from foretrace.models.network.collective.patterns import depth, power_of_two
+from foretrace.models.network.collective.steps import Step, algorithm
 
 
 @algorithm("all-reduce", "recursive-doubling", usable=power_of_two)

@@ -5,11 +5,11 @@ sends one message at a time, first come first served, with all of its rate (Klei
 Communication Nets, 1964). What is stopped on its way is sent again from its first port.
 """
 
-from foretrace.sim.core.jit import jit_without_refcounts, passed_jit
-from foretrace.sim.engine_api import NO_LIMIT, ONE
+from foretrace.sim.engine_api.interface import NO_LIMIT, ONE
+from foretrace.sim.engine_api.medium_api import Kernels, Medium, medium
+from foretrace.sim.kernel.jit import jit_without_refcounts, passed_jit
 from foretrace.sim.media import flow, queues
 from foretrace.sim.media.queues import FIRST, NONE, PORT, RATE
-from foretrace.sim.medium_api import Kernels, Medium, medium
 
 
 class Ports:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from foretrace import Component
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.wiring import Adapter, Path, Topology, topology
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.wiring import Adapter, Path, Topology, topology
 from foretrace.sim.errors import GraphError
 
 

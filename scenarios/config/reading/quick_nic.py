@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ....models.network.leaf_spine import FatTree
+from ....models.network.topology.leaf_spine import FatTree
 from ..choice import Choice
 from ..problems import Problem
 from ..topology_choice import known_topologies

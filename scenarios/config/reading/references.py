@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ....sim.system import SELECTED
+from ....sim.facts.system import SELECTED
 from ..catalog import Catalog
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....models.network.leaf_spine import FatTree
-from ....models.network.wiring import Adapter
+from ....models.network.topology.leaf_spine import FatTree
+from ....models.network.topology.wiring import Adapter
 from ..choice import Choice
 from ..problems import Problem
 from ..topology_choice import known_topologies

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Union
 
 from pydantic import Field, PlainValidator
 
-from ....sim.medium_api import Medium
+from ....sim.engine_api.medium_api import Medium
 from ..choice import Choice, ChoiceKind
 from ..schema import register
 from ..settings import known_media

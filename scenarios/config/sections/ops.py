@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from ....sim.op_rules import OpFilter, OpRule
+from ....sim.facts.op_rules import OpFilter, OpRule
 from ....sim.units import Duration
 from ..schema import Many, Section, register, validation_error
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Union
 
 from pydantic import PlainValidator
 
-from ....sim.graph import Graph
-from ....sim.process import Process
+from ....sim.facts.graph import Graph
+from ....sim.run.process import Process
 from ..choice import Choice, ChoiceKind
 from ..given import build_from_settings
 from ..schema import Many, register

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import Field, PlainValidator, ValidationInfo, create_model
 
-from ....sim.workload import Workload
+from ....sim.run.workload import Workload
 from ..given import GpuSettings, HostRoom, build_from_settings
 from ..part_specs import Part
 from ..schema import REQUIRED, Section, register, validation_error

@@ -11,7 +11,7 @@ from typing import Any
 from ....hil.recording import SUFFIX
 from ....reports.accuracy.accuracy_page import write_accuracy
 from ...config.scenario import Scenario
-from ..output_folder import (
+from ..folders.output_folder import (
     ACCURACY,
     KEY,
     package_versions,

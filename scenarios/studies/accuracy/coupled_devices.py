@@ -12,11 +12,11 @@ from ....hil.coupling.device_adapter import MOST, Swap
 from ....hil.coupling.journal import JournalReader, JournalWriter, OpTimer, read_journal
 from ....hil.coupling.live_driver import LiveDriver
 from ....hil.driver_registry import known_drivers
-from ....sim.backend import Backend
 from ....sim.errors import ScenarioError
-from ....sim.system import System
+from ....sim.facts.backend import Backend
+from ....sim.facts.system import System
 from ...config.sections.hil import SwapSection
-from ..coupled_machine import CoupledDevices
+from ..building.coupled_machine import CoupledDevices
 from .open_devices import OpenDevice, driver_options
 from .stand_in import driver_class
 

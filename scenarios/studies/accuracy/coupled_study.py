@@ -13,12 +13,12 @@ from ....hil.coupling.live_driver import faults_named
 from ....hil.coupling.replay_ops import replay_ops
 from ....hil.sample import Request
 from ....sim.errors import ScenarioError
-from ....sim.place import place
+from ....sim.facts.place import place
 from ....sim.units import Seconds
 from ...config.hil_settings import hil_section, journal_file_name
 from ...config.scenario import BASE, Scenario
 from ..building.jobs import components_of_ranks
-from ..variant import Variant
+from ..variants.variant import Variant
 from .coupled_devices import replace_components_by_devices, require_steerable
 from .open_devices import OpenDevice, common_clock_class, open_devices
 

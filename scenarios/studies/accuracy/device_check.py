@@ -11,14 +11,14 @@ from typing import Any
 from ....hil.coupling.coverage import component_numbers
 from ....hil.recording import Recording
 from ....sim.errors import ScenarioError
-from ....sim.system import System
+from ....sim.facts.system import System
 from ...config.hil_settings import hil_section
 from ...config.scenario import Scenario
 from ...config.sections.hil import HilSection
-from ..partial_answers import PartialAnswers
-from ..provenance import calibration_of_models
-from ..variants import build_variants
-from .break_even import break_even_errors
+from ..confidence.break_even import break_even_errors
+from ..folders.partial_answers import PartialAnswers
+from ..summaries.provenance import calibration_of_models
+from ..variants.variants import build_variants
 from .component_errors import component_errors
 from .replay import (
     FINE,

@@ -19,8 +19,8 @@ from ....hil.recording import SUFFIX, Recording, read
 from ....hil.sample import Request
 from ....sim.errors import DriverFault, HardwareUnavailable, RecordingError, ScenarioError
 from ...config.sections.hil import HilSection, SwapSection
-from ..partial_answers import PartialAnswers
-from ..variant import Variant
+from ..folders.partial_answers import PartialAnswers
+from ..variants.variant import Variant
 from .coupled_devices import replace_components_by_devices
 from .open_devices import (
     RECORDED,

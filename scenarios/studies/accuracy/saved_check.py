@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..answers import usual_trace_answer
+from ..variants.answers import usual_trace_answer
 
 
 def upgraded_check(check: Mapping[str, Any]) -> dict[str, Any]:

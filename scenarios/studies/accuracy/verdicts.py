@@ -8,7 +8,7 @@ from typing import Any
 from ....sim.errors import ScenarioError
 from ...config.condition import Condition
 from ...config.scenario import Scenario
-from ..answers import StudyAnswer
+from ..variants.answers import StudyAnswer
 from .score import ErrorStatistic, accuracy_verdict
 
 
@@ -74,7 +74,7 @@ def _component_and_quantity(
 
     Examples
     --------
-    >>> from ..answers import usual_trace_answer
+    >>> from ..variants.answers import usual_trace_answer
     >>> _component_and_quantity("nic.transfer_time", {"node0.nic0": None}, usual_trace_answer())
     ('node0.nic0', 'time')
     """

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...config.sections.hil import HilSection
-from ..samples import headline_value
-from ..variant import Variant
+from ..variants.samples import headline_value
+from ..variants.variant import Variant
 from .coupled_study import devices_driving_points, point_with_devices
 from .error_shares import error_shares
 from .replay import ReplayedDevice, with_process_starts

@@ -11,11 +11,11 @@ from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.memory.copy import Copy
 from ....models.memory.host_stream import HostStream
-from ....models.network.collectives import Fabric as Collectives
-from ....models.network.gloo_fabric import Gloo
-from ....sim.backend import Backend
+from ....models.network.collective.collectives import Fabric as Collectives
+from ....models.network.collective.gloo_fabric import Gloo
 from ....sim.errors import ScenarioError
-from ....sim.system import SELECTED, Component
+from ....sim.facts.backend import Backend
+from ....sim.facts.system import SELECTED, Component
 from ...config.binding import Binding
 from ...config.part_specs import Part
 from ...config.scenario import Scenario

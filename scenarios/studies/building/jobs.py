@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ....models.network.expand import expand
+from ....models.network.collective.expand import expand
 from ....sim.errors import ScenarioError
-from ....sim.graph import Graph
-from ....sim.job import Job
-from ....sim.process import Process
-from ....sim.system import System
-from ....sim.workload import Needs, Workload, check_started
+from ....sim.facts.graph import Graph
+from ....sim.facts.system import System
+from ....sim.run.job import Job
+from ....sim.run.process import Process
+from ....sim.run.workload import Needs, Workload, check_started
 from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
 from ...config.scenario import Scenario
 from ...config.sections.placement import PlacementSection
 from ...config.settings import workload_file_settings
-from ..limits import estimated_memory, require_memory
+from .limits import estimated_memory, require_memory
 from .op_rules import with_rules
 from .system import build_system
 

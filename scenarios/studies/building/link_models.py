@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....models.network.link import Link
-from ....sim.backend import Backend
+from ....models.network.part.link import Link
 from ....sim.errors import ScenarioError
-from ....sim.system import Component, System
+from ....sim.facts.backend import Backend
+from ....sim.facts.system import Component, System
 from ...config.binding import Binding, entry_numbers, numbers_meant
 from ...config.scenario import Scenario
 

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from ....sim.engine_api.medium_api import Medium
 from ....sim.errors import ScenarioError
-from ....sim.medium_api import Medium
-from ....sim.simulation import Simulation
-from ....sim.system import System
+from ....sim.facts.system import System
+from ....sim.run.simulation import Simulation
 from ...config.binding import entry_for_component
 from ...config.choice import Choice
 from ...config.scenario import Scenario

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ....sim.errors import GraphError, ScenarioError
-from ....sim.graph import Graph
-from ....sim.op_rules import OpRule, RuleEffect, apply_op_rules, matching_rows
+from ....sim.facts.graph import Graph
+from ....sim.facts.op_rules import OpRule, RuleEffect, apply_op_rules, matching_rows
 from ...config.scenario import Scenario
 
 RULES = "rules"  # fact of a graph: what rules changed in it

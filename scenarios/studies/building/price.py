@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ....models.network.topology import fabric_parts
-from ....models.network.wiring import FabricParts
+from ....models.network.topology.topology import fabric_parts
+from ....models.network.topology.wiring import FabricParts
 from ....sim.errors import ScenarioError
-from ....sim.system import SELECTED
+from ....sim.facts.system import SELECTED
 from ....sim.units import MoneyRate, Seconds
 from ...config.part_specs import KINDS
 from ...config.scenario import Scenario

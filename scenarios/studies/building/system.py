@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ....models.memory.memory import Memory
-from ....models.network.link import Link
-from ....models.network.nic import Nic
-from ....models.network.router import GraphRouter
-from ....models.network.switch import Switch
-from ....models.network.topology import FabricSpec, NodeSpec, join
-from ....models.network.wiring import Topology
+from ....models.network.part.link import Link
+from ....models.network.part.nic import Nic
+from ....models.network.part.switch import Switch
+from ....models.network.topology.router import GraphRouter
+from ....models.network.topology.topology import FabricSpec, NodeSpec, join
+from ....models.network.topology.wiring import Topology
 from ....models.parts import PARTS
-from ....sim.analysis.sensitivity import AlteredBackend
-from ....sim.backend import Backend
-from ....sim.binding import BackendsByName, Bindings
 from ....sim.errors import ScenarioError
-from ....sim.system import SELECTED, UNCOUNTED, Component, System
+from ....sim.facts.backend import Backend
+from ....sim.facts.system import SELECTED, UNCOUNTED, Component, System
+from ....sim.record.binding import BackendsByName, Bindings
+from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.run.workload import Workload
 from ....sim.units import Bytes
-from ....sim.workload import Workload
 from ...config.binding import entries_by_component, entry_numbers
 from ...config.choice import Choice
 from ...config.part_specs import Part
@@ -33,8 +33,8 @@ from ...config.sections.cluster import FabricSection as FabricSection
 from ...config.sections.cluster import NodeSection as Described
 from ...config.settings import constructor_model, known_workloads
 from ...config.topology_choice import known_topologies
-from ..limits import require_memory
 from .answerers import DefaultBackends, backend_for_component
+from .limits import require_memory
 from .link_models import with_bound_link_models
 
 T = TypeVar("T")

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 from ....models.compute.demand import demand
 from ....models.compute.kernel_work import kernel_work
 from ....models.compute.op_shape import op_shape
-from ....sim.backend import Backend, uncontended_seconds
-from ....sim.binding import communication_endpoints
 from ....sim.errors import ScenarioError
-from ....sim.graph import Builder, Graph, Member
-from ....sim.ops import Kind, Ops
-from ....sim.place import component_asked_per_op, place
-from ....sim.signature import Signature, parse_signature
-from ....sim.simulation import Simulation
-from ....sim.system import System
+from ....sim.facts.backend import Backend, uncontended_seconds
+from ....sim.facts.graph import Builder, Graph, Member
+from ....sim.facts.ops import Kind, Ops
+from ....sim.facts.place import component_asked_per_op, place
+from ....sim.facts.signature import Signature, parse_signature
+from ....sim.facts.system import System
+from ....sim.record.binding import communication_endpoints
+from ....sim.run.simulation import Simulation
 from ...config.loader import load, loads
 from ...config.part_specs import entry_model
 from ...config.scenario import Scenario

@@ -13,7 +13,7 @@ from ....hil.sample import COLD, WARM
 from ....models.compute.caches import Caches
 from ....models.compute.demand import demand, family
 from ....sim.errors import ScenarioError
-from ....sim.signature import parse_signature
+from ....sim.facts.signature import parse_signature
 
 NANOSECOND = 1e-9
 SMALL, FEW = 4e6, 3  # B up to which beginning is not drowned by operands; ops of a family, at least

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....models.network.algorithms import bus_factor
+from ....models.network.collective.algorithms import bus_factor
 from ....sim.errors import ScenarioError
 from ....sim.units import quantity
 

@@ -17,7 +17,7 @@ from ....models.calibration.model_selection import GROUPS_A_PARAMETER, select_pa
 from ....models.calibration.parameter_search import fit_parameters
 from ....models.compute.demand import demand, family, op_name
 from ....models.compute.families import FittedLine
-from ....sim.ops import Ops
+from ....sim.facts.ops import Ops
 from .rows import MeasuredRows
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ....models.calibration.calibrate import DRAWS, Calibration, calibrate
 from ....models.calibration.held_out_rows import CalibrationRows
 from ....models.calibration.identifiability import Model, Parameter
-from ....sim.backend import uncontended_seconds
 from ....sim.errors import ScenarioError
-from ....sim.ops import Ops
+from ....sim.facts.backend import uncontended_seconds
+from ....sim.facts.ops import Ops
 from ...config.settings import backend_settings_model
 from .bench import Bench, BenchOp
 

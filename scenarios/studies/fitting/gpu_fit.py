@@ -19,10 +19,10 @@ from ....models.compute.kernels import GpuDatasheet, KernelFamily, load_families
 from ....models.compute.matrix_product import matrix_product, rows_are_aligned
 from ....models.compute.op_shape import op_shape
 from ....models.compute.roofline import TENSOR_TYPES, Roofline, compute_element_type
-from ....sim.doubt import QUANTILES
 from ....sim.errors import ScenarioError
-from ....sim.ops import Kind, Ops
-from ....sim.signature import WIDTH, parse_signature
+from ....sim.facts.doubt import QUANTILES
+from ....sim.facts.ops import Kind, Ops
+from ....sim.facts.signature import WIDTH, parse_signature
 from .gpu_constants import GpuConstant, fit_constants
 from .gpu_rows import PRODUCT, GpuRows
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....reports.numbers import three_digits
-from ....sim.signature import parse_signature
+from ....sim.facts.signature import parse_signature
 from .bench import Bench, BenchOp, settings_as_written
 from .gpu_entry import kernels_text
 from .gpu_fit import GpuFit, replace_cold

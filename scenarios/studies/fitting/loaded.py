@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....hil.drivers.memory_load import LOADED, STREAM
+from ....hil.drivers.memory.memory_load import LOADED, STREAM
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....models.memory.loaded import LoadedMemory
 from ....sim.errors import ScenarioError
-from ....sim.ops import Ops
-from ....sim.signature import parse_signature
+from ....sim.facts.ops import Ops
+from ....sim.facts.signature import parse_signature
 from .rows import MeasuredRows
 
 Floats = NDArray[np.float64]

@@ -17,11 +17,11 @@ from ....models.calibration.held_out_rows import CalibrationRows
 from ....models.calibration.identifiability import Model, Parameter, best_values
 from ....models.calibration.model_selection import FOLDS, GROUPS_A_PARAMETER, fold_numbers
 from ....models.calibration.parameter_search import CLOSE
-from ....models.network.library_times import LibraryTimes
+from ....models.network.collective.library_times import LibraryTimes
 from ....sim.errors import ScenarioError
-from ....sim.ops import Kind, Ops
-from ....sim.signature import parse_signature
-from ....sim.system import System
+from ....sim.facts.ops import Kind, Ops
+from ....sim.facts.signature import parse_signature
+from ....sim.facts.system import System
 from ...config.loader import load
 from ..building.system import build_system
 from .collective_logs import CollectiveRow

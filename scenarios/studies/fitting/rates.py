@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....hil.drivers.rdma import DEPTH, parse_op
+from ....hil.drivers.rdma.rdma import DEPTH, parse_op
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
-from ....models.network.message_rate import MessageRate
+from ....models.network.part.message_rate import MessageRate
 from ....sim.errors import ScenarioError
-from ....sim.ops import Ops
+from ....sim.facts.ops import Ops
 from .rows import RATES, MeasuredRows
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from ....models.calibration.parameter_search import PredictionErrors
 from ....models.compute.demand import family
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
-from ....sim.signature import parse_signature
+from ....sim.facts.signature import parse_signature
 from .bench import Bench, BenchOp
 from .families import FittedFamily, family_model
 

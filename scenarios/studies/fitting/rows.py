@@ -17,8 +17,8 @@ from ....hil.sample import WARM
 from ....models.calibration.held_out_rows import CalibrationRows
 from ....models.compute.demand import demand
 from ....sim.errors import ScenarioError
-from ....sim.ops import Ops
-from ....sim.signature import parse_signature
+from ....sim.facts.ops import Ops
+from ....sim.facts.signature import parse_signature
 from .bench import Bench, BenchOp
 
 NANOSECOND = 1e-9

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...config.scenario import Scenario
-from ..blind_variant import Machine, build_machine
+from ..variants.blind_variant import Machine, build_machine
 
 KEPT = 4
 _machines: dict[str, Machine] = {}

@@ -6,4 +6,4 @@ import numba  # noqa: F401
 import pint  # noqa: F401
 
 from ....sim.core import engine  # noqa: F401
-from .. import summary, variants  # noqa: F401
+from ..variants import variants  # noqa: F401

@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...config.sections.sweep import Objective
-from ..executor import point_map_function
-from ..uncertainty import (
+from ..confidence.uncertainty import (
     VariantWithErrors,
     change_against_base,
     error_sources,
     run_with_model_errors,
 )
-from ..variant import Variant
-from ..variants import run_with_replicas
+from ..variants.executor import point_map_function
+from ..variants.variant import Variant
+from ..variants.variants import run_with_replicas
 from ..workers.crew import Task
 from .task import variant_of_point
 

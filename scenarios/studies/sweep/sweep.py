@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ....sim.errors import ScenarioError
 from ...config.scenario import Scenario
-from ..limits import time_limit
+from ..building.limits import time_limit
 from ..workers.workers import make_workers as hired
 from ..workers.workers import workers_option
 from .sweep_folder import outcome_store

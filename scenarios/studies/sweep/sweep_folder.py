@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from ...config.scenario import Scenario
-from ..output_folder import KEY, package_versions, replaced_folder, write_json, write_scenario
+from ..folders.output_folder import (
+    KEY,
+    package_versions,
+    replaced_folder,
+    write_json,
+    write_scenario,
+)
 from .outcomes import OutcomeStore
 from .sweep_summary import Swept, sweep_summary
 from .task import shared_task_part

@@ -12,7 +12,7 @@ from typing import Any
 from ...config.condition import Condition
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep
-from ..answers import StudyAnswer, answer_of
+from ..variants.answers import StudyAnswer, answer_of
 from .pareto import pareto_front
 from .trial import SweepTrial
 

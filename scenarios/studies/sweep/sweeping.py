@@ -10,7 +10,7 @@ from ...config.condition import Condition
 from ...config.reading.tree import Plain
 from ...config.scenario import Scenario
 from ...config.sections.sweep import Objective, Sweep, settings_of_value
-from ..answers import answer_of
+from ..variants.answers import answer_of
 from ..workers.crew import Outcome, Task, WorkerPool
 from .method import FixedPoints, Method, make_method
 from .outcomes import OutcomeStore

@@ -21,8 +21,8 @@ from ...config.scenario import Scenario
 from ..workers.crew import RETRIES, Outcome, Task
 
 if TYPE_CHECKING:
-    from ....sim.system import System
-    from ..variant import BuiltGraphs, Variant
+    from ....sim.facts.system import System
+    from ..variants.variant import BuiltGraphs, Variant
 
 Settings = dict[str, Plain]
 APART = ("question", "report", "sweep", "what_if", "expect")  # of no number of one point
@@ -38,7 +38,7 @@ def shared_task_part(scenario: Scenario) -> Task:
     """
     from importlib.metadata import version
 
-    from ..digests import code_digest, trace_digest
+    from ..folders.digests import code_digest, trace_digest
 
     described = {k: v for k, v in scenario.resolved().items() if k not in APART}
     described["run"] = {k: v for k, v in described.get("run", {}).items() if k not in UNHEARD}
@@ -129,9 +129,9 @@ def _error_facts(error: Exception) -> dict[str, str]:
 
 
 def _outcome_of_point(point: Task) -> Outcome:
-    from ..prints import prints_kept
-    from ..summary import metric_values, replicas_may_differ
-    from ..variants import run_with_replicas
+    from ..summaries.summary import metric_values, replicas_may_differ
+    from ..variants.prints import prints_kept
+    from ..variants.variants import run_with_replicas
 
     one = variant_of_point(point)
     with prints_kept():  # of many points at once they are of no use; a run of one keeps them
@@ -154,7 +154,7 @@ def variant_of_point(point: Task, settings: Mapping[str, Plain] | None = None) -
     settings : more of them, laid over those of the point
     """
     from ...config.loader import with_overrides
-    from ..variants import build_variant
+    from ..variants.variants import build_variant
     from .kept_machines import machine_of
 
     scenario = with_overrides(point["scenario"], {**point["set"], **(settings or {})})
@@ -200,7 +200,7 @@ def graphs_and_variation(scenario: Scenario, on: System, files: Mapping[str, str
         The files are not those that the point was made of.
     """
     from ..building.jobs import files_of, graph_inputs
-    from ..variant import BuiltGraphs
+    from ..variants.variant import BuiltGraphs
 
     named = {path: files.get(path, "") for path, _ in files_of(scenario)}
     description = repr((graph_inputs(scenario, on), named))

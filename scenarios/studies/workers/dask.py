@@ -114,7 +114,7 @@ def _make_client(distributed: Any, where: Any) -> Any:
 
 def code_identity() -> dict[str, str]:
     """Versions that must be the same on every worker."""
-    from ..digests import code_digest
+    from ..folders.digests import code_digest
 
     names = ("foretrace", "numpy", "numba", "simpy")
     versions = {name: version(name) for name in names}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
+from ...kernel.jit import Int, jit_without_refcounts
 from .int128 import mul, sub
 from .max_min_levels import queue_for_new_level
 from .table_layout import (

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
-from ...engine_api import ONE
+from ...engine_api.interface import ONE
+from ...kernel.jit import Int, jit_without_refcounts
 from .class_usage import (
     add_class_to_components,
     change_leader,

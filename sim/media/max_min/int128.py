@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
+from ...kernel.jit import Int, jit_without_refcounts
 
 MAX = 2**63 - 1
 _HALF = np.uint64(32)

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
-from ...engine_api import ONE
+from ...engine_api.interface import ONE
+from ...kernel.jit import Int, jit_without_refcounts
 from .int128 import add, div, less, mul, sub
 from .pairing_heap import ABSENT, BEFORE, KEY_HI, NONE, insert, remove
 from .table_layout import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
+from ...kernel.jit import Int, jit_without_refcounts
 from .flow_classes import attach_flow, detach_flow
 from .int128 import less
 from .max_min_levels import class_rate, queue_for_new_level, settle_levels

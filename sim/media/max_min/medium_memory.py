@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...blocks import Blocks
-from ...core.jit import jit
-from ...engine_api import NO_LIMIT, ONE, ComponentTable, Flows
+from ...engine_api.interface import NO_LIMIT, ONE, ComponentTable, Flows
+from ...engine_api.validation import may_exceed_rate_range
 from ...errors import BackendError
-from ...validation import may_exceed_rate_range
+from ...kernel.blocks import Blocks
+from ...kernel.jit import jit
 from .pairing_heap import ABSENT, BEFORE, NONE
 from .table_layout import (
     BUCKET,

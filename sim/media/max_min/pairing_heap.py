@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.jit import Int, jit_without_refcounts
+from ...kernel.jit import Int, jit_without_refcounts
 from .int128 import less
 
 KEY_HI, KEY_LO, CHILD, NEXT, BEFORE = range(5)

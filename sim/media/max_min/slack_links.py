@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
-from ...engine_api import MOST_WEIGHT, ONE
+from ...engine_api.interface import MOST_WEIGHT, ONE
+from ...kernel.jit import Int, jit_without_refcounts
 from .flow_classes import detach_flow
 from .int128 import div, mul
 from .pairing_heap import NONE, next_of_all

@@ -7,7 +7,7 @@ long as any of its flows is in a class.
 
 from __future__ import annotations
 
-from ...core.jit import Int, jit_without_refcounts
+from ...kernel.jit import Int, jit_without_refcounts
 from .pairing_heap import NONE
 from .table_layout import COMPONENT, HEAD, LAST_USER, NEXT_USER, OWNER, State
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.jit import Int, jit_without_refcounts
+from ...kernel.jit import Int, jit_without_refcounts
 from .int128 import add, div, mul, sub
 from .pairing_heap import ABSENT, BEFORE, NONE, insert, remove
 from .table_layout import (

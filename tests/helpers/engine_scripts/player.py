@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import simpy
 from engine_scripts.script import Script, Step
-from foretrace.sim.capacity_ledger import Grant
-from foretrace.sim.engine_api import (
+from foretrace.sim.engine_api.capacity_ledger import Grant
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_graph
+from foretrace.sim.engine_api.interface import (
     NO_LIMIT,
     Answer,
     ComponentTable,
@@ -19,7 +20,6 @@ from foretrace.sim.engine_api import (
     Submitted,
     There,
 )
-from foretrace.sim.engine_literal import LiteralOp, literal_graph
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 
 AT_THE_END = ("lost", "time overflow", "starvation", "deadlock")

@@ -7,8 +7,8 @@ from typing import Any
 
 from engine_scripts.random_scripts import random_script
 from engine_scripts.script import Script
-from foretrace.sim.engine_literal import LiteralOp
-from foretrace.sim.medium_api import Medium
+from foretrace.sim.engine_api.engine_literal import LiteralOp
+from foretrace.sim.engine_api.medium_api import Medium
 
 
 def plugged_script(kind: str, seed: int, medium: Medium) -> Script:

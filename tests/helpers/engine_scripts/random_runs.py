@@ -9,14 +9,14 @@ import random
 from typing import Any
 
 import numpy as np
-from foretrace.sim.backend import Backend, Spread, Timing, Usage
-from foretrace.sim.engine_api import State
+from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import ForetraceError, SimulationError
-from foretrace.sim.graph import Builder, Graph
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.process import Process, Running, Steps
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
+from foretrace.sim.facts.graph import Builder, Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.process import Process, Running, Steps
+from foretrace.sim.run.simulation import Simulation
 from numpy.typing import NDArray
 
 GPUS = ("gpu0", "gpu[0]", "gpu?", "gpu*")

@@ -9,8 +9,8 @@ import random
 from typing import Any
 
 from engine_scripts.script import Script, Step
-from foretrace.sim.engine_api import MAX_TICK, NO_LIMIT, ONE
-from foretrace.sim.engine_literal import LiteralOp
+from foretrace.sim.engine_api.engine_literal import LiteralOp
+from foretrace.sim.engine_api.interface import MAX_TICK, NO_LIMIT, ONE
 
 KINDS = ("plain", "online", "timed", "lost", "verbs", "large", "capacity", "edges", "prepared")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.sim.engine_api import ComponentTable
-from foretrace.sim.engine_literal import LiteralOp, literal_components
-from foretrace.sim.medium_api import Medium
+from foretrace.sim.engine_api.engine_literal import LiteralOp, literal_components
+from foretrace.sim.engine_api.interface import ComponentTable
+from foretrace.sim.engine_api.medium_api import Medium
 
 Step = tuple[Any, ...]  # (verb, arguments); see Player
 

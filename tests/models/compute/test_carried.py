@@ -10,8 +10,8 @@ from foretrace.models.compute.carried import (
     bundled_judgements,
     family_of,
 )
-from foretrace.sim.doubt import Doubt
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.doubt import Doubt
+from foretrace.sim.facts.ops import Ops
 
 SLOW = GpuModel.of("slow", {"bandwidth": 1e9, "peak_bf16": 1e12, "efficiency": 0.5})
 QUICK = GpuModel.of("quick", {"bandwidth": 4e9, "peak_bf16": 4e12})

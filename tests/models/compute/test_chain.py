@@ -10,15 +10,15 @@ from foretrace.models.compute.roofline import Roofline
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.copy import Copy
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.link import Link
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.backend import Backend, Holds, Spread, Timing
-from foretrace.sim.doubt import Doubt
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing
+from foretrace.sim.facts.doubt import Doubt
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 TEXTS = ("compute:mm bf16[8x8]", "compute:mm fp8[8x8]", "compute:softmax fp32[8]", "copy:fill")
 NAN = float("nan")

@@ -5,7 +5,7 @@ import json
 import pytest
 from foretrace.models.compute.families import FORM, Families, FittedLine
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 WHOLE = {"form": FORM, "source": "a test", "families": {"memory": {"byte_rate": 2e9}}}
 

@@ -9,8 +9,8 @@ from foretrace.models.compute.jitter import (
     start_factors,
     typical_durations,
 )
-from foretrace.sim.ops import Ops
-from foretrace.sim.sampling import random_factors, scaled_duration
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.facts.sampling import random_factors, scaled_duration
 
 
 def recording(seed=1, iterations=40, ops=200):

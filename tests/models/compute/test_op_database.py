@@ -11,7 +11,7 @@ from foretrace.models.compute.op_database_rows import (
 )
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 MM = "compute:aten::mm bf16[{}x{}] bf16[{}x{}]"
 VIDUR = (

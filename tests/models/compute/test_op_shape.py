@@ -11,7 +11,7 @@ from foretrace.models.compute.kernels import REGIMES, GpuDatasheet, KernelFamily
 from foretrace.models.compute.op_shape import AXES, op_shape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 CHIP = {"processors": 132, "clock": 1.98e9, "shared_cache": 50 * 2**20}
 

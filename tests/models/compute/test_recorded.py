@@ -6,10 +6,10 @@ from foretrace.models.compute.host import Host
 from foretrace.models.compute.jitter import jitter_spread, typical_durations
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 
 def test_durations_are_given_back_as_recorded():

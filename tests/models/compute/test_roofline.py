@@ -6,12 +6,12 @@ from foretrace.models.compute.kernels import KernelFamily
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.memory.copy import Copy
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.link import Link
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.run.simulation import Simulation
 
 PEAK, BANDWIDTH = 1e14, 1e12
 

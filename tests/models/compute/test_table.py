@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.sim.errors import BackendError
-from foretrace.sim.ops import Ops
-from foretrace.sim.system import System
+from foretrace.sim.facts.ops import Ops
+from foretrace.sim.facts.system import System
 
 
 def mm(m, n, k, dtype="bf16"):

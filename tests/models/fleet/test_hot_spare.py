@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from foretrace.models.fleet.hot_spare import HotSpare
-from foretrace.sim.backend import Backend, Timing
 from foretrace.sim.errors import SimulationError
-from foretrace.sim.graph import Builder, Graph, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Graph, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 GPUS = tuple(Component(f"node{i}.gpu0", "gpu", slots=1) for i in range(4))
 FABRIC = Component("fabric", "fabric")

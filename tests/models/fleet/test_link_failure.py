@@ -6,18 +6,18 @@ from dataclasses import replace
 import pytest
 from by_day import every
 from foretrace.models.fleet.link_failure import LinkFailure
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.studies.variants import build_variant, build_variants
+from foretrace.scenarios.studies.variants.variants import build_variant, build_variants
 from foretrace.sim.errors import GraphError, SimulationError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 ROUTINGS = ("ecmp", "spray", "pool")

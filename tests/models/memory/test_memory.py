@@ -3,13 +3,13 @@
 import pytest
 from foretrace.models.memory.copy import PATHS, Copy
 from foretrace.models.memory.memory import Memory
-from foretrace.models.network.link import Link
-from foretrace.models.network.pcie import PcieSwitch
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.pcie import PcieSwitch
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.run.simulation import Simulation
 
 
 def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0, others=()):

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.network.algorithms import (
+from foretrace.models.network.collective.algorithms import (
     ALGORITHMS,
     bus_factor,
     closed_form,
     pairwise_exchange,
 )
-from foretrace.models.network.patterns import depth, tree_parent
-from foretrace.models.network.steps import (
+from foretrace.models.network.collective.patterns import depth, tree_parent
+from foretrace.models.network.collective.steps import (
     SWITCH,
     Algorithm,
     Exchange,

@@ -2,25 +2,25 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network import nccl
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.gloo_fabric import Gloo
-from foretrace.models.network.link import Link
-from foretrace.models.network.load import compute_load
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.protocols import Rounds
-from foretrace.models.network.steps import SEGMENTS
-from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.analysis.sensitivity import altered
-from foretrace.sim.csr import Csr
+from foretrace.models.network.collective import nccl
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.gloo_fabric import Gloo
+from foretrace.models.network.collective.load import compute_load
+from foretrace.models.network.collective.protocols import Rounds
+from foretrace.models.network.collective.steps import SEGMENTS
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.session import Session
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.run.session import Session
+from foretrace.sim.run.simulation import Simulation
 
 ALPHA, RATE = 1e-6, 1e9
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])

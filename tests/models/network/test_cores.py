@@ -5,13 +5,13 @@ import pytest
 from foretrace.models.compute.jitter import jitter_spread
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.analysis.sensitivity import altered
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.rerun.sensitivity import altered
+from foretrace.sim.run.simulation import Simulation
 
 RATE, STEP, CORE = 1e9, 0.5e-3, 4e9
 SIZE = 8e6

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.custom_graph import CustomGraph, read_links
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.custom_graph import CustomGraph, read_links
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.sim.errors import GraphError
 
 LINKS = """\

@@ -5,10 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from foretrace.models.network.direct_networks import Dragonfly, Torus
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.direct_networks import Dragonfly, Torus
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.sim.errors import GraphError
 
 

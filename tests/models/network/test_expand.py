@@ -1,22 +1,22 @@
 """Collectives written out as sends, against the closed form and the one activity."""
 
 import pytest
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import expand
-from foretrace.models.network.link import Link
-from foretrace.models.network.load import compute_load, hop_latency
-from foretrace.models.network.messages import Messages
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.steps import SEGMENTS
-from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.backend import Backend, Timing
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.load import compute_load, hop_latency
+from foretrace.models.network.collective.messages import Messages
+from foretrace.models.network.collective.steps import SEGMENTS
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError, GraphError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Simulation
 
 ALPHA, RATE, SIZE = 1e-6, 1e9, 1e6
 EVERY = [a for named in ALGORITHMS.values() for a in named.values()]

@@ -5,13 +5,13 @@ from graphlib import TopologicalSorter
 
 import numpy as np
 import pytest
-from foretrace.models.network.algorithms import ALGORITHMS
-from foretrace.models.network.expand import expand
-from foretrace.models.network.steps import FROM_SWITCH, SEGMENTS, SWITCH, TO_SWITCH
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.op_times import OpTimes
-from foretrace.sim.ops import DTYPES, Kind
-from foretrace.sim.signature import parse_signature
+from foretrace.models.network.collective.algorithms import ALGORITHMS
+from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.steps import FROM_SWITCH, SEGMENTS, SWITCH, TO_SWITCH
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.op_times import OpTimes
+from foretrace.sim.facts.ops import DTYPES, Kind
+from foretrace.sim.facts.signature import parse_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -3,8 +3,8 @@
 from math import ceil
 
 import pytest
-from foretrace.models.network import gloo
-from foretrace.models.network.gloo import (
+from foretrace.models.network.collective import gloo
+from foretrace.models.network.collective.gloo import (
     AROUND,
     BURST,
     PAYLOAD,

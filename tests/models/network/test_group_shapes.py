@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.group_shapes import GroupShapes
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
-from foretrace.sim.csr import Csr
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.system import System
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.group_shapes import GroupShapes
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
+from foretrace.sim.facts.csr import Csr
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import System
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import ROCE, Nic
-from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import FabricSpec as Wires
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind, Ops
-from foretrace.sim.simulation import Simulation
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import ROCE, Nic
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.models.network.topology.topology import FabricSpec as Wires
+from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.run.simulation import Simulation
 
 
 def sends(*pairs, size=1e6):

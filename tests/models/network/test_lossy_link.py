@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.lossy_link import LossyLink
+from foretrace.models.network.part.lossy_link import LossyLink
 from foretrace.sim.errors import BackendError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 
 def last_end(link: LossyLink, senders: int, size: float, engine: str) -> float:

@@ -4,12 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.network.leaf_spine import FatTree
-from foretrace.models.network.link import Link
-from foretrace.models.network.load import compute_message_loads, hop_latency, limit_of_senders
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.collective.load import (
+    compute_message_loads,
+    hop_latency,
+    limit_of_senders,
+)
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

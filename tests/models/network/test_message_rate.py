@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from foretrace.models.network.message_rate import MessageRate
-from foretrace.models.network.nic import Nic
+from foretrace.models.network.part.message_rate import MessageRate
+from foretrace.models.network.part.nic import Nic
 from hypothesis import given
 from hypothesis import strategies as st
 

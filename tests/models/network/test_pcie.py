@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 from foretrace.models.memory.copy import Copy
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.pcie import PcieSwitch
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.pcie import PcieSwitch
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.building.system import build_system
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Simulation
 
 
 @pytest.fixture

@@ -7,19 +7,19 @@ from math import comb, factorial
 import numpy as np
 import pytest
 from by_day import only
-from foretrace.models.network.algorithms import ALGORITHMS
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.leaf_spine import FatTree, Rail
-from foretrace.models.network.link import Link
-from foretrace.models.network.load import compute_load
-from foretrace.models.network.next_links import CostTables
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.switch import Switch
-from foretrace.models.network.topology import FabricSpec, NodeSpec, cluster, fabric_parts
+from foretrace.models.network.collective.algorithms import ALGORITHMS
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.load import compute_load
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch
+from foretrace.models.network.topology.leaf_spine import FatTree, Rail
+from foretrace.models.network.topology.next_links import CostTables
+from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster, fabric_parts
 from foretrace.sim.errors import GraphError
-from foretrace.sim.graph import Builder
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
+from foretrace.sim.facts.graph import Builder
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.run.simulation import Simulation
 
 NIC = Nic(bandwidth=1e9, latency=0.0, header=0.0)
 

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.network.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.expand import expand
-from foretrace.models.network.link import Link
-from foretrace.models.network.messages import Messages
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.steps import Algorithm, algorithm, check_algorithm, shift
-from foretrace.models.network.switch import Switch, star
-from foretrace.models.network.topology import NodeSpec, cluster
-from foretrace.sim.backend import Backend, Timing
+from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.messages import Messages
+from foretrace.models.network.collective.steps import Algorithm, algorithm, check_algorithm, shift
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.part.switch import Switch, star
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError, GraphError
-from foretrace.sim.graph import Builder, Member
-from foretrace.sim.place import place
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.splits import Splits, split_name
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Builder, Member
+from foretrace.sim.facts.place import place
+from foretrace.sim.facts.splits import Splits, split_name
+from foretrace.sim.run.simulation import Simulation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -16,8 +16,8 @@ from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.step_graph import step_graph
 from foretrace.sim.errors import PlanError, ScenarioError
-from foretrace.sim.ops import Kind
-from foretrace.sim.signature import WIDTH
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.signature import WIDTH
 
 ATTENTION = Adapters(rank=4, of=("query-key-value", "attention-output"))
 EVERY = replace(ATTENTION, of=(*ATTENTION.of, "feed-forward-in", "feed-forward-out"))

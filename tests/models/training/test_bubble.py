@@ -7,9 +7,9 @@ from foretrace.models.training.description import Transformer
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.step_graph import step_graph
 from foretrace.sim.analysis.periods import counted_edges
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 MODEL = Transformer(hidden=64, layers=8, heads=8, vocabulary=128, inner=256, tied=False)
 

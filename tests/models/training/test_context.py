@@ -12,9 +12,9 @@ from foretrace.models.training.model_size import model_flop
 from foretrace.models.training.operations import CONTEXT, RING, Split
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.step_graph import step_graph
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 S, H, KEYS = 1024, 64, 16  # tokens, width of all heads, width of all keys
 MODEL = Transformer(hidden=H, layers=1, heads=8, key_heads=2, vocabulary=128, inner=256)

@@ -10,9 +10,9 @@ from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.host_thread import EXCHANGE, OPERATOR
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.step_graph import step_graph
-from foretrace.sim.core.chain_cover import count_chains_by_role
+from foretrace.sim.core.programs.chain_cover import count_chains_by_role
 from foretrace.sim.errors import PlanError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 GPT = Transformer(hidden=64, layers=8, heads=4, vocabulary=100, inner=256)
 EXCHANGES = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)

@@ -12,7 +12,7 @@ from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.stage_program import StageProgram
 from foretrace.models.training.stages import stage_weights
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 
 GPT = Transformer(hidden=256, layers=4, heads=8, vocabulary=512, inner=1024)
 PLAN = ParallelPlan(batch=8, sequence=64, precision=PRECISIONS["fp16"], offload=True, bucket=10**6)

@@ -12,7 +12,7 @@ from foretrace.models.training.operations import Split, linear, product, quantiz
 from foretrace.models.training.optimizer import cast_works
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS, Scales
-from foretrace.sim.ops import Ops
+from foretrace.sim.facts.ops import Ops
 
 DEEPSEEK = replace(PRECISIONS["fp8"], scales=Scales(128, "fp32", square=True))
 ROWS, INPUTS, OUTPUTS = 256, 512, 1024

@@ -12,7 +12,7 @@ from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.step_graph import step_graph
 from foretrace.sim.errors import PlanError
-from foretrace.sim.ops import Kind
+from foretrace.sim.facts.ops import Kind
 from foretrace.traces.transform.data_parallel import BUCKET, FIRST_BUCKET, bucket_ends
 
 TINY = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from by_day import every
 from foretrace.models.memory.rank_memory import rank_memory
-from foretrace.models.network.collectives import Fabric
-from foretrace.models.network.link import Link
-from foretrace.models.network.nic import Nic
-from foretrace.models.network.topology import NodeSpec, cluster
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.expert_choice import ExpertChoice
 from foretrace.models.training.feed_forward import mixture
@@ -18,11 +18,11 @@ from foretrace.models.training.precision import PRECISIONS
 from foretrace.models.training.stage_program import GROUPS, StageProgram
 from foretrace.models.training.stages import stage_weights
 from foretrace.models.training.step_graph import step_graph
-from foretrace.sim.backend import Backend, Timing
-from foretrace.sim.graph import Graph
-from foretrace.sim.ops import Kind
-from foretrace.sim.simulation import Simulation
-from foretrace.sim.system import Component, System
+from foretrace.sim.facts.backend import Backend, Timing
+from foretrace.sim.facts.graph import Graph
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.simulation import Simulation
 
 TINY = Transformer(hidden=64, layers=8, heads=8, vocabulary=128, inner=256)
 MIXED = replace(TINY, experts=Experts(4, 2, 64), gated=True)

@@ -12,7 +12,7 @@ from foretrace.reports.view.op_table import WAITING
 from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
 from foretrace.reports.view.tiles import MOST_PLACES, ViewedTable
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.ops import KIND_NAMES
+from foretrace.sim.facts.ops import KIND_NAMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_tables import chain, write_meeting_run, write_table

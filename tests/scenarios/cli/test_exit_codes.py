@@ -61,7 +61,7 @@ def test_a_run_that_cannot_finish_is_exit_3(cli):
 
 
 def test_missing_hardware_is_exit_4(cli, monkeypatch):
-    from foretrace.scenarios.studies import run
+    from foretrace.scenarios.studies.run import run
     from foretrace.sim.errors import HardwareUnavailable
 
     def absent(*_, **__):
@@ -73,7 +73,7 @@ def test_missing_hardware_is_exit_4(cli, monkeypatch):
 
 
 def test_our_own_fault_is_exit_1_with_all_there_is(cli, monkeypatch):
-    from foretrace.scenarios.studies import run
+    from foretrace.scenarios.studies.run import run
 
     monkeypatch.setattr(run, "study", lambda *_, **__: 1 / 0)
     code, _, err = cli("run", "tiny.yaml", "--out", "fault", "--no-cache")
@@ -83,7 +83,7 @@ def test_our_own_fault_is_exit_1_with_all_there_is(cli, monkeypatch):
 
 
 def test_an_interrupt_is_exit_130(cli, monkeypatch):
-    from foretrace.scenarios.studies import run
+    from foretrace.scenarios.studies.run import run
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
@@ -114,7 +114,7 @@ def test_a_place_that_cannot_be_written_is_exit_2_and_named(cli, folder, words):
 
 
 def test_a_full_disk_is_exit_2(cli, monkeypatch):
-    from foretrace.scenarios.studies import run
+    from foretrace.scenarios.studies.run import run
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")

@@ -11,9 +11,9 @@ import pytest
 STUDIED = """\
 import itertools, os, signal, sys, time
 from pathlib import Path
-from foretrace.scenarios.studies.run_folder import save_run
+from foretrace.scenarios.studies.run.run_folder import save_run
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 
 done, out = study(load("tiny.yaml")), Path(sys.argv[1])
 """
@@ -102,7 +102,7 @@ def test_a_run_that_is_killed_at_any_time_leaves_nothing_that_looks_whole(folder
 
 
 def test_a_write_that_fails_leaves_nothing(cli, folder, monkeypatch):
-    from foretrace.scenarios.studies import run_folder
+    from foretrace.scenarios.studies.run import run_folder
 
     def full(*_):
         raise OSError(28, "No space left on device")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from foretrace.scenarios.cli.progress import RunProgress
+from foretrace.scenarios.cli.terminal.progress import RunProgress
 from foretrace.scenarios.config.loader import load
-from foretrace.scenarios.studies.defence import TRIED
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.confidence.defence import TRIED
+from foretrace.scenarios.studies.run.run import study
 
 
 def test_json_is_one_object_on_stdout(cli):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import typer
 from foretrace.scenarios.cli.app import app
-from foretrace.scenarios.cli.show import print_run_answer
+from foretrace.scenarios.cli.terminal.show import print_run_answer
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.run import study
+from foretrace.scenarios.studies.run.run import study
 from rich.console import Console
 
 GOLDENS = Path(__file__).parents[2] / "goldens" / "terminal"

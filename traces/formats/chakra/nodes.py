@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ....sim.errors import TraceError
-from ....sim.ops import Kind
+from ....sim.facts.ops import Kind
 from . import attribute_names as names
 from .messages import VERSION, NodeType, attribute_values
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ....sim.errors import TraceError
-from ....sim.graph import Builder, Graph, Label, Member
-from ....sim.ops import Kind
-from ....sim.splits import SPLIT, split_name
+from ....sim.facts.graph import Builder, Graph, Label, Member
+from ....sim.facts.ops import Kind
+from ....sim.facts.splits import SPLIT, split_name
 from ...infer.cycle import refuse_cycles, refuse_later_steps
 from . import attribute_names as names
 from .files import load_rank_file

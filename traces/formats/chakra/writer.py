@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ....sim.csr import Csr
 from ....sim.errors import TraceError
-from ....sim.graph import Graph, Label
-from ....sim.ops import Kind
-from ....sim.signature import parse_signature
+from ....sim.facts.csr import Csr
+from ....sim.facts.graph import Graph, Label
+from ....sim.facts.ops import Kind
+from ....sim.facts.signature import parse_signature
 from . import attribute_names as names
 from .files import save_rank_file, save_rank_json
 from .messages import COLLECTIVES, VERSION, NodeType, Value, make_attribute, message_classes
@@ -57,7 +57,7 @@ def write(graph: Graph, folder: str | Path, prefix: str = "trace", form: str = "
     Examples
     --------
     >>> import tempfile
-    >>> from foretrace.sim.graph import Builder, Member
+    >>> from foretrace.sim.facts.graph import Builder, Member
     >>> build = Builder("pair")
     >>> work = [build.op(Kind.COMPUTE, rank=r, duration=1.5e-6) for r in range(2)]
     >>> both = [Member(r, 1, (work[r],)) for r in range(2)]

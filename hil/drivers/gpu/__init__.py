@@ -1,0 +1,1 @@
+"""What a GPU reports of itself, and its memory for NICs beside it."""

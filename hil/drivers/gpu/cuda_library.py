@@ -1,0 +1,80 @@
+"""CUDA's own library (``libcuda``): what a GPU tells of itself, and its memory as a file (dma-buf).
+
+Numbers are those of ``cuda.h`` (CUdevice_attribute).  Not verified on a GPU; tested against a
+stand-in of the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from ....sim.errors import DriverFault
+
+ATTRIBUTES = {
+    "gpu_khz": 13, "gpu_processors": 16, "gpu_memory_khz": 36, "gpu_bus_bits": 37,
+    "gpu_cache": 38, "gpu_copy_engines": 40, "gpu_major": 75, "gpu_minor": 76,
+}  # fmt: skip
+DMA_BUF_SUPPORTED = 124
+DMA_BUF_FD = 1  # CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+PAGE = 1 << 16  # B: ranges begin and end at pages of the device
+CURE = (
+    "dma-buf needs NVIDIA's open kernel modules (nvidia-open, 515 or later) on Linux 5.12 or later"
+)
+
+
+def load_cuda_library() -> Any:
+    """The library, initialised; None where it is not there or finds no GPU."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    return library if library.cuInit(0) == 0 else None
+
+
+def device_attributes(library: Any, number: int) -> dict[str, str]:
+    """What a GPU tells of itself, by name; what it does not tell is left out.
+
+    >>> device_attributes(None, 0)
+    {}
+    """
+    if library is None:
+        return {}
+    found = {}
+    for name, code in ATTRIBUTES.items():
+        value = ctypes.c_int(0)
+        if library.cuDeviceGetAttribute(ctypes.byref(value), code, number) == 0:
+            found[name] = str(value.value)
+    return found
+
+
+def dma_buf_of_range(library: Any, number: int, pointer: int, size: int) -> int:
+    """File descriptor of a range of a GPU's memory, which a NIC beside can register.
+
+    Parameters
+    ----------
+    number : of the GPU
+    pointer, size : of the range, B; whole pages of the device
+
+    Raises
+    ------
+    DriverFault
+        There is no CUDA, or its driver gives no memory away.
+    """
+    if library is None:
+        raise DriverFault("missing", "libcuda.so.1 finds no GPU; install NVIDIA's driver")
+    able = ctypes.c_int(0)
+    told = library.cuDeviceGetAttribute(ctypes.byref(able), DMA_BUF_SUPPORTED, number)
+    if told != 0 or not able.value:
+        raise DriverFault("unsupported", f"GPU {number}: its driver exports no memory; {CURE}")
+    if pointer % PAGE or size % PAGE:
+        raise DriverFault(
+            "unsupported", f"{size} B at {pointer:#x}: ask for whole pages of {PAGE} B"
+        )
+    file = ctypes.c_int(-1)
+    code = library.cuMemGetHandleForAddressRange(
+        ctypes.byref(file), ctypes.c_uint64(pointer), ctypes.c_size_t(size), DMA_BUF_FD, 0
+    )
+    if code != 0 or file.value < 0:
+        raise DriverFault("unsupported", f"GPU {number}: CUDA says error {code}; {CURE}")
+    return file.value

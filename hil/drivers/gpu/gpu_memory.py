@@ -1,0 +1,88 @@
+"""Memory of a GPU for a NIC beside it: taken, exported as a file (dma-buf), registered.
+
+Not verified on a GPU; tested against stand-ins of CUDA's library and of pyverbs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ....sim.errors import DriverFault
+from .cuda_library import PAGE, dma_buf_of_range, load_cuda_library
+
+CURE = "a NIC registers GPU memory with Linux 5.12 or later, rdma-core 34 or later, and mlx5 or efa"
+FIRST = 0  # GPU
+
+
+@contextmanager
+def exported_gpu_memory(size: int, library: Any = None) -> Iterator[tuple[int, int]]:
+    """Context manager of memory of the first GPU: its file descriptor, and its size in whole pages.
+
+    Parameters
+    ----------
+    size : B, at least
+    library : CUDA's; None to load it
+
+    Raises
+    ------
+    DriverFault
+        There is no GPU, or its driver exports no memory; with the cure.
+    """
+    cuda = library or load_cuda_library()
+    whole = -(-size // PAGE) * PAGE
+    if cuda is None:
+        raise DriverFault("missing", "libcuda.so.1 finds no GPU; install NVIDIA's driver")
+    context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+    _require(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), FIRST), "its context")
+    try:
+        _require(cuda.cuCtxSetCurrent(context), "its context")
+        room = ctypes.c_size_t(whole + PAGE)
+        _require(cuda.cuMemAlloc_v2(ctypes.byref(pointer), room), f"{whole} B of it")
+        begin = -(-pointer.value // PAGE) * PAGE
+        try:
+            file = dma_buf_of_range(cuda, FIRST, begin, whole)
+            try:
+                yield file, whole
+            finally:
+                os.close(file)
+        finally:
+            cuda.cuMemFree_v2(pointer)
+    finally:
+        cuda.cuDevicePrimaryCtxRelease_v2(FIRST)
+
+
+def register_gpu_memory(domain: Any, file: int, size: int, rights: int) -> Any:
+    """Memory region of a GPU's memory.
+
+    Parameters
+    ----------
+    domain : protection domain of pyverbs
+    file, size : of ``exported_gpu_memory``
+
+    Raises
+    ------
+    DriverFault
+        pyverbs or the NIC's driver is too old, or the NIC does not reach the GPU.
+    """
+    try:
+        from pyverbs.mr import DmaBufMR
+    except ImportError as error:
+        why = f"this pyverbs knows no dma-buf ({error}); {CURE}"
+        raise DriverFault("unsupported", why) from error
+    from pyverbs.pyverbs_error import PyverbsRDMAError
+
+    try:
+        return DmaBufMR(domain, size, rights, file, 0)
+    except PyverbsRDMAError as error:
+        raise DriverFault("unsupported", f"the NIC refuses GPU memory ({error}); {CURE}") from error
+
+
+def _require(code: int, what: str) -> None:
+    if code != 0:
+        raise DriverFault(
+            "broken", f"GPU {FIRST}: CUDA gives not {what} (error {code}); see nvidia-smi"
+        )

@@ -1,0 +1,162 @@
+"""State of an NVIDIA GPU from NVML: clocks, power, temperature, throttling, processes.
+
+What a GPU does not tell is left out.  Not verified on a GPU; tested against a stand-in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ....sim.errors import DriverFault
+
+# nvmlClocksEventReasons (nvml.h): slowed by hardware, by heat, by a power brake; not: idle, the
+# application's own clocks, or the power cap, under which every large GPU works
+SLOWED = 0x8 | 0x20 | 0x40 | 0x80
+THERMAL = 1  # NVML_PERF_POLICY_THERMAL (nvml.h, nvmlPerfPolicyType_t)
+
+
+class Gpu:
+    """GPU queried through NVML; every answer is empty where NVML is not installed.
+
+    Parameters
+    ----------
+    uuid : str
+        UUID in NVML; "" for no GPU.
+    """
+
+    def __init__(self, uuid: str = ""):
+        values = _open_handle(uuid) if uuid else (None, None)
+        self.library: Any = values[0]
+        self.handle: Any = values[1]
+
+    def facts(self) -> dict[str, Any]:
+        """Current clocks, power, temperature; ``throttled`` is 1 where heat or hardware slows it.
+
+        >>> Gpu().facts()
+        {}
+        """
+        if self.library is None:
+            return {}
+        values = self._state()
+        if "gpu_reasons" in values:
+            values["throttled"] = int(bool(values["gpu_reasons"] & SLOWED))
+        return values
+
+    @contextmanager
+    def watched(self) -> Iterator[dict[str, Any]]:
+        """Context manager whose dict holds the facts of a batch once the block is left.
+
+        A GPU that was slowed before, during or after it was slowed: reasons of both ends, and the
+        time that the driver counted meanwhile (``gpu_slowed_ns``), which no reading at an instant
+        would see.  ``gpu_mhz_before`` is there where the clock moved.
+
+        >>> with Gpu().watched() as facts:
+        ...     pass
+        >>> facts
+        {}
+        """
+        facts: dict[str, Any] = {}
+        if self.library is None:
+            yield facts
+            return
+        before, slowed = self._state(), self._slowed_ns()
+        yield facts
+        facts |= self._state()
+        if "gpu_reasons" in facts:
+            facts["gpu_reasons"] |= before.get("gpu_reasons", 0)
+        lost = self._slowed_ns() - slowed
+        if lost > 0:
+            facts["gpu_slowed_ns"] = lost
+        if "gpu_reasons" in facts or lost > 0:
+            facts["throttled"] = int(lost > 0 or bool(facts.get("gpu_reasons", 0) & SLOWED))
+        if before.get("gpu_mhz", facts.get("gpu_mhz")) != facts.get("gpu_mhz"):
+            facts["gpu_mhz_before"] = before["gpu_mhz"]
+
+    def _slowed_ns(self) -> int:
+        """Nanoseconds so far in which heat slowed it; 0 where it does not count them."""
+        n, gpu = self.library, self.handle
+        told = self._query(
+            {"ns": lambda: n.nvmlDeviceGetViolationStatus(gpu, THERMAL).violationTime}
+        )
+        return int(told.get("ns", 0))
+
+    def _state(self) -> dict[str, Any]:
+        n, gpu = self.library, self.handle
+        return self._query({
+            "gpu_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_SM),
+            "gpu_memory_mhz": lambda: n.nvmlDeviceGetClockInfo(gpu, n.NVML_CLOCK_MEM),
+            "gpu_watts": lambda: n.nvmlDeviceGetPowerUsage(gpu) / 1000,
+            "gpu_celsius": lambda: n.nvmlDeviceGetTemperature(gpu, n.NVML_TEMPERATURE_GPU),
+            "gpu_reasons": lambda: n.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
+        })  # fmt: skip
+
+    def static_facts(self) -> dict[str, str]:
+        """Constant facts: driver version, memory, PCIe link, limits of clock and power.
+
+        >>> Gpu().static_facts()
+        {}
+        """
+        if self.library is None:
+            return {}
+        n, gpu = self.library, self.handle
+        values = self._query({
+            "gpu_driver": lambda: _decode_text(n.nvmlSystemGetDriverVersion()),
+            "gpu_memory": lambda: n.nvmlDeviceGetMemoryInfo(gpu).total,
+            "gpu_most_mhz": lambda: n.nvmlDeviceGetMaxClockInfo(gpu, n.NVML_CLOCK_SM),
+            "gpu_most_watts": lambda: n.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1000,
+            "gpu_pcie": lambda: (f"{n.nvmlDeviceGetMaxPcieLinkGeneration(gpu)}"
+                                 f"-x{n.nvmlDeviceGetMaxPcieLinkWidth(gpu)}"),
+        })  # fmt: skip
+        return {name: str(value) for name, value in values.items()}
+
+    def _query(self, queries: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+        """Results of queries by name, without those that this GPU does not support."""
+        values = {}
+        for name, ask in queries.items():
+            try:
+                values[name] = ask()
+            except self.library.NVMLError:
+                continue
+        return values
+
+    def require_exclusive(self) -> None:
+        """Refuse a GPU that other processes compute on; call it once this process uses the GPU.
+
+        In a container NVML reports the host's process ids, so one unknown id is taken as ours.
+
+        Raises
+        ------
+        DriverFault
+            ``busy``, with the processes.
+        """
+        if self.library is None:
+            return
+        running = self.library.nvmlDeviceGetComputeRunningProcesses(self.handle)
+        pids = [p.pid for p in running]
+        if os.getpid() in pids:
+            pids.remove(os.getpid())
+        elif strange := [pid for pid in pids if not Path(f"/proc/{pid}").exists()]:
+            pids.remove(strange[0])  # one of them is us
+        if others := sorted(pids):
+            raise DriverFault("busy", f"the GPU is used by processes {others}; wait for them")
+
+
+def _decode_text(value: str | bytes) -> str:
+    """Text; older bindings return bytes."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _open_handle(uuid: str) -> tuple[Any, Any]:
+    try:
+        import pynvml
+    except ImportError:
+        return None, None
+    try:
+        pynvml.nvmlInit()
+        return pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except pynvml.NVMLError:
+        return None, None

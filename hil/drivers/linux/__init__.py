@@ -1,0 +1,1 @@
+"""Parts of Linux that drivers share: namespaces, clocks, timers, pages, threads."""

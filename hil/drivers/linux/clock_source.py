@@ -1,0 +1,92 @@
+"""Clock of this machine; an emulated machine names it on its kernel command line.
+
+``icount``: a nanosecond is a guest instruction.  ``timetravel``: the processor costs nothing, and
+only timers let time pass.  Anywhere else the clock is the wall's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ....sim.errors import DriverFault
+
+ICOUNT, TIMETRAVEL, WALL = "icount", "timetravel", "wall"
+KEY = "foretrace.clock="
+
+
+def clock_of_this_machine(cmdline: str | None = None) -> str:
+    """Name of the clock of this machine: ``wall``, ``icount`` or ``timetravel``.
+
+    Parameters
+    ----------
+    cmdline : str or None
+        Kernel command line; None reads ``/proc/cmdline``.
+
+    Examples
+    --------
+    >>> clock_of_this_machine("quiet time-travel=inf-cpu"), clock_of_this_machine("quiet")
+    ('timetravel', 'wall')
+    >>> clock_of_this_machine("quiet foretrace.clock=icount")
+    'icount'
+    """
+    words = _kernel_options(cmdline)
+    if "time-travel=inf-cpu" in words:
+        return TIMETRAVEL
+    named = [word.removeprefix(KEY) for word in words if word.startswith(KEY)]
+    return named[0] if named and named[0] in (ICOUNT, WALL) else WALL
+
+
+def is_lab_machine(cmdline: str | None = None) -> bool:
+    """Whether this is a machine of the lab.
+
+    >>> is_lab_machine("quiet lab.run=agent"), is_lab_machine("quiet")
+    (True, False)
+    """
+    return any(word.startswith("lab.") for word in _kernel_options(cmdline))
+
+
+def _kernel_options(cmdline: str | None) -> list[str]:
+    if cmdline is None:
+        file = Path("/proc/cmdline")
+        cmdline = file.read_text() if file.exists() else ""
+    return cmdline.split()
+
+
+def require_same_seconds(clock: str, peer: str, there: str) -> None:
+    """Refuse a peer whose machine counts another kind of seconds.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``.
+
+    Examples
+    --------
+    >>> require_same_seconds("wall", "guest", "icount")
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: peer guest counts by icount, this host by ...
+    """
+    if clock != there:
+        raise DriverFault("unsupported", f"peer {peer} counts by {there}, this host by {clock}: "
+                          "their seconds are not the same; take machines of one kind")  # fmt: skip
+
+
+def refuse_under_timetravel(what: str, clock: str) -> None:
+    """Refuse to time pure computing under ``timetravel``, where it takes no time.
+
+    Raises
+    ------
+    DriverFault
+        The clock is ``timetravel``.
+
+    Examples
+    --------
+    >>> refuse_under_timetravel("creating a queue pair", "timetravel")
+    Traceback (most recent call last):
+    foretrace.sim.errors.DriverFault: unsupported: creating a queue pair takes no time ...
+    """
+    if clock == TIMETRAVEL:
+        raise DriverFault(
+            "unsupported",
+            f"{what} takes no time where the processor costs nothing; measure it under icount",
+        )

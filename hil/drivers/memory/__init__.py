@@ -1,0 +1,1 @@
+"""Drivers of memory: a core's own, loaded, and behind CXL."""

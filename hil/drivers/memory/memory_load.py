@@ -1,0 +1,252 @@
+"""Driver ``memory``: loads and streams on NUMA nodes, by threads and share of reads.
+
+One node is enough: the machine's own DRAM.  Pages of several nodes are placed in turn.  Threads
+stream in the C library, which leaves the interpreter to others meanwhile; dependent loads are
+machine code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....sim.errors import DriverFault
+from ....sim.facts.signature import parse_signature
+from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...measuring import conditions
+from ...measuring.device_lock import lock_device
+from ...sample import EMULATED, WARM, Request, Sample
+from ..linux import clock_source, pointer_chase
+from ..linux.numa_pages import PageBlock, numa_nodes_with_memory
+
+if TYPE_CHECKING:
+    from ....sim.facts.system import System
+
+SETTINGS = {"nodes": "0", "cap": 1 << 30, "seed": 7, "clock": "wall"}
+READERS = {"wall": time.perf_counter_ns, "cpu": time.thread_time_ns}
+LOADED, STREAM = "host:memory-under-load", "host:memory-stream"
+PIECE = 1 << 20  # bytes read or written in one call
+STEPS = 20_000  # dependent loads of one reading
+LIBC = ctypes.CDLL(None)
+LIBC.memchr.argtypes = LIBC.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
+LIBC.memchr.restype = LIBC.memset.restype = ctypes.c_void_p
+CURE = "look at numactl -H; give nodes that have memory"
+
+
+def read_pieces(count: int, percent: int) -> list[bool]:
+    """Which of so many pieces are read, the others are written: spread evenly.
+
+    >>> read_pieces(8, 75), sum(read_pieces(100, 33))
+    ([False, True, True, True, False, True, True, True], 33)
+    """
+    return [(k + 1) * percent // 100 > k * percent // 100 for k in range(count)]
+
+
+@driver("memory")
+class MemoryDriver(Driver):
+    """Driver that times streams of several threads, and dependent loads beside them.
+
+    =========================================== ================================================
+    host:memory-stream threads=2 reads=75       all threads pass over their ``uint8[n]`` once;
+                                                75 % of it is read, the rest written
+    host:memory-under-load threads=2 reads=75   one load that depends on the one before, within
+                                                ``uint8[n]``, while the threads stream
+    =========================================== ================================================
+
+    Settings: ``nodes`` (with commas; pages are placed on them in turn), ``cap`` (B of one thread),
+    ``seed``, ``clock`` (``wall``; ``cpu``, each thread's own, which others who take the processor
+    do not move).  Facts of a loaded sample: ``drawn``, B/s that the threads moved meanwhile; where
+    there are several nodes, ``node0`` … the share of its pages on each.  There are never more
+    threads than processors: the loads have one, and streams all.
+    """
+
+    ops = (STREAM, LOADED)
+    sharing = "exclusive"
+
+    def __init__(self) -> None:
+        self.clock = clock_source.clock_of_this_machine()
+        self.settings: dict[str, Any] = dict(SETTINGS)
+        self.lock = ExitStack()
+
+    def probe(self) -> Ready | Missing:
+        """Read a MiB on each node."""
+        try:
+            self.open({})
+            sample = self.timing([Request(f"{STREAM} threads=1 reads=100 uint8[{PIECE}]")])[0]
+        except DriverFault as fault:
+            return Missing("unsupported", fault.message, CURE)
+        finally:
+            self.close()
+        nodes = tuple(f"node{n}" for n in numa_nodes_with_memory())
+        return Ready(nodes, {"read_1MiB_us": f"{sample.median / 1e3:.0f}", "clock": self.clock})
+
+    def open(self, spec: Spec) -> None:
+        """Lock the nodes.
+
+        Raises
+        ------
+        DriverFault
+            ``missing``: a node has no memory; ``unsupported``: no number.
+        """
+        settings, found = checked(spec, SETTINGS), numa_nodes_with_memory()
+        words = str(settings["nodes"]).split(",")
+        if not all(word.isdigit() for word in words):
+            raise DriverFault("unsupported", f"nodes {settings['nodes']!r}; give numbers: 0,1")
+        nodes = tuple(map(int, words))
+        if lost := [n for n in nodes if n not in found]:
+            there = ", ".join(map(str, found))
+            raise DriverFault("missing", f"node {lost[0]} has no memory, there are {there}; {CURE}")
+        clock_source.refuse_under_timetravel("an access", self.clock)
+        if settings["clock"] not in READERS:
+            raise DriverFault("unsupported", f"clock is {settings['clock']!r}; it is cpu or wall")
+        counted = clock_source.clock_of_this_machine()
+        self.clock = settings["clock"] if counted == clock_source.WALL else counted
+        self.read = READERS[settings["clock"]]
+        for node in sorted(set(nodes)):
+            self.lock.enter_context(lock_device(f"memory-node{node}"))
+        self.settings, self.nodes = settings, nodes
+        self.chase = pointer_chase.machine_code_loop()
+
+    def describe(self) -> dict[str, str]:
+        """Provenance: nodes, processors, machine."""
+        return {
+            "device": "-".join(f"node{n}" for n in self.nodes),
+            "processors": str(len(os.sched_getaffinity(0))),
+            "memory": EMULATED if clock_source.is_lab_machine() else "real",
+            **conditions.constant_machine_facts(),
+        }
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Samples of each op; its memory is freed after it."""
+        return [self._time_op(request) for request in requests]
+
+    def close(self) -> None:
+        """Release the nodes."""
+        self.lock.close()
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """Nothing beyond the memory that it is bound to."""
+        return ()
+
+    def _time_op(self, request: Request) -> Sample:
+        parts = parse_signature(request.signature)
+        threads, reads = _load_of(request.signature, parts.attributes)
+        size, under_load = parts.bytes, request.signature.startswith(LOADED)
+        processors = len(os.sched_getaffinity(0))
+        most = processors - 1 if under_load else processors
+        if not (0 if under_load else 1) <= threads <= most:
+            raise DriverFault("unsupported", f"{threads} threads; 1 to {most} have a processor of "
+                              "their own")  # fmt: skip
+        if not 0 < size <= self.settings["cap"] or size % PIECE:
+            raise DriverFault("unsupported", f"{size} B; a multiple of {PIECE} B up to "
+                              f"{self.settings['cap']} B is allowed")  # fmt: skip
+        if request.context != WARM:
+            raise DriverFault("unsupported", f"context {request.context}; streams are warm")
+        streams = [self._stream(size, reads) for _ in range(threads)]
+        facts: dict[str, Any] = {}
+        if under_load:
+            ns, facts = self._load_times(request.n, size, streams)
+        else:
+            ns, facts = self._pass_times(request.n, streams), self._shares(streams[0].block)
+        flags = (EMULATED,) if clock_source.is_lab_machine() else ()
+        return Sample(request.signature, np.asarray(ns, np.float64), self.clock, self.metric,
+                      request.key[1], flags=flags, facts=facts)  # fmt: skip
+
+    def _pass_times(self, n: int, streams: list[_Stream]) -> list[float]:
+        """(n,) ns until the last of all threads has passed over its memory."""
+        return [float(self._slowest(streams)) for _ in range(n + 1)][1:]  # the first warms up
+
+    def _slowest(self, streams: list[_Stream]) -> int:
+        """Nanoseconds of the slowest of threads that begin together, by its own clock."""
+        ready, spent = threading.Barrier(len(streams)), [0] * len(streams)
+
+        def work(k: int) -> None:
+            ready.wait()
+            since = self.read()
+            streams[k].once()
+            spent[k] = self.read() - since
+
+        workers = [threading.Thread(target=work, args=(k,)) for k in range(len(streams))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        return max(spent)
+
+    def _load_times(
+        self, n: int, size: int, streams: list[_Stream]
+    ) -> tuple[list[float], dict[str, Any]]:
+        """(n,) ns per dependent load, each averaged over one walk; and what the threads drew."""
+        block = PageBlock(size, self.nodes)
+        ring = pointer_chase.pointer_ring(size, self.settings["seed"], at=block.bytes)
+        at, steps, ns = ring.ctypes.data, min(STEPS, size // pointer_chase.LINE), []
+        stop = threading.Event()
+        workers = [threading.Thread(target=s.until, args=(stop,), daemon=True) for s in streams]
+        for worker in workers:
+            worker.start()
+        try:
+            at = self.chase(at, steps)
+            moved, since = sum(s.moved for s in streams), time.perf_counter_ns()
+            for _ in range(n):
+                begin = self.read()
+                at = self.chase(at, steps)
+                ns.append((self.read() - begin) / steps)
+            moved, spent = sum(s.moved for s in streams) - moved, time.perf_counter_ns() - since
+        finally:
+            stop.set()
+            for worker in workers:
+                worker.join()
+        return ns, {"drawn": moved / spent * 1e9, **self._shares(block)}
+
+    def _shares(self, block: PageBlock) -> dict[str, float]:
+        """Share of a block's pages that lies on each node, where there are several."""
+        nodes = sorted(set(self.nodes))
+        if len(nodes) == 1:
+            return {}
+        lies = block.node_of_each_page()
+        return {f"node{n}": float((lies == n).mean()) for n in nodes}
+
+    def _stream(self, size: int, reads: int) -> _Stream:
+        return _Stream(PageBlock(size, self.nodes), reads)
+
+
+class _Stream:
+    """Passes over memory of one thread, of which some pieces are read and the others written."""
+
+    def __init__(self, block: PageBlock, reads: int):
+        self.block, self.moved = block, 0
+        starts = range(block.address, block.address + len(block.bytes), PIECE)
+        self.pieces = list(zip(starts, read_pieces(len(starts), reads), strict=True))
+
+    def once(self) -> None:
+        """One pass."""
+        for at, is_read in self.pieces:
+            if is_read:
+                LIBC.memchr(at, 255, PIECE)  # a byte that is not there
+            else:
+                LIBC.memset(at, 1, PIECE)
+            self.moved += PIECE
+
+    def until(self, stop: threading.Event) -> None:
+        """Passes until told to stop."""
+        while not stop.is_set():
+            self.once()
+
+
+def _load_of(signature: str, attributes: dict[str, str]) -> tuple[int, int]:
+    """Threads, and % of their bytes that are read."""
+    told = {key: attributes.get(key, "") for key in ("threads", "reads")}
+    if set(attributes) - set(told) or not all(value.isdigit() for value in told.values()):
+        raise DriverFault("unsupported", f"{signature}: give threads= and reads=, in %")
+    threads, reads = (int(value) for value in told.values())
+    if reads > 100:
+        raise DriverFault("unsupported", f"{signature}: reads={reads}; 0 to 100 % are read")
+    return threads, reads

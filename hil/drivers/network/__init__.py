@@ -1,0 +1,1 @@
+"""Drivers of networks: TCP, switches, and collectives between ranks."""

@@ -1,0 +1,330 @@
+"""Ranks of a collective: forked processes that run gloo or NCCL.
+
+Each lives in its own network namespace, or on its own GPU, and receives over a pipe what to run and
+when to start.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+from ....sim.errors import DriverFault
+from ..linux.netns import StarNetwork, inside_namespace
+
+PORT = 29600
+AHEAD = 2_000_000  # ns between telling the ranks and the instant at which all begin
+HOLD = 1 << 21  # cycles, about a millisecond, in which a collective is queued
+WAIT = 300.0  # s for an answer of a rank
+Op = Callable[[], list[int]]
+"""Op of a rank; returns the times, in ns, at which its gradient buckets were ready."""
+
+
+class RankPlace(Protocol):
+    """Where ranks are, and what library they call."""
+
+    def inside(self, rank: int) -> AbstractContextManager[Any]:
+        """Context manager within which a rank lives."""
+
+    def join(self, rank: int, count: int) -> RankOps:
+        """Ops of a rank that has joined the group of all."""
+
+
+@dataclass(frozen=True)
+class GlooOnStar:
+    """Ranks of gloo, each on a host of its own.
+
+    Parameters
+    ----------
+    star : network of hosts, one per rank
+    """
+
+    star: StarNetwork
+
+    def inside(self, rank: int) -> AbstractContextManager[Any]:
+        """Namespace of the rank's host."""
+        return inside_namespace(self.star.host(rank + 1))
+
+    def join(self, rank: int, count: int) -> RankOps:
+        """Ops over TCP between the hosts."""
+        return _init_gloo(self.star, rank, count)
+
+
+@dataclass(frozen=True)
+class NcclOnGpus:
+    """Ranks of NCCL, each on a GPU of this machine, by its number."""
+
+    def inside(self, rank: int) -> AbstractContextManager[Any]:
+        """Nowhere else: ranks on GPUs are processes of this machine."""
+        return nullcontext()
+
+    def join(self, rank: int, count: int) -> RankOps:
+        """Ops on the rank's GPU, timed by its own events."""
+        import torch
+        import torch.distributed as group
+
+        found = torch.cuda.device_count()
+        if found < count:
+            raise RuntimeError(
+                f"{count} ranks need {count} GPUs, there are {found}, and NCCL shares none; "
+                "set ranks"
+            )
+        torch.cuda.set_device(rank)
+        torch.set_default_device(f"cuda:{rank}")
+        where = f"tcp://127.0.0.1:{PORT}"
+        group.init_process_group("nccl", init_method=where, rank=rank, world_size=count)
+        return RankOps(count, torch.cuda)
+
+
+class RankProcesses:
+    """Rank processes that execute collectives together.
+
+    Parameters
+    ----------
+    place : where they are
+    count : number of ranks
+    """
+
+    def __init__(self, place: RankPlace, count: int):
+        self.place = place
+        self.pipes: list[socket.socket] = []
+        self.children: list[int] = []
+        try:
+            for rank in range(count):
+                self._fork(rank, count)
+            self._receive_answers()
+        except BaseException:
+            self.close()
+            raise
+
+    def run_collective(self, what: Sequence[Any]) -> tuple[float, list[list[float]]]:
+        """Run a collective: ns from the last rank's start to the last end, and each rank's start.
+
+        Starts are in ns after the first rank's; of a step the times of ready buckets follow.  Of
+        GPUs, whose clocks nobody compares, it is the least that any of them took: that one came
+        last, and waited for nobody.
+        """
+        begin = time.monotonic_ns() + AHEAD
+        for pipe in self.pipes:
+            _send(pipe, {"what": list(what), "at": begin})
+        replies = self._receive_answers()
+        begins = [t["begin"] for t in replies]
+        arrivals = [[float(at - min(begins)) for at in t["came"]] for t in replies]
+        if all("device_ns" in t for t in replies):
+            return float(min(t["device_ns"] for t in replies)), arrivals
+        return float(max(t["end"] for t in replies) - max(begins)), arrivals
+
+    def close(self) -> None:
+        """End all ranks."""
+        for pipe in self.pipes:
+            pipe.close()
+        for child in self.children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        self.pipes, self.children = [], []
+
+    def _fork(self, rank: int, count: int) -> None:
+        ours, theirs = socket.socketpair()
+        child = os.fork()
+        if child == 0:
+            ours.close()
+            _rank_main(theirs, self.place, rank, count)
+        theirs.close()
+        ours.settimeout(WAIT)
+        self.pipes.append(ours)
+        self.children.append(child)
+
+    def _receive_answers(self) -> list[dict[str, Any]]:
+        replies = [_receive(pipe) for pipe in self.pipes]
+        for rank, each in enumerate(replies):
+            if "error" in each:
+                raise DriverFault("broken", f"rank {rank}: {each['error']}")
+        return replies
+
+
+def _rank_main(pipe: socket.socket, place: RankPlace, rank: int, count: int) -> NoReturn:
+    """Main function of a rank: join the group, then run the ops received until the pipe closes."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # die with who forked us
+        with place.inside(rank):
+            work = place.join(rank, count)
+            _send(pipe, {})
+            while replies := _receive(pipe):
+                _send(pipe, _run_op(work, replies))
+    except Exception as error:  # whatever torch raises is told to who asked
+        _send(pipe, {"error": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(0)
+
+
+def _init_gloo(star: StarNetwork, rank: int, count: int) -> RankOps:
+    import torch
+    import torch.distributed as group
+
+    torch.set_num_threads(1)
+    os.environ |= {"GLOO_SOCKET_IFNAME": "nic0", "USE_LIBUV": "0"}  # not every build has it
+    group.init_process_group("gloo", init_method=f"tcp://{star.address(1)}:{PORT}", rank=rank,
+                             world_size=count)  # fmt: skip
+    return RankOps(count)
+
+
+def _run_op(work: RankOps, replies: dict[str, Any]) -> dict[str, Any]:
+    op = work.op_built_once(*replies["what"])
+    time.sleep(max(0, replies["at"] - time.monotonic_ns()) / 1e9)
+    begin = time.monotonic_ns()
+    if work.cuda is not None:
+        device_ns = _event_time(work.cuda, op)
+        return {"begin": begin, "end": begin, "came": [begin], "device_ns": device_ns}
+    buckets = op()
+    end = time.monotonic_ns()
+    return {"begin": begin, "end": end, "came": [begin, *buckets]}
+
+
+def _event_time(cuda: Any, op: Op) -> float:
+    """Nanoseconds that an op takes on the current GPU, which is held until it is queued."""
+    begin, end = (cuda.Event(enable_timing=True) for _ in range(2))
+    cuda.synchronize()
+    cuda._sleep(HOLD)
+    begin.record()
+    op()
+    end.record()
+    cuda.synchronize()
+    return float(begin.elapsed_time(end)) * 1e6
+
+
+class RankOps:
+    """Ops of a rank, with buffers reused between calls.
+
+    Parameters
+    ----------
+    count : of ranks
+    cuda : ``torch.cuda``, whose events time them; None for the host's clock
+    """
+
+    def __init__(self, count: int, cuda: Any = None):
+        self.count, self.cuda = count, cuda
+        self.kept: dict[tuple[Any, ...], Op] = {}
+
+    def op_built_once(self, name: str, size: int, *rest: float) -> Op:
+        """Op of that name and size, built once."""
+        key = (name, size, *rest)
+        if key not in self.kept:
+            self.kept[key] = OP_BUILDERS[name](self.count, size, *rest)
+        return self.kept[key]
+
+
+def _buffer(size: int) -> Any:
+    import torch
+
+    return torch.zeros(max(1, size // 4))
+
+
+def _without_timestamps(collective: Callable[[], Any]) -> Op:
+    """Op that runs a collective and returns no timestamps."""
+
+    def run() -> list[int]:
+        collective()
+        return []
+
+    return run
+
+
+def _all_reduce(count: int, size: int) -> Op:
+    from torch import distributed as group
+
+    data = _buffer(size)
+    return _without_timestamps(lambda: group.all_reduce(data))
+
+
+def _all_gather(count: int, size: int) -> Op:
+    from torch import distributed as group
+
+    data = _buffer(size // count)
+    parts = [_buffer(size // count) for _ in range(count)]
+    return _without_timestamps(lambda: group.all_gather(parts, data))
+
+
+def _all_to_all(count: int, size: int) -> Op:
+    from torch import distributed as group
+
+    into, data = _buffer(size), _buffer(size)
+    return _without_timestamps(lambda: group.all_to_all_single(into, data))
+
+
+def _broadcast(count: int, size: int) -> Op:
+    from torch import distributed as group
+
+    data = _buffer(size)
+    return _without_timestamps(lambda: group.broadcast(data, 0))
+
+
+def _barrier(count: int, size: int) -> Op:
+    from torch import distributed as group
+
+    return _without_timestamps(group.barrier)
+
+
+def _step(count: int, size: int, buckets: float, forward: float, backward: float,
+          update: float) -> Op:  # fmt: skip
+    """Training step with slept computing: each bucket is reduced while the next is computed.
+
+    It returns when each bucket was ready.
+
+    Parameters
+    ----------
+    size : B of one bucket
+    forward, backward, update : s; backward of one bucket
+    """
+    from torch import distributed as group
+
+    data = [_buffer(size) for _ in range(int(buckets))]
+
+    def run() -> list[int]:
+        time.sleep(forward)
+        under_way, arrivals = [], []
+        for bucket in data:
+            time.sleep(backward)
+            arrivals.append(time.monotonic_ns())
+            under_way.append(group.all_reduce(bucket, async_op=True))
+        for each in under_way:
+            each.wait()
+        time.sleep(update)
+        return arrivals
+
+    return run
+
+
+OP_BUILDERS: dict[str, Callable[..., Op]] = {
+    "all-reduce": _all_reduce,
+    "all-gather": _all_gather,
+    "all-to-all": _all_to_all,
+    "broadcast": _broadcast,
+    "barrier": _barrier,
+    "step": _step,
+}
+
+
+def _send(pipe: socket.socket, message: dict[str, Any]) -> None:
+    pipe.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _receive(pipe: socket.socket) -> dict[str, Any]:
+    """Next message; in a rank, an empty one where the pipe is closed."""
+    data = b""
+    while not data.endswith(b"\n"):
+        try:
+            part = pipe.recv(4096)
+        except TimeoutError:
+            return {"error": f"no answer within {WAIT:g} s"}
+        if not part:
+            return {"error": "it ended"} if pipe.gettimeout() else {}
+        data += part
+    return dict(json.loads(data))

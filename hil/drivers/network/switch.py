@@ -1,0 +1,297 @@
+"""Driver ``switch``: ops across a Linux bridge with set rate, delay, loss, and port counters.
+
+A switch alone has no time: what can be timed is an op of an endpoint that crosses it.  So this
+driver is opened with ``ends``, and each sample tells what the ports counted meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....sim.errors import DriverFault
+from ....sim.facts.signature import parse_signature
+from ...driver import Driver, Missing, Ready, Spec, checked, driver
+from ...measuring.device_lock import lock_device
+from ...sample import Request, Sample
+from ..linux import clock_source, netns
+from ..rdma import rdma
+from . import datapath, gnmi
+from .leaf_spine import LeafSpineNetwork
+from .sockets import Sockets
+
+if TYPE_CHECKING:
+    from ....sim.facts.system import System
+
+VERBS, SOCKETS = "verbs", "sockets"
+LAB = "switch"  # the namespace in which a machine of the lab has its bridge
+PORT_QUEUE = {"rate": "", "delay_us": 0.0, "loss": 0.0, "reorder": 0.0, "queue": "netem",
+              "limit": 10000}  # fmt: skip
+SETTINGS = {"ends": "", "hosts": 2, **PORT_QUEUE, "mtu": 1500, "datapath": "bridge", "spines": 0,
+            "counters": "", "ports": ""}  # fmt: skip
+QUEUES = ("netem", "tbf", "fair")
+BRIDGE, OVS, GNMI = "bridge", "ovs", "gnmi"
+SHAPING = ("rate", "delay_us", "loss", "reorder", "queue", "limit", "datapath", "spines", "hosts",
+           "mtu")  # fmt: skip
+LONG = "10s"  # a queue does not drop for being long
+NO_ENDPOINTS = ("a switch does not answer for time alone: an op is timed where it begins and ends; "
+         "open it with ends: verbs or ends: sockets")  # fmt: skip
+
+
+def queue_words(settings: Mapping[str, Any]) -> list[str]:
+    """Queueing discipline of a port in tc's words; empty for the kernel's default.
+
+    >>> queue_words({**SETTINGS, "rate": "10gbit", "delay_us": 1.0})
+    ['netem', 'delay', '1us', 'rate', '10gbit', 'limit', '10000']
+    >>> queue_words({**SETTINGS, "queue": "tbf", "rate": "1gbit"})
+    ['tbf', 'rate', '1gbit', 'burst', '9k', 'limit', '45000000']
+    >>> " ".join(queue_words({**SETTINGS, "delay_us": 5.0, "reorder": 20}))
+    'netem delay 5us reorder 20% limit 10000'
+    """
+    if settings["queue"] != "netem":
+        if settings["delay_us"] or settings["loss"] or settings["reorder"] or not settings["rate"]:
+            raise DriverFault("unsupported", f"queue {settings['queue']} has a rate, and neither "
+                              "delay, loss nor reorder; take netem")  # fmt: skip
+        limit = str(int(settings["limit"]) * 4500)
+        return ["tbf", "rate", settings["rate"], "burst", "9k", "limit", limit]
+    if settings["reorder"] and not settings["delay_us"]:
+        raise DriverFault("unsupported", "reorder lets packets pass others that are delayed; give "
+                          "delay_us")  # fmt: skip
+    samples = ["netem"]
+    samples += ["delay", f"{settings['delay_us']:g}us"] if settings["delay_us"] else []
+    samples += ["loss", f"{settings['loss']:g}%"] if settings["loss"] else []
+    samples += ["reorder", f"{settings['reorder']:g}%"] if settings["reorder"] else []
+    samples += ["rate", settings["rate"]] if settings["rate"] else []
+    return [*samples, "limit", str(settings["limit"])] if len(samples) > 1 else []
+
+
+def inner_queue_words(settings: Mapping[str, Any]) -> list[str]:
+    """Child queueing discipline of a port: fq_codel for ``fair``, else empty.
+
+    >>> inner_queue_words(SETTINGS), " ".join(inner_queue_words({**SETTINGS, "queue": "fair"}))
+    ([], 'fq_codel limit 10000 quantum 9000 target 10s interval 10s')
+    """
+    if settings["queue"] != "fair":
+        return []
+    return ["fq_codel", "limit", str(settings["limit"]), "quantum", "9000",
+            "target", LONG, "interval", LONG]  # fmt: skip
+
+
+class SocketSwitch(Driver):
+    """Driver of TCP and UDP endpoints across a bridge or leaf-spine network that it creates."""
+
+    ops = ("send:stream", "send:datagram")
+
+    def __init__(self, hosts: int, mtu: int, spines: int):
+        self.clock, prefix = clock_source.clock_of_this_machine(), f"ft{os.getpid()}"
+        self.star = (
+            LeafSpineNetwork(hosts, prefix, mtu, spines)
+            if spines
+            else netns.StarNetwork(hosts, prefix, mtu)
+        )
+        self.star.build()
+        self.sockets = Sockets(self.star)
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Samples of each op alone: a stream until arrival, a datagram as half a round trip."""
+        methods: dict[str, tuple[str, Callable[[int], float]]] = {
+            "stream": ("completion", lambda size: self.sockets.stream([size])[0]),
+            "datagram": ("half_rtt", self.sockets.half_rtt),
+        }
+        samples = []
+        for request in requests:
+            name, size = _name_and_bytes(request)
+            metric, once = methods[name]
+            once(size)
+            ns = np.array([once(size) for _ in range(request.n)], np.float64)
+            samples.append(Sample(request.signature, ns, self.clock, metric, request.key[1]))
+        return samples
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """Samples of concurrent TCP streams into host 1."""
+        rounds = min(r.n for r in requests)
+        settings = [_name_and_bytes(r) for r in requests]
+        if {name for name, _ in settings} != {"stream"}:
+            raise DriverFault("unsupported", "only streams are sent at once")
+        sizes = [size for _, size in settings]
+        ns = np.array([self.sockets.stream(sizes) for _ in range(rounds + 1)], np.float64)[1:]
+        return [Sample(r.signature, ns[:, i], self.clock, "completion", r.key[1])
+                for i, r in enumerate(requests)]  # fmt: skip
+
+    def close(self) -> None:
+        """Close the sockets and remove the namespaces."""
+        self.sockets.close()
+        self.star.clear()
+
+
+def _name_and_bytes(request: Request) -> tuple[str, int]:
+    parts = parse_signature(request.signature)
+    return parts.name, parts.bytes
+
+
+@driver("switch")
+class SwitchDriver(Driver):
+    """Driver that times ops of endpoints across a bridge with set rate, delay and loss.
+
+    Settings: ``ends`` (``verbs``: the soft-RoCE devices on the lab's bridge; ``sockets``: TCP and
+    UDP between ``hosts`` namespaces on a bridge of its own), ``rate`` (as tc writes it),
+    ``delay_us`` of a port, ``loss`` and ``reorder`` (percent; what is sent at once while others are
+    delayed), ``queue`` (``netem``; ``tbf``; ``fair``, which
+    serves flows in turn), ``limit`` (packets), ``datapath`` (``bridge``, or ``ovs``: the kernel's
+    part of Open vSwitch), ``spines`` (two leaves joined by so many, whose uplinks are the ports;
+    only sockets); with ``ends: verbs`` the settings of ``verbs`` too.  With ``counters: gnmi`` the
+    ends are RDMA devices of this machine and what joins them is a switch elsewhere, which is only
+    read: the counters of its ``ports`` (with commas), as ``gnmi.GnmiReader`` reads them.
+    """
+
+    ops = (*SocketSwitch.ops, *(op for op in rdma.VerbsDriver.ops if op.startswith("send:")))
+    sharing = "concurrent"
+
+    def __init__(self) -> None:
+        self.clock = clock_source.clock_of_this_machine()
+        self.ends: Driver | None = None
+        self.where, self.queue = "", [""]
+        self.ports: tuple[str, ...] = ()
+        self.datapath, self.mac_by_port = BRIDGE, dict[str, str]()
+        self.reader: gnmi.GnmiReader | None = None
+        self.lock = ExitStack()
+
+    def probe(self) -> Ready | Missing:
+        """Send a datagram across a temporary bridge between two namespaces."""
+        try:
+            self.open({"ends": SOCKETS})
+            sample = self.timing([Request("send:datagram uint8[64]")])[0]
+        except DriverFault as fault:
+            return netns.missing_from_fault(fault)
+        except OSError as error:
+            return Missing("broken", f"a datagram across a bridge: {error}", netns.CURES["broken"])
+        finally:
+            self.close()
+        return Ready(
+            ("bridge",), {"datagram_64B_us": f"{sample.median / 1e3:.1f}", "clock": self.clock}
+        )
+
+    def open(self, spec: Spec) -> None:
+        """Lock this machine's bridges, open the endpoints and set the ports' queues."""
+        ends = spec.get("ends", "")
+        settings = checked(spec, {**SETTINGS, **(rdma.SETTINGS if ends == VERBS else {})})
+        _check_settings(settings)
+        try:
+            self._open_ends(ends, settings)
+        except Exception:
+            self.close()
+            raise
+
+    def _open_ends(self, ends: str, settings: dict[str, Any]) -> None:
+        if ends and settings["counters"] != GNMI:
+            self.lock.enter_context(lock_device(netns.LOCK))
+        if settings["counters"] == GNMI:
+            self.reader = gnmi.GnmiReader([p for p in settings["ports"].split(",") if p])
+            self.ends = rdma.VerbsDriver()
+            self.ends.open({k: settings[k] for k in rdma.SETTINGS})
+        elif ends == VERBS:
+            self.ends = self._verbs({k: settings[k] for k in rdma.SETTINGS})
+        elif ends == SOCKETS:
+            self.ends = socketed = SocketSwitch(
+                settings["hosts"], settings["mtu"], settings["spines"]
+            )
+            self.where, self.ports = socketed.star.switch, socketed.star.ports
+            self.mac_by_port = socketed.star.mac_by_port
+        elif ends:
+            raise DriverFault("unsupported", f"ends {ends!r}; one of {VERBS}, {SOCKETS}")
+        self.metric = self.ends.metric if self.ends else self.metric
+        self.queue = [] if self.reader else queue_words(settings)
+        self.realtime = self.clock == clock_source.WALL
+        if self.where and settings["datapath"] == OVS:
+            self.datapath = OVS
+            datapath.attach_ports(self.where, self.mac_by_port)
+        if self.where:
+            netns.set_queueing(self.where, self.ports, self.queue, inner_queue_words(settings))
+
+    def describe(self) -> dict[str, str]:
+        """Provenance: the endpoints', and the ports' queues or the switch's settings."""
+        settings = self.ends.describe() if self.ends else {}
+        if self.reader is not None:
+            return {**settings, "device": f"switch {self.reader.where}", **self.reader.settings()}
+        return {**settings, "device": self.datapath, "ports": " ".join(self.ports),
+                "queue": " ".join(self.queue), "kernel": os.uname().release}  # fmt: skip
+
+    def timing(self, requests: Sequence[Request]) -> list[Sample]:
+        """Samples of each op alone, with increases of the port counters as facts."""
+        return [self._with_counters([request], self._endpoints().timing)[0] for request in requests]
+
+    def together(self, requests: Sequence[Request]) -> list[Sample]:
+        """Samples of all ops at once, with increases of the port counters as facts."""
+        return self._with_counters(requests, self._endpoints().together)
+
+    def close(self) -> None:
+        """Restore the ports and close the endpoints."""
+        ends, self.ends = self.ends, None
+        if self.where == LAB:
+            netns.set_queueing(LAB, self.ports, [])
+            if self.datapath == OVS:
+                datapath.restore_bridge(LAB, self.mac_by_port, BRIDGE)
+        if ends is not None:
+            ends.close()
+        self.where, self.datapath = "", BRIDGE
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+        self.lock.close()
+
+    @classmethod
+    def covers(cls, spec: Spec, system: System) -> tuple[str, ...]:
+        """All NICs, links and switches, as for ``verbs``."""
+        return rdma.VerbsDriver.covers(spec, system)
+
+    def _verbs(self, settings: Mapping[str, Any]) -> Driver:
+        if not netns.namespace_exists(LAB):
+            raise DriverFault("missing", f"no namespace {LAB!r} that joins RDMA devices; "
+                              "run it in the lab: foretrace lab up")  # fmt: skip
+        rows = json.loads(netns.run_command("ip", "-n", LAB, "-j", "link", "show", "type", "veth"))
+        self.where, self.ports = LAB, tuple(sorted(str(row["ifname"]) for row in rows))
+        self.mac_by_port = {port: f"02:00:00:00:00:{int(port[4:]):02x}" for port in self.ports}
+        ends = rdma.VerbsDriver()
+        ends.open(settings)
+        return ends
+
+    def _endpoints(self) -> Driver:
+        if self.ends is None:
+            raise DriverFault("unsupported", NO_ENDPOINTS)
+        return self.ends
+
+    def _with_counters(
+        self, requests: Sequence[Request], ask: Callable[[Sequence[Request]], list[Sample]]
+    ) -> list[Sample]:
+        before = self._counters()
+        samples = ask(requests)
+        ports = netns.counter_growth(before, self._counters())
+        return [replace(s, facts={**s.facts, **ports}) for s in samples]
+
+    def _counters(self) -> dict[str, int]:
+        if self.reader is not None:
+            return self.reader.counters()
+        return netns.port_counters(self.where, self.ports)
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    for key, allowed in (
+        ("queue", QUEUES), ("datapath", (BRIDGE, OVS)), ("counters", ("", GNMI)),
+    ):  # fmt: skip
+        if settings[key] not in allowed:
+            raise DriverFault(
+                "unsupported", f"{key} {settings[key]!r}; one of {', '.join(allowed)}"
+            )
+    if settings["spines"] and (settings["ends"] != SOCKETS or settings["datapath"] != BRIDGE):
+        raise DriverFault("unsupported", "spines are routers between sockets; say ends: sockets")
+    if settings["counters"] == GNMI and (settings["ends"] != VERBS or not settings["ports"]):
+        raise DriverFault("unsupported", "counters: gnmi needs ends: verbs, and ports: to read")
+    changed = [k for k in SHAPING if settings[k] != SETTINGS[k]]
+    if settings["counters"] == GNMI and changed:
+        raise DriverFault("unsupported", f"{changed[0]}: a switch that is read is not changed")

@@ -1,0 +1,317 @@
+"""Two ends of TCP connections between hosts: the far one serves, the near one asks and times.
+
+One byte on a connection asks for one message, so everything is timed by the clock that asks.  The
+far end listens on an address that its user named, for one connection at a time, and takes none
+without the word that it gave through its agent.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import select
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from ....sim.errors import DriverFault
+from ...peer_link import Message, PeerLink
+from ..linux import clock_offset, clock_source
+
+PIECE = 1 << 20
+PATIENCE = 30.0  # s for anything to move
+WORD = 16  # bytes
+LARGEST = 1 << 30  # bytes of one message
+MOST = 1_000_000  # messages of one round
+Stamps = list[tuple[int, int]]
+
+
+class FarEnd:
+    """End that another host asks, through the agents of both.
+
+    Parameters
+    ----------
+    address : of this host, where it listens
+
+    Examples
+    --------
+    >>> end = FarEnd("127.0.0.1")
+    >>> sorted(end.answer({"do": "listen"}))
+    ['clock', 'host', 'port', 'word']
+    >>> end.close()
+    """
+
+    def __init__(self, address: str):
+        self.address = address
+        self.server: socket.socket | None = None
+        self.word = secrets.token_bytes(WORD)
+        self.connections: list[socket.socket] = []
+        self.verbs = {
+            "listen": self._listen, "accept": self._accept, "serve": self._serve,
+            "echo": self._echo,
+        }  # fmt: skip
+
+    def answer(self, message: Message) -> Message:
+        """Reply to the near end.
+
+        Raises
+        ------
+        DriverFault
+            ``protocol`` where it asks for something else, ``broken`` or ``hung``.
+        """
+        verb = self.verbs.get(str(message.get("do")))
+        if verb is None:
+            raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
+        try:
+            return verb(message)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+        except TimeoutError as error:
+            raise DriverFault("hung", f"nothing came for {PATIENCE:g} s") from error
+        except OSError as error:
+            raise DriverFault("broken", f"{self.address}: {error}; name an address of that host "
+                              "as the peer's device") from error  # fmt: skip
+
+    def close(self) -> None:
+        """Close the connections, and listen no more."""
+        for each in (*self.connections, *([self.server] if self.server else [])):
+            each.close()
+        self.connections, self.server = [], None
+
+    def _listen(self, message: Message) -> Message:
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        if self.server is None:
+            self.server = socket.create_server((self.address, 0), family=family)
+            self.server.settimeout(PATIENCE)
+        return {
+            "port": self.server.getsockname()[1],
+            "word": self.word.hex(),
+            "clock": clock_source.clock_of_this_machine(),
+            "host": os.uname().nodename,
+        }
+
+    def _accept(self, message: Message) -> Message:
+        """Take the connection that knows the word; whoever else came is sent away."""
+        if self.server is None:
+            raise DriverFault("protocol", "accept before listen")
+        while True:
+            connection = self.server.accept()[0]
+            with suppress(OSError, DriverFault):
+                connection.settimeout(PATIENCE)
+                if hmac.compare_digest(receive(connection, WORD), self.word):
+                    without_delay(connection)
+                    self.connections.append(connection)
+                    return {"connection": len(self.connections) - 1}
+            connection.close()
+
+    def _echo(self, message: Message) -> Message:
+        """Send each message back: when it had come, and when it left again."""
+        size, count = _counts(message["size"], message["count"])
+        connection = self.connections[message["connection"]]
+        connection.settimeout(PATIENCE)
+        stamps, data = [], bytes(size)
+        for _ in range(count):
+            receive(connection, size)
+            came = time.perf_counter_ns()
+            connection.sendall(data)
+            stamps.append((came, came))
+        return {"stamps": stamps}
+
+    def _serve(self, message: Message) -> Message:
+        """Send messages of a size on each connection, each when it is asked for."""
+        rounds = _counts(1, message["rounds"])[1]
+        sizes = {int(k): _counts(size, 1)[0] for k, size in message["sizes"].items()}
+        begun = _serve({self.connections[k]: n for k, n in sizes.items()}, rounds)
+        return {"sent_ns": begun if message.get("stamped") else []}
+
+
+def _counts(size: int, count: int) -> tuple[int, int]:
+    if not (0 < size <= LARGEST and 0 < count <= MOST):
+        raise ValueError(f"{count} messages of {size} B")
+    return size, count
+
+
+def _serve(sizes: dict[socket.socket, int], rounds: int) -> list[int]:
+    """Nanoseconds at which each message was begun, by the clock of this host."""
+    poller, by_fd = select.poll(), {each.fileno(): each for each in sizes}
+    owed, left = dict.fromkeys(by_fd, 0), dict.fromkeys(by_fd, rounds)
+    begun: list[int] = []
+    data = memoryview(bytes(PIECE))
+    for fd, each in by_fd.items():
+        each.setblocking(False)
+        poller.register(fd, select.POLLIN)
+    while by_fd:
+        ready = poller.poll(PATIENCE * 1e3)
+        if not ready:
+            raise TimeoutError
+        for fd, event in ready:
+            connection = by_fd[fd]
+            if left[fd] and event & ~select.POLLOUT:
+                asked = len(connection.recv(left[fd]))
+                if not asked:
+                    raise DriverFault("broken", "the near end closed a connection")
+                begun += [time.perf_counter_ns()] * asked
+                left[fd] -= asked
+                owed[fd] += asked * sizes[connection]
+            with suppress(BlockingIOError):
+                owed[fd] -= connection.send(data[: min(PIECE, owed[fd])])
+            poller.modify(fd, select.POLLIN * bool(left[fd]) | select.POLLOUT * bool(owed[fd]))
+            if not left[fd] and not owed[fd]:
+                poller.unregister(fd)
+                del by_fd[fd]
+    return begun
+
+
+class NearEnd:
+    """End that asks one other host, and times.
+
+    Parameters
+    ----------
+    link : to the driver of that host
+    address : of that host
+    device : address of this host to connect from; "" for any
+    """
+
+    def __init__(self, link: PeerLink, address: str, device: str):
+        self.link, self.address, self.device = link, address, device
+        self.there = link.ask({"do": "listen"})
+        self.connections: list[socket.socket] = []
+
+    def connection(self, number: int) -> socket.socket:
+        """Connection of that number, made where it is not there."""
+        while len(self.connections) <= number:
+            self.connections.append(self._connect())
+        return self.connections[number]
+
+    def offset(self) -> clock_offset.ClockOffset:
+        """What the other host's clock shows more than ours, by the quickest of some exchanges."""
+        here, there = self.echo(1, clock_offset.EXCHANGES)
+        return clock_offset.offset_of_round_trips(here, there)
+
+    def echo(self, size: int, count: int) -> tuple[Stamps, Stamps]:
+        """When each of ``count`` messages left and was back here, and there came and left."""
+        connection = self.connection(0)
+        connection.settimeout(PATIENCE)
+        self.link.tell({"do": "echo", "connection": 0, "size": size, "count": count})
+        here, data = [], bytes(size)
+        for _ in range(count):
+            left = time.perf_counter_ns()
+            connection.sendall(data)
+            receive(connection, size)
+            here.append((left, time.perf_counter_ns()))
+        return here, [(int(came), int(gone)) for came, gone in self.link.hear()["stamps"]]
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self.connections:
+            each.close()
+        self.connections = []
+
+    def _connect(self) -> socket.socket:
+        own = (self.device, 0) if self.device else None
+        try:
+            made = socket.create_connection(
+                (self.address, int(self.there["port"])), PATIENCE, source_address=own
+            )
+            made.sendall(bytes.fromhex(str(self.there["word"])))
+        except OSError as error:
+            raise DriverFault(
+                "missing", f"peer {self.link.name}: {self.address}: {error}; is that an address of "
+                "that host, and the way to it open?"
+            ) from error  # fmt: skip
+        without_delay(made)
+        self.link.ask({"do": "accept"})
+        return made
+
+
+def fetch(connections: Sequence[socket.socket], sizes: Sequence[int]) -> tuple[int, list[int]]:
+    """When one message of each connection was asked for, and when each had arrived, ns."""
+    left = {each.fileno(): n for each, n in zip(connections, sizes, strict=True)}
+    arrived = dict.fromkeys(left, 0)
+    into = memoryview(bytearray(PIECE))
+    poller = _reading(connections)
+    since = time.perf_counter_ns()
+    for each in connections:
+        each.send(b"\0")
+    while any(left.values()):
+        for each in _ready(poller, connections):
+            fd = each.fileno()
+            left[fd] -= _take(each, into[: min(PIECE, left[fd])])
+            if not left[fd]:
+                arrived[fd] = time.perf_counter_ns()
+                poller.unregister(fd)
+    return since, list(arrived.values())
+
+
+def stream(connections: Sequence[socket.socket], size: int, depth: int, count: int) -> int:
+    """Nanoseconds of ``count`` messages of each connection, ``depth`` of each asked for ahead."""
+    asked = {each.fileno(): min(depth, count) for each in connections}
+    taken = dict.fromkeys(asked, 0)
+    into = memoryview(bytearray(PIECE))
+    poller = _reading(connections)
+    since = time.perf_counter_ns()
+    for each in connections:
+        each.send(bytes(asked[each.fileno()]))
+    while taken:
+        for each in _ready(poller, connections):
+            fd = each.fileno()
+            taken[fd] += _take(each, into)
+            more = min(count, taken[fd] // size + depth) - asked[fd]
+            if more:
+                asked[fd] += each.send(bytes(more))
+            if taken[fd] >= size * count:
+                poller.unregister(fd)
+                del taken[fd]
+    return time.perf_counter_ns() - since
+
+
+def _reading(connections: Sequence[socket.socket]) -> select.poll:
+    poller = select.poll()
+    for each in connections:
+        each.setblocking(False)
+        poller.register(each.fileno(), select.POLLIN)
+    return poller
+
+
+def _ready(poller: Any, connections: Sequence[socket.socket]) -> list[socket.socket]:
+    """Connections that something arrived on.
+
+    Raises
+    ------
+    DriverFault
+        ``hung``
+    """
+    fds = {fd for fd, _ in poller.poll(PATIENCE * 1e3)}
+    if not fds:
+        raise DriverFault("hung", f"nothing arrived for {PATIENCE:g} s; is the way open?")
+    return [each for each in connections if each.fileno() in fds]
+
+
+def _take(connection: socket.socket, into: memoryview) -> int:
+    try:
+        got = connection.recv_into(into)
+    except OSError as error:
+        raise DriverFault("broken", f"a connection ended: {error}") from error
+    if not got:
+        raise DriverFault("broken", "the far end closed a connection")
+    return got
+
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Exactly so many bytes; DriverFault ``broken`` where the other end closes before."""
+    parts, left = [], size
+    while left:
+        part = connection.recv(min(left, PIECE))
+        if not part:
+            raise DriverFault("broken", "the other end closed a connection")
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def without_delay(connection: socket.socket) -> None:
+    """Send small messages at once."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,1 @@
+"""Driver ``torch``: ops of PyTorch on CPUs and GPUs."""

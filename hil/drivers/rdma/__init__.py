@@ -1,0 +1,1 @@
+"""Drivers of RDMA: pyverbs, and the programs of perftest."""

@@ -1,0 +1,222 @@
+"""Loop that posts and polls RDMA ops in machine code: no interpreter between post and completion.
+
+An interpreter takes about a microsecond for each call, as long as a card takes for a small op, and
+a compiler may not be at hand.  The loop is ``rdma_loop.c``, compiled for x86-64.  It calls what
+libibverbs' inline functions call: the device's own functions, whose addresses are in the context.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from ....sim.errors import DriverFault
+
+CODE = bytes.fromhex(
+    "415741564531f64155415455534889fbbf010000004881ecb8010000488d44243048894424084889c6ff5310"
+    "4c696c243000ca9a3b4c036c24384c3973407e5b496bee1848036b2848837b5800754748837b68007540488b"
+    "4330483943507d36488b434848034510483b43387f28488b7508488b542408488b7d00ff1348984889436848"
+    "85c075c0488b43484801451048014350ebb249ffc6eb9f488d4424204531f64889442410488b7b20488b5424"
+    "08be08000000ff530889c585c0780a4c8b6424084531ffeb36f7dd4863ed48896b68e9b20000004963442408"
+    "496b0c241848034b28488b535848ff491085c0751548837b5800742141ffc74983c4304139ef75d3eb63488d"
+    "7201488973584885d275de48894360ebd848837b680075d8488b4330483943507dce488b434848034110483b"
+    "43387fc0488b7108488b3948894c2418488b542410ff13488b4c241848984885c0488943687596488b434848"
+    "01411048014350eb884963c74901c64585ff750b488b43184885c07402ffd04c3973500f8f1fffffff488d74"
+    "2420bf01000000ff5310486944242000ca9a3b48034424284881c4b80100005b4c29e85d415c415d415e415f"
+    "c3"
+)
+"""``run`` of ``rdma_loop.c``, by gcc 12.2.0 with the options that it names."""
+MACHINE = "x86_64"
+MEMORY = "/proc/self/mem"
+PAIR = {"context": 0, "send_queue": 24, "number": 52}  # offsets in struct ibv_qp
+POLL, POST = 8 + 8 * 11, 8 + 8 * 25  # offsets in struct ibv_context: its device, then its functions
+Pointer = ctypes.c_void_p
+
+
+class Element(ctypes.Structure):
+    """``struct ibv_sge``: bytes of registered memory."""
+
+    _fields_ = (("addr", ctypes.c_uint64), ("length", ctypes.c_uint32), ("lkey", ctypes.c_uint32))
+
+
+class WorkRequest(ctypes.Structure):
+    """``struct ibv_send_wr``, whose unions hold what a write, a read or a send needs."""
+
+    _fields_ = (
+        ("lane", ctypes.c_uint64), ("next", Pointer), ("elements", Pointer),
+        ("number", ctypes.c_int), ("operation", ctypes.c_int), ("flags", ctypes.c_uint),
+        ("immediate", ctypes.c_uint32), ("remote", ctypes.c_uint64), ("rkey", ctypes.c_uint32),
+        ("unused", ctypes.c_uint8 * 76),
+    )  # fmt: skip
+
+
+class _Lane(ctypes.Structure):
+    _fields_ = (("pair", Pointer), ("batch", Pointer), ("outstanding", ctypes.c_int64))
+
+
+class _Loop(ctypes.Structure):
+    _fields_ = (
+        *((name, Pointer) for name in ("post", "poll", "clock", "give_way", "queue", "lanes")),
+        *((name, ctypes.c_int64) for name in
+          ("count", "depth", "number", "batch", "posted", "failed", "status", "refused")),
+    )  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """What a loop did: ns until all completed, posted, failed, first status, errno of a post."""
+
+    ns: int
+    posted: int
+    failed: int
+    status: int
+    refused: int
+
+
+class NativePair(NamedTuple):
+    """Addresses of a queue pair, of its send queue's completions, and of the calls for them."""
+
+    pair: int
+    queue: int
+    post: int
+    poll: int
+
+
+@dataclass(frozen=True)
+class PostedWork:
+    """One kind of op.
+
+    Parameters
+    ----------
+    operation : ``enum ibv_wr_opcode``
+    flags : ``enum ibv_send_flags``
+    address, size, lkey : of what is sent, or read into
+    remote, rkey : of what is written or read; 0 for a send
+    """
+
+    operation: int
+    flags: int
+    address: int
+    size: int
+    lkey: int
+    remote: int = 0
+    rkey: int = 0
+
+
+def refuse_other_processors() -> None:
+    """Refuse a processor that the loop is not compiled for.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``.
+    """
+    if platform.machine() != MACHINE:
+        raise DriverFault("unsupported", f"no loop in machine code for {platform.machine()}; set "
+                          "timed to python, or take perftest")  # fmt: skip
+
+
+def native_pair(pair: Any) -> NativePair:
+    """Libibverbs' structures of a queue pair of pyverbs, which keeps their address to itself.
+
+    Every word of the object is tried; the right one points to memory that has the queue pair's
+    number and a completion queue of the same context.
+
+    Raises
+    ------
+    DriverFault
+        ``unsupported``: no word does.
+    """
+    with open(MEMORY, "rb", buffering=0) as memory:
+        for offset in range(0, type(pair).__basicsize__, 8):
+            at = _word(memory.fileno(), id(pair) + offset)
+            number = _word(memory.fileno(), at + PAIR["number"], 4)
+            context, queue = (
+                _word(memory.fileno(), at + PAIR[k]) for k in ("context", "send_queue")
+            )
+            if number == pair.qp_num and context and _word(memory.fileno(), queue) == context:
+                post, poll = (_word(memory.fileno(), context + k) for k in (POST, POLL))
+                return NativePair(at, queue, post, poll)
+    raise DriverFault("unsupported", f"{type(pair).__name__} of this pyverbs does not hold a queue "
+                      "pair of libibverbs as others do; set timed to python")  # fmt: skip
+
+
+def _word(memory: int, address: int, size: int = 8) -> int:
+    """Unsigned number at an address of this process; 0 where there is no memory."""
+    try:
+        return int.from_bytes(os.pread(memory, size, address), "little")
+    except (OSError, OverflowError):
+        return 0
+
+
+class MessageLoop:
+    """Loop over queue pairs of one completion queue, for one kind of op.
+
+    Parameters
+    ----------
+    pairs : one a lane
+    work : of each lane
+    depth : messages outstanding on each lane, at most
+    batch : messages of a post; the card is told once for all of them
+    shared : the processor is shared with the device, so that empty polls give way
+    """
+
+    def __init__(
+        self, pairs: Sequence[NativePair], work: PostedWork, depth: int, batch: int, shared: bool
+    ):
+        self.element = Element(work.address, work.size, work.lkey)
+        self.chains = [self._chain(work, lane, batch) for lane in range(len(pairs))]
+        self.lanes = (_Lane * len(pairs))(
+            *(
+                _Lane(p.pair, ctypes.addressof(c), 0)
+                for p, c in zip(pairs, self.chains, strict=True)
+            )
+        )
+        libc = ctypes.CDLL(None)
+        clock, give_way = (ctypes.cast(f, Pointer) for f in (libc.clock_gettime, libc.sched_yield))
+        self.loop = _Loop(
+            pairs[0].post, pairs[0].poll, clock, give_way if shared else None, pairs[0].queue,
+            ctypes.addressof(self.lanes), 0, depth, len(pairs), batch,
+        )  # fmt: skip
+
+    def run(self, count: int) -> Outcome:
+        """Post so many messages, poll for all of them; none polls once."""
+        loop = self.loop
+        loop.count = count
+        loop.posted = loop.failed = loop.status = loop.refused = 0
+        ns = _machine_code()(ctypes.addressof(loop))
+        return Outcome(ns, loop.posted, loop.failed, loop.status, loop.refused)
+
+    def _chain(self, work: PostedWork, lane: int, batch: int) -> ctypes.Array[WorkRequest]:
+        """PostedWork requests of one post, each of which completes."""
+        chain = (WorkRequest * batch)()
+        for k in range(batch):
+            following = ctypes.addressof(chain[k + 1]) if k + 1 < batch else None
+            chain[k] = WorkRequest(
+                lane, following, ctypes.addressof(self.element), 1, work.operation, work.flags, 0,
+                work.remote, work.rkey,
+            )  # fmt: skip
+        return chain
+
+
+@cache
+def _machine_code() -> Any:
+    """The loop as a callable that takes the address of its settings and returns nanoseconds."""
+    refuse_other_processors()
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    except OSError as error:
+        raise DriverFault(
+            "denied", f"memory that is writable and executable: {error.strerror}; allow execmem, "
+            "or set timed to python"
+        ) from error  # fmt: skip
+    page.write(CODE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, Pointer)(address)
+    call.page = page  # type: ignore[attr-defined]  # kept as long as the callable
+    return call

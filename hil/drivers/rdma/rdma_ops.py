@@ -1,0 +1,173 @@
+"""Timed RDMA exchanges between two endpoints: one op, a round trip, a stream of ops."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ....sim.errors import DriverFault
+
+if TYPE_CHECKING:
+    from .rdma_end import Completion, RdmaEndpoint
+
+Ends = tuple["RdmaEndpoint", "RdmaEndpoint"]
+READINGS = 101  # of what our own code costs
+
+
+def time_op(pair: Ends, name: str, size: int) -> int:
+    """Nanoseconds from posting one op to its completion; a send's receive is posted before."""
+    one, other = pair
+    if name == "rdma-send":
+        other.post_receive(size)
+    if one.made.compiled:
+        elapsed = loop_time(pair, name, size, 1)
+    else:
+        since = time.perf_counter_ns()
+        one.post(name, size)
+        one.done.wait(1)
+        elapsed = time.perf_counter_ns() - since
+    if name == "rdma-send":
+        other.done.wait(1)
+    return elapsed
+
+
+def loop_time(pair: Ends, name: str, size: int, count: int) -> int:
+    """Nanoseconds of ``count`` ops, posted and polled for in machine code; of a poll for none.
+
+    Raises
+    ------
+    DriverFault
+        ``broken``: ops failed, or the device took no more.
+    """
+    ns, posted, failed, status, refused = pair[0].loop(name, size).run(count)
+    if refused:
+        raise DriverFault("broken", f"post send or poll: {os.strerror(refused)} after {posted} ops")
+    from .rdma_end import refuse_failed_ops
+
+    refuse_failed_ops(failed, posted, status)
+    return ns
+
+
+def round_trip(pair: Ends, size: int) -> int:
+    """Nanoseconds of a message and its reply, each of ``size`` B, by RDMA send."""
+    one, other = pair
+    one.post_receive(size)
+    other.post_receive(size)
+    since = time.perf_counter_ns()
+    one.post("rdma-send", size)
+    other.done.wait(1)
+    other.post("rdma-send", size)
+    one.done.wait(2)
+    elapsed = time.perf_counter_ns() - since
+    other.done.wait(1)
+    return elapsed
+
+
+def stream_messages(pair: Ends, name: str, size: int, depth: int, count: int) -> int:
+    """Nanoseconds of ``count`` messages, ``depth`` outstanding on each queue pair.
+
+    A batch is posted to the queue pair that has completed one, whichever that is, so that none
+    ever has more than ``depth``.  A message that is sent is done when it is received, too.  After a
+    failed one nothing is posted, and all that is outstanding is waited for.
+
+    Raises
+    ------
+    DriverFault
+        ``broken``: ops failed; how many of those that were posted.
+    """
+    if pair[0].made.compiled and name != "rdma-send":
+        return loop_time(pair, name, size, count)
+    return Stream(pair, name, size, depth).run(count)
+
+
+class Stream:
+    """Messages under way on each lane, posted as others complete, by Python."""
+
+    def __init__(self, pair: Ends, name: str, size: int, depth: int):
+        self.one, self.other = pair
+        self.name, self.size, self.depth = name, size, depth
+        lanes = len(self.one.qps)
+        self.posted, self.sent, self.received = ([0] * lanes for _ in range(3))
+        self.failed: list[Completion] = []
+        self.left = 0  # messages that are still to be posted
+
+    def run(self, count: int) -> int:
+        """Nanoseconds of so many messages."""
+        from .rdma_end import refuse_failed
+
+        lanes = range(len(self.posted))
+        self.left = count
+        since = time.perf_counter_ns()
+        for _ in range(self.depth // self.one.made.batch):
+            for lane in lanes:
+                self._fill(lane, once=True)
+        while self._wait():
+            pass
+        elapsed = time.perf_counter_ns() - since
+        refuse_failed(self.failed, sum(self.posted))
+        return elapsed
+
+    def _wait(self) -> bool:
+        """Wait for what is under way, sends before receives; False where nothing is."""
+        posted = sum(self.posted)
+        if under_way := posted - sum(self.sent):
+            self._complete(self.one.done.take(under_way))
+        elif not self.failed and (unread := posted - sum(self.received)):
+            self._complete_receives(self.other.done.take(unread))
+        else:
+            return False
+        return True
+
+    def _fill(self, lane: int, once: bool = False) -> None:
+        """Post as many batches as a lane has room for."""
+        batch = self.one.made.batch
+        done = min(self.sent[lane], self.received[lane])
+        while self.left and not self.failed and self.posted[lane] - done + batch <= self.depth:
+            if self.name == "rdma-send":  # each has its receive before it leaves
+                for _ in range(batch):
+                    self.other.post_receive(self.size, lane)
+            self.one.post(self.name, self.size, lane)
+            self.posted[lane] += batch
+            self.left -= batch
+            if once:
+                return
+
+    def _complete(self, completions: Sequence[Completion]) -> None:
+        """Count what was sent, and received by now, and post what there is room for."""
+        for completion in completions:
+            lane = self.one.lane_by_number[completion.number]
+            self.sent[lane] += 1
+            if self.name != "rdma-send":
+                self.received[lane] += 1
+            self._note(completion)
+            self._fill(lane)
+        if self.name == "rdma-send":
+            self._complete_receives(self.other.done.poll(len(completions)))
+
+    def _complete_receives(self, completions: Sequence[Completion]) -> None:
+        """Count what was received, and make room for the next ones."""
+        for completion in completions:
+            lane = self.other.lane_by_number[completion.number]
+            self.received[lane] += 1
+            self._note(completion)
+            self._fill(lane)
+
+    def _note(self, completion: Completion) -> None:
+        if not completion.good:
+            self.failed.append(completion)
+
+
+def own_cost(pair: Ends, name: str, compiled: bool) -> float:
+    """Nanoseconds that our code adds to a polled op, at least: one reading, one empty poll."""
+    one, _ = pair
+    if compiled:
+        costs = [loop_time(pair, name, one.made.size, 0) for _ in range(READINGS)]
+        return float(sorted(costs)[READINGS // 2])
+    costs = []
+    for _ in range(READINGS):
+        since = time.perf_counter_ns()
+        one.done.poll(1)
+        costs.append(time.perf_counter_ns() - since)
+    return float(sorted(costs)[READINGS // 2])

@@ -1,0 +1,232 @@
+"""RDMA between two hosts: the far endpoint, and what both tell each other through their agents.
+
+Ports, queue pair numbers, LIDs, GIDs, packet numbers and keys go the way of the agents; no port is
+opened for them.  A write or a read needs nobody's processor at the far end.  For a send its
+receives are posted there before anything leaves, so that none is ever missing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING, Any
+
+from ....sim.errors import DriverFault
+from ...peer_link import Message, PeerLink
+from ..linux import clock_source
+from ..linux.clock_offset import EXCHANGES, ClockOffset, offset_of_round_trips
+from . import rdma_ports
+
+if TYPE_CHECKING:
+    from .rdma_end import EndpointSettings, RdmaEndpoint
+
+RECEIVES = 16  # posted ahead at the far end
+SMALL = 64  # bytes of a message that compares clocks
+Stamps = list[tuple[int, int]]
+FarPair = tuple["RdmaEndpoint", "FarEndpoint"]  # one here, one there
+
+
+def port_message(port: rdma_ports.RdmaPort) -> Message:
+    """A port as numbers and text."""
+    gids = [[g.index, g.text, g.kind, g.interface] for g in port.gids]
+    return {**asdict(port), "gids": gids}
+
+
+def port_of_message(told: Message) -> rdma_ports.RdmaPort:
+    """Port of another host.
+
+    >>> port_of_message({"device": "mlx5_0", "number": 1, "link_layer": "InfiniBand", "lid": 7,
+    ...                  "state": "4: ACTIVE", "gids": []}).lid
+    7
+    """
+    gids = (rdma_ports.Gid(int(i), IPv6Address(a), str(k), str(n)) for i, a, k, n in told["gids"])
+    return rdma_ports.RdmaPort(**{**told, "gids": tuple(gids)})
+
+
+class FarEndpoints:
+    """Endpoints of this host that a driver on another one asks for and connects to.
+
+    Parameters
+    ----------
+    device : name
+    """
+
+    def __init__(self, device: str):
+        self.device = device
+        self.ends: dict[int, RdmaEndpoint] = {}
+        self.made = 0
+        self.verbs = {
+            "port": self._port, "create": self._create, "connect": self._connect,
+            "drop": self._drop, "prepare": self._prepare, "take": self._take, "echo": self._echo,
+        }  # fmt: skip
+
+    def answer(self, message: Message) -> Message:
+        """Reply to the near end.
+
+        Raises
+        ------
+        DriverFault
+            ``protocol`` where it asks for something else; what the device refuses.
+        """
+        verb = self.verbs.get(str(message.get("do")))
+        if verb is None:
+            raise DriverFault("protocol", f"no {str(message.get('do'))[:80]!r} at a far end")
+        try:
+            return verb(message)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise DriverFault("protocol", f"a far end is asked {str(message)[:200]}") from error
+
+    def close(self) -> None:
+        """Destroy all endpoints."""
+        ends, self.ends = self.ends, {}
+        for end in ends.values():
+            end.close()
+
+    def _port(self, message: Message) -> Message:
+        return {
+            "port": port_message(rdma_ports.active_port(self.device)),
+            "clock": clock_source.clock_of_this_machine(),
+            "host": os.uname().nodename,
+        }
+
+    def _create(self, message: Message) -> Message:
+        from .rdma_end import EndpointSettings, RdmaEndpoint
+
+        port = rdma_ports.active_port(self.device)
+        gid = next(g for g in port.gids if g.index == message["gid"])
+        self.made += 1
+        self.ends[self.made] = RdmaEndpoint(port, gid, EndpointSettings(**message["made"]))
+        return {"end": self.made, "info": self.ends[self.made].connection_info()}
+
+    def _connect(self, message: Message) -> Message:
+        self.ends[message["end"]].connect(message["info"])
+        return {}
+
+    def _drop(self, message: Message) -> Message:
+        self.ends.pop(message["end"]).close()
+        return {}
+
+    def _prepare(self, message: Message) -> Message:
+        for _ in range(message["count"]):
+            self.ends[message["end"]].post_receive(message["size"])
+        return {}
+
+    def _take(self, message: Message) -> Message:
+        self.ends[message["end"]].done.wait(message["count"])
+        return {}
+
+    def _echo(self, message: Message) -> Message:
+        """Send each message back: when it had come, and when its reply left."""
+        end, stamps = self.ends[message["end"]], []
+        end.done.wait(1)
+        for left in reversed(range(message["count"])):
+            came = time.perf_counter_ns()
+            end.post("rdma-send", message["size"])
+            stamps.append((came, time.perf_counter_ns()))
+            end.done.wait(2 if left else 1)  # that the reply left, and the next message
+        return {"stamps": stamps}
+
+
+class FarEndpoint:
+    """The far endpoint of a pair, as the near host sees it.
+
+    Parameters
+    ----------
+    link : to the driver there
+    number : of the endpoint there
+    """
+
+    def __init__(self, link: PeerLink, number: int):
+        self.link, self.number = link, number
+
+    def ask(self, do: str, **more: Any) -> Message:
+        """Reply about this endpoint."""
+        return self.link.ask({"do": do, "end": self.number, **more})
+
+    def tell(self, do: str, **more: Any) -> None:
+        """Start something at this endpoint."""
+        self.link.tell({"do": do, "end": self.number, **more})
+
+    def close(self) -> None:
+        """Destroy it there."""
+        self.ask("drop")
+
+
+class PeerHost:
+    """Another host's port, and endpoints connected to it.
+
+    Parameters
+    ----------
+    link : to the driver there
+    device : of this host
+    gid : index of this host's GID; -1 to choose
+    """
+
+    def __init__(self, link: PeerLink, device: str, gid: int):
+        self.link = link
+        self.there = link.ask({"do": "port"})
+        self.port = rdma_ports.active_port(device)
+        self.peer = port_of_message(self.there["port"])
+        self.gids = rdma_ports.gid_pair(self.port, self.peer, gid)
+
+    def connected_pair(self, made: EndpointSettings) -> tuple[RdmaEndpoint, FarEndpoint]:
+        """An endpoint here and one there, connected to each other."""
+        from .rdma_end import RdmaEndpoint
+
+        told = {**asdict(made), "gid": -1, "compiled": False, "batch": 1}
+        near = RdmaEndpoint(self.port, self.gids[0], made)
+        try:
+            reply = self.link.ask({"do": "create", "made": told, "gid": self.gids[1].index})
+            far = FarEndpoint(self.link, int(reply["end"]))
+            near.connect(reply["info"])
+            far.ask("connect", info=near.connection_info())
+        except Exception:
+            near.close()
+            raise
+        return near, far
+
+
+def send_times(pair: FarPair, size: int, n: int) -> list[int]:
+    """(n,) ns from posting a send to its completion, as many at a time as have a receive there."""
+    (near, far), took = pair, []
+    for count in _portions(n):
+        far.ask("prepare", size=size, count=count)
+        for _ in range(count):
+            since = time.perf_counter_ns()
+            near.post("rdma-send", size)
+            near.done.wait(1)
+            took.append(time.perf_counter_ns() - since)
+        far.ask("take", count=count)
+    return took
+
+
+def echo(pair: FarPair, size: int, n: int) -> tuple[Stamps, Stamps]:
+    """When each of n messages left and was back here, and there came and left."""
+    near, far = pair
+    here: Stamps = []
+    there: Stamps = []
+    for count in _portions(n):
+        far.ask("prepare", size=size, count=count)
+        far.tell("echo", size=size, count=count)
+        for _ in range(count):
+            near.post_receive(size)
+            left = time.perf_counter_ns()
+            near.post("rdma-send", size)
+            near.done.wait(2)  # that it left, and its reply
+            here.append((left, time.perf_counter_ns()))
+        there += [(int(came), int(gone)) for came, gone in far.link.hear()["stamps"]]
+    return here, there
+
+
+def measured_offset(pair: FarPair) -> ClockOffset:
+    """What the other host's clock shows more than ours."""
+    return offset_of_round_trips(*echo(pair, SMALL, EXCHANGES))
+
+
+def _portions(n: int) -> Iterator[int]:
+    """Numbers of messages that have their receives at once, n together."""
+    for begin in range(0, n, RECEIVES):
+        yield min(RECEIVES, n - begin)

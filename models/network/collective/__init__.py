@@ -1,0 +1,1 @@
+"""Collectives: algorithms, protocols, their loads on links, and the choice among them."""

@@ -1,0 +1,111 @@
+"""The plan of a collective: one algorithm with one protocol among certain GPUs, and its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.units import Bytes, Seconds
+from .load import AlgorithmLoad
+from .protocols import PAYLOAD, Fetched, Filling, Floats, Pace, Protocol, Rounds
+from .steps import SEGMENTS
+
+
+@dataclass(frozen=True)
+class CollectivePlan:
+    """One algorithm with one protocol among certain GPUs.
+
+    Parameters
+    ----------
+    protocol : its name
+    moves : how it moves bytes
+    launch : start, the host's part included
+    copied : bytes that a member copies besides, per byte that it sends; not over wires
+    rounds, filling : of a switch that reduces, and of sends
+    segment : B of S that a pipeline passes on at once, at most; None for as little as you like
+    fetched : messages between machines that their receivers fetch; None for none
+    pace : of a ring's steps over machines; None for one whose steps only add up
+    """
+
+    load: AlgorithmLoad
+    protocol: str
+    moves: Protocol
+    launch: Seconds
+    copied: float = 0.0
+    rounds: Rounds | None = None
+    filling: Filling | None = None
+    segment: Bytes | None = None
+    fetched: Fetched | None = None
+    pace: Pace | None = None
+
+    @property
+    def name(self) -> str:
+        """Algorithm and protocol, as one pins them."""
+        return f"{self.load.algorithm.name}/{self.protocol}"
+
+    @property
+    def waiting(self) -> Seconds:
+        """Latency of all its steps, with what the library adds to each."""
+        within = self.load.steps - self.load.network_steps
+        across = self.load.network_steps * self.moves.network_step
+        return self.load.latency + within * self.moves.step + across
+
+    @cached_property
+    def beta(self) -> float:
+        """Seconds a byte when alone."""
+        return max(self.load.parts.seconds_per_byte(*self._stretch), 1 / self.limit)
+
+    @property
+    def limit(self) -> float:
+        """B/s of S that bounds of single senders, and of pairs of members, allow."""
+        share = self.load.pair_share
+        return min(self.load.limit, self.moves.pair_rate / share if share else np.inf)
+
+    @property
+    def component(self) -> NDArray[np.int32]:
+        """(parts,) components that it uses."""
+        return self.load.parts.component
+
+    @cached_property
+    def weight(self) -> Floats:
+        """(parts,) bytes for which a byte of S occupies each, flags and what is not reached too."""
+        return self.load.parts.stretch(*self._stretch)
+
+    @property
+    def _stretch(self) -> tuple[float, float]:
+        return (1 + self.copied) / self.moves.efficiency, 1 / self.moves.network_efficiency
+
+    def start(self, size: Floats) -> Floats:
+        """(n,) seconds before and beside the bytes of S, of collectives of such sizes."""
+        fixed = self.launch + self._waited(size)
+        if self.filling is not None:
+            fixed += np.minimum(size, self.filling.piece) * self.filling.share * self.beta
+        if self.segment is not None and self.load.algorithm.pipelined:
+            behind = np.minimum(size / SEGMENTS, self.segment) * (self.load.steps - 1)
+            fixed += behind * self.beta
+        if self.rounds is not None:
+            cost, unfilled = self.rounds.unfilled(size)
+            fixed += cost + unfilled * self.beta
+        return fixed
+
+    def _waited(self, size: Floats) -> Floats:
+        """(n,) seconds of latencies; of those of a paced ring, what its bytes do not hide."""
+        waiting = np.full(len(size), self.waiting)
+        message = size * self.load.network_share / PAYLOAD.get(self.protocol, 1.0)
+        if self.fetched is not None:
+            waiting += self.load.network_steps * self.fetched.seconds(message)
+        if self.pace is None:
+            return waiting
+        steps = self.load.steps * self.pace.seconds(message)
+        return np.asarray(np.maximum(np.maximum(waiting, steps) - self._moving(size), 0.0))
+
+    def _moving(self, size: Floats) -> Floats:
+        """(n,) seconds of the bytes of S; nothing takes no time, on a link that is down either."""
+        return np.multiply(size, self.beta, where=size > 0, out=np.zeros(len(size)))
+
+    def alone(self, size: Floats) -> Floats:
+        """(n,) seconds when nothing else runs."""
+        return self.start(size) + self._moving(size)

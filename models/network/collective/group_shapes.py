@@ -1,0 +1,233 @@
+"""Shapes of groups of GPUs: groups of one shape load parts that correspond, so one speaks for all.
+
+A shape says which members share a machine, links, a NIC or a leaf, and what each of those parts is
+like, whatever their numbers.  It is known where a way is parts of the sender's and parts of the
+receiver's (machines below leaves whose uplinks are one pool), the *ends* of the two.  Where a way
+has more to it (a hash of the pair, spines one by one), a group that spans several leaves has a
+shape of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.facts.csr import Csr
+from ....sim.facts.system import System
+from ..topology.router import GraphRouter
+
+Ints = NDArray[np.int64]
+WIDE = 64  # columns of a table whose rows are better compared whole
+
+
+@dataclass(frozen=True)
+class GroupShapes:
+    """Shape of the group of each row, and how parts of groups of one shape correspond.
+
+    Parameters
+    ----------
+    shape : (rows,) number, by first appearance
+    first : (shapes,) the first row of each
+    groups : by size, (groups, size) members of each group, once; none where groups of that size
+        were not compared
+    group : (rows,) row of each in the table of its size
+    size : (rows,) members
+    router : that knows the ends of the members
+
+    Examples
+    --------
+    >>> from ..part.link import Link
+    >>> from ..topology.topology import NodeSpec, Nic, cluster
+    >>> nic, nvlink = Nic(bandwidth=50e9, latency=6e-7), Link(bandwidth=450e9, latency=1e-6)
+    >>> system = cluster(4, NodeSpec(gpus=2, gpu_link=nvlink, nics=2, nic=nic))
+    >>> a, b, c, d, e, f, g, h = system.numbers
+    >>> GroupShapes.of(Csr.of([(a, b), (c, d), (a, d), (c, f), (h, b)]), system).shape.tolist()
+    [0, 0, 1, 1, 1]
+    """
+
+    shape: Ints
+    first: Ints
+    groups: dict[int, Ints]
+    group: Ints
+    size: Ints
+    router: GraphRouter | None
+
+    @classmethod
+    def of(cls, members: Csr, system: System, compared: bool = True) -> GroupShapes:
+        """Shapes of the groups that rows of members are.
+
+        Parameters
+        ----------
+        compared : whether different groups may have one shape
+        """
+        size = members.counts
+        number, group = np.zeros(len(size), np.int64), np.zeros(len(size), np.int64)
+        router = system.router if compared and isinstance(system.router, GraphRouter) else None
+        alike = (
+            None
+            if router is None
+            else _AlikeGpus.of(members.values.astype(np.int64), system, router)
+        )
+        groups: dict[int, Ints] = {}
+        used = 0
+        for n in np.flatnonzero(np.bincount(size)).tolist():
+            rows = np.flatnonzero(size == n)
+            table = members.values[members.indptr[rows][:, None] + np.arange(n)].astype(np.int64)
+            group[rows], first = _equal_rows(table)
+            own = np.arange(len(first))
+            if n < 2:
+                own[:] = 0  # nobody sends
+            elif alike is not None:
+                groups[n] = table[first]
+                own = alike.shapes(groups[n])
+            number[rows] = used + own[group[rows]]
+            used += len(first)
+        which, first = _equal_rows(number[:, None])
+        order = np.argsort(first)
+        return cls(np.argsort(order)[which], first[order], groups, group, size, router)
+
+    def corresponding(self, component: NDArray[np.int32], rows: Ints) -> NDArray[np.int32]:
+        """(rows, parts) what components of the first group of their shape are to that of each.
+
+        Parameters
+        ----------
+        rows : of one shape
+        """
+        first, n = self.first[self.shape[rows[0]]], int(self.size[rows[0]])
+        if n not in self.groups or np.all(self.group[rows] == self.group[first]):
+            return np.broadcast_to(component, (len(rows), len(component)))
+        there = self._ends(n, self.group[first : first + 1])[0]
+        order = np.argsort(there, kind="stable")
+        at = order[np.searchsorted(there[order], component)]
+        return self._ends(n, self.group[rows])[:, at].astype(np.int32)
+
+    def _ends(self, n: int, groups: Ints) -> Ints:
+        """(groups, parts) components at the ends of the members of groups of one size."""
+        assert self.router is not None  # noqa: S101  groups of that size were compared
+        which, first = _equal_rows(groups[:, None])
+        return self.router.ends(self.groups[n][groups[first]]).reshape(len(first), -1)[which]
+
+
+@dataclass(frozen=True)
+class _AlikeGpus:
+    """Numbers of GPUs, equal for those whose ends are alike and as far from the GPU's own number.
+
+    Parameters
+    ----------
+    number : (components,) of each GPU
+    distinct : whether no two NICs, and no two leaves, share an end in the fabric
+    """
+
+    system: System
+    router: GraphRouter
+    number: Ints
+    distinct: bool
+
+    @classmethod
+    def of(cls, gpus: Ints, system: System, router: GraphRouter) -> _AlikeGpus:
+        gpus = np.flatnonzero(np.bincount(gpus, minlength=1))
+        ends, inside = router.ends(gpus), router.ends_inside
+        behind, *_, nic, leaf = ends[:, inside:], *router.places(gpus)
+        ports = behind[nic >= 0]
+        apart = _count(nic[nic >= 0]) + (ports.shape[1] - 1) * _count(leaf[nic >= 0])
+        number = np.full(len(system.components), -1)
+        far = np.where(ends >= 0, ends - gpus[:, None], -len(number))[:, :inside]
+        kinds, joined = _kinds(ends, system), router.joined(gpus)
+        number[gpus] = _equal_rows(np.vstack([far.T, kinds.T, joined]).T)[0]
+        return cls(system, router, number, _count(ports.ravel()) == apart)
+
+    def shapes(self, groups: Ints) -> Ints:
+        """(groups,) number of each one's shape, in any order.
+
+        Groups that are one another moved along equal machines are of one shape, so one of each is
+        looked at.
+        """
+        alone = np.zeros((len(groups), 1), np.int64)
+        if not self.router.ends_are_whole:
+            alone[:, 0] = np.where(self.router.spans_leaves(groups), 1 + np.arange(len(groups)), 0)
+        which = first = np.arange(len(groups))
+        if self.distinct:
+            places = (groups, *self.router.places(groups))
+            moved = [np.where(x >= 0, x - x[:, :1], -len(self.number)) for x in places]
+            columns = np.vstack([self.number[groups].T, *(x.T for x in moved), alone.T])
+            which, first = _equal_rows(columns.T)
+        return _shapes(groups[first], alone[first], self.system, self.router)[which]
+
+
+def _shapes(groups: Ints, alone: Ints, system: System, router: GraphRouter) -> Ints:
+    """(groups,) number of each one's shape, in any order.
+
+    Parameters
+    ----------
+    alone : (groups, 1) a number of its own for each that no other is like
+    """
+    ends = router.ends(groups).reshape(len(groups), -1)
+    sharing = [_first_places(x) for x in (groups, *router.places(groups), ends)]
+    like = _kinds(ends, system), router.joined(groups)
+    return _equal_rows(np.hstack([*sharing, *like, alone]))[0]
+
+
+def _count(numbers: Ints) -> int:
+    """How many different numbers there are, from 0 on."""
+    return int(np.count_nonzero(np.bincount(numbers[numbers >= 0], minlength=1)))
+
+
+def _first_places(table: Ints) -> Ints:
+    """Table whose cells say where in their row the same number stands first.
+
+    >>> _first_places(np.array([[7, 3, 7], [5, 5, 5]])).tolist()
+    [[0, 1, 0], [0, 0, 0]]
+    """
+    order = np.argsort(table, axis=1, kind="stable")
+    ordered = np.take_along_axis(table, order, axis=1)
+    new = np.ones(table.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    begins = np.maximum.accumulate(np.where(new, np.arange(table.shape[1]), 0), axis=1)
+    found = np.empty_like(table)
+    np.put_along_axis(found, order, np.take_along_axis(order, begins, axis=1), axis=1)
+    return found
+
+
+def _kinds(ends: Ints, system: System) -> Ints:
+    """Table of numbers that are equal where components are alike; 0 for none."""
+    kind = np.append(1 + system.likeness(np.arange(len(system.components))), 0)
+    return np.asarray(kind[ends])  # none is the last
+
+
+def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
+    """(rows,) number of each row, equal for equal rows; and the first row of each number.
+
+    >>> [x.tolist() for x in _equal_rows(np.array([[7, 1], [5, 2], [7, 1], [7, 0]]))]
+    [[2, 0, 2, 1], [1, 3, 0]]
+    """
+    if table.shape[1] > WIDE:
+        whole = np.ascontiguousarray(table).view(np.dtype((np.void, table.shape[1] * 8))).ravel()
+        _, first, which = np.unique(whole, return_index=True, return_inverse=True)
+        return which.astype(np.int64), first.astype(np.int64)
+    number, count = np.zeros(len(table), np.int64), min(len(table), 1)
+    for column in table.T:
+        value, values = _numbered(column)
+        if values > 1:
+            number, count = _numbered(number * values + value)
+    first = np.empty(count, np.int64)
+    first[number[::-1]] = np.arange(len(table) - 1, -1, -1)  # of equal rows the last one stays
+    return number, first
+
+
+def _numbered(values: Ints) -> tuple[Ints, int]:
+    """(n,) number of each value in ascending order, and how many there are.
+
+    Counted where they lie close together, which takes a tenth of the time of sorting them.
+    """
+    if not len(values):
+        return values, 0
+    least, most = int(values.min()), int(values.max())
+    if most - least >= 4 * len(values) + 1024:
+        found, number = np.unique(values, return_inverse=True)
+        return number, len(found)
+    there = np.zeros(most - least + 1, bool)
+    there[values - least] = True
+    number = np.cumsum(there) - 1
+    return number[values - least], int(number[-1]) + 1

@@ -1,0 +1,62 @@
+"""Times of collectives by the settings of a library: what a fit asks again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....sim.facts.system import System
+from .collectives import Fabric
+from .load import AlgorithmLoad, Members
+from .protocols import Floats
+from .steps import Algorithm
+
+Loads = dict[tuple[Algorithm, Members], AlgorithmLoad]
+
+
+class _KnownLoads(Fabric):
+    """A fabric that looks up what algorithms put on the links: no setting changes that."""
+
+    def __init__(self, loads: Loads, **settings: Any):
+        super().__init__(**settings)
+        self.loads = loads
+
+    def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
+        key = (algorithm, members)
+        if key not in self.loads:
+            self.loads[key] = super().load_of(algorithm, members, system)
+        return self.loads[key]
+
+
+@dataclass
+class LibraryTimes:
+    """Times of collectives on one machine, by settings.
+
+    Parameters
+    ----------
+    system : the machine
+    settings : of the ``fabric`` backend, SI, that stand still
+
+    Examples
+    --------
+    >>> from ..part.link import Link
+    >>> from ..part.switch import Switch, star
+    >>> link = Link(bandwidth=1e9, latency=1e-6)
+    >>> times = LibraryTimes(star(4, link, Switch(bandwidth=1e9, latency=0, ports=4)))
+    >>> import numpy as np
+    >>> times.seconds({"launch": 1e-5}, "all-reduce", range(4), np.array([4e6])).round(6).tolist()
+    [0.006016]
+    """
+
+    system: System
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"algorithms": "ring"})
+    loads: Loads = field(default_factory=dict)
+
+    def seconds(
+        self, changed: Mapping[str, float], collective: str, ranks: Iterable[int], size: Floats
+    ) -> Floats:
+        """(n,) seconds of a collective of such sizes among some of the GPUs, by their numbers."""
+        fabric = _KnownLoads(self.loads, **{**self.settings, **changed})
+        members = tuple(self.system.numbers[r] for r in ranks)
+        return fabric.seconds(collective, members, size, self.system)

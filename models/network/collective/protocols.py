@@ -1,0 +1,189 @@
+"""Protocols of a library: how it moves the bytes of one step, in machines and between them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.units import ByteRate, Bytes, Ratio, Seconds
+
+Floats = NDArray[np.float64]
+
+PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
+"""Share of the bytes on the wire that are data: ``ll`` sends a flag with every 4 bytes, ``ll128``
+8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
+
+MOVED_BY_SENDS = ("all-to-all", "scatter", "gather")
+"""Collectives that a library writes as grouped sends and receives."""
+
+
+class Protocol(NamedTuple):
+    """A protocol of a library: how it moves the bytes of one step.
+
+    Parameters
+    ----------
+    launch : start of a collective
+    step, network_step : what the library adds to a step within a machine, and to one between two
+    efficiency, network_efficiency : shares of the rates of links, and of NICs and what joins them
+    pair_rate : B/s from one member to another at most, whatever joins them
+    """
+
+    launch: Seconds
+    step: Seconds
+    efficiency: Ratio
+    network_step: Seconds
+    network_efficiency: Ratio
+    pair_rate: ByteRate = np.inf
+
+
+class Rounds(NamedTuple):
+    """Rounds in which a switch that reduces is fed: every channel of every member a chunk.
+
+    A round is whole whatever is left for it, and one more fills the pipeline.  Chunks grow with
+    the size as NCCL's do (NVIDIA/nccl, src/enqueue.cc, ``NCCL_ALGO_NVLS``): 16, 32, 64 and 128 KiB
+    below 2, 8 and 64 rounds of the next larger ones.
+
+    Parameters
+    ----------
+    slots : chunks of a round: channels x members
+    cost : what a round takes beside its bytes
+    """
+
+    slots: int
+    cost: Seconds
+
+    def chunk(self, size: Floats) -> Floats:
+        """(n,) bytes of a chunk of collectives of such sizes.
+
+        >>> Rounds(128, 0.0).chunk(np.array([1, 8, 64, 1024]) * 2.0**20) / 2**10
+        array([ 16.,  32.,  64., 128.])
+        """
+        chunk = np.full(np.shape(size), CHUNKS[-1])
+        for rounds, smaller in zip(reversed(FEWEST), reversed(CHUNKS[:-1]), strict=True):
+            chunk[(size < rounds * self.slots * chunk) & (chunk > smaller)] = smaller
+        return chunk
+
+    def unfilled(self, size: Floats) -> tuple[Floats, Floats]:
+        """(n,) seconds that rounds cost, and (n,) bytes that are waited for but not there.
+
+        >>> cost, more = Rounds(128, 1e-6).unfilled(np.array([2.0**20, 2.0**21]))
+        >>> cost.tolist(), (more / 2**20).tolist()
+        ([2e-06, 2e-06], [3.0, 2.0])
+        """
+        whole = self.slots * self.chunk(size)
+        rounds = np.ceil(size / whole) + 1
+        return rounds * self.cost, rounds * whole - size
+
+
+CHUNKS = (16384.0, 32768.0, 65536.0, 131072.0)
+FEWEST = (2, 8, 64)
+"""A size of fewer rounds than these takes the chunk that is smaller."""
+
+
+class Fetched(NamedTuple):
+    """Messages between machines that the receiver fetches, once it has heard of them (rendezvous).
+
+    Parameters
+    ----------
+    above : B on the wire up to which a message is sent with what announces it
+    cost : what it takes longer to fetch one
+    """
+
+    above: Bytes
+    cost: Seconds
+
+    def seconds(self, message: Floats) -> Floats:
+        """(n,) seconds that messages of so many bytes take longer.
+
+        >>> Fetched(2048.0, 1e-6).seconds(np.array([2048.0, 4096.0])).tolist()
+        [0.0, 1e-06]
+        """
+        return np.where(message > self.above, self.cost, 0.0)
+
+
+class Pace(NamedTuple):
+    """Least time between two steps of a ring over machines; the bytes of a step move meanwhile.
+
+    In each step some member sends to another machine, and all wait for it.
+
+    Parameters
+    ----------
+    least : what a step takes at least
+    copied : B of a message up to which the host copies it out of the NIC's buffers
+    rate : B/s at which it does
+    """
+
+    least: Seconds
+    copied: Bytes
+    rate: ByteRate
+
+    def seconds(self, message: Floats) -> Floats:
+        """(n,) seconds from one step to the next, of messages of so many bytes.
+
+        >>> Pace(4e-5, copied=1e6, rate=2e10).seconds(np.array([5e5, 1e6, 2e6])).tolist()
+        [4e-05, 5e-05, 4e-05]
+        """
+        return np.maximum(self.least, np.where(message <= self.copied, message / self.rate, 0.0))
+
+
+class Filling(NamedTuple):
+    """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
+
+    Parameters
+    ----------
+    piece : B of S that the buffers of all channels hold
+    share : what copying a byte takes, of what sending one takes
+    """
+
+    piece: Bytes
+    share: Ratio
+
+
+class ProtocolSettings(NamedTuple):
+    """What is said of a protocol; None where it follows from ``simple``, or from links."""
+
+    launch: Seconds | None
+    step: Seconds | None = None
+    efficiency: Ratio | None = None
+    network_step: Seconds | None = None
+    network_efficiency: Ratio | None = None
+
+
+def protocols(simple: ProtocolSettings, **others: ProtocolSettings) -> dict[str, Protocol]:
+    """Protocols that have a launch; what is not said of one follows from ``simple``.
+
+    A step takes as long as that of ``simple``, a rate is its rate less the flags; a step between
+    machines is like one within, the share of the NICs' rate that of the links'.
+
+    >>> made = protocols(ProtocolSettings(1e-5, 2e-6, 0.8), ll=ProtocolSettings(1e-6))
+    >>> launch, step, *others, pair_rate = made["ll"]
+    >>> launch, step, others, pair_rate
+    (1e-06, 2e-06, [0.4, 2e-06, 0.4], inf)
+    """
+    found = {}
+    for name, own in {"simple": simple, **others}.items():
+        if own.launch is None:
+            continue
+        step = _first_said(own.step, simple.step, 0.0)
+        efficiency = _first_said(
+            own.efficiency, _less_flags(simple.efficiency, name), PAYLOAD[name]
+        )
+        wire = _less_flags(simple.network_efficiency, name)
+        found[name] = Protocol(
+            own.launch,
+            step,
+            efficiency,
+            _first_said(own.network_step, simple.network_step, step),
+            _first_said(own.network_efficiency, wire, efficiency),
+        )
+    return found
+
+
+def _less_flags(share: Ratio | None, protocol: str) -> Ratio | None:
+    return None if share is None else share * PAYLOAD[protocol]
+
+
+def _first_said(*values: float | None) -> float:
+    return next(v for v in values if v is not None)

@@ -1,0 +1,402 @@
+"""The description of a collective algorithm: steps of who sends how much to whom.
+
+Everything else follows from them: the latencies that add up, the load on every link, the bytes of
+the busiest member, and the sends that the collective can be written out as.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.facts.splits import Splits
+
+Members = NDArray[np.int64]
+
+SWITCH = -1
+"""In place of a member: the switch that joins them."""
+
+TO_SWITCH, FROM_SWITCH = " to-switch", " from-switch"
+"""Ends of the name of a send that goes to the switch, or comes from it, and no further."""
+
+EVERYONE = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "barrier")
+FROM_FIRST = ("broadcast", "scatter")
+TO_FIRST = ("reduce", "gather")
+
+
+SEGMENTS = 16
+"""Into which what is pipelined is cut, at least."""
+
+
+class Step(NamedTuple):
+    """Messages sent together; a member's next step waits for what it receives in this one.
+
+    Parameters
+    ----------
+    source, target : (messages,) members by number, or ``SWITCH``
+        The first message is the one whose latency counts.
+    parts : (messages,) or one number for all: how many of ``of`` equal parts of S each carries
+    of : int
+    times : int
+        How often in a row.  Each time whoever got the message that counts sends the next one.
+    """
+
+    source: Members
+    target: Members
+    parts: Members | int
+    of: int = 1
+    times: int = 1
+
+
+class Exchange(NamedTuple):
+    """Each member sends each other as much, all at once: what follows needs no n^2 messages.
+
+    Parameters
+    ----------
+    times : how often in a row
+    whole : whether all of S goes each time, not 1/n
+    """
+
+    times: int = 1
+    whole: bool = False
+
+    def part(self, n: int) -> float:
+        """Share of S in each message."""
+        return 1.0 if self.whole else 1 / n
+
+
+class MemberFlows(NamedTuple):
+    """Bytes between members over all steps: each pair once, with its share of S."""
+
+    source: Members
+    target: Members
+    share: NDArray[np.float64]
+
+
+Steps = Callable[..., Iterable[Step]]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm for one collective of ``S`` bytes among ``n`` members.
+
+    Parameters
+    ----------
+    collective, name : str
+    make : from n to its steps
+    usable : whether it works for n members
+    pipelined : bool
+        Segments of S follow each other through the steps, so that all links work at once.
+    in_switch : bool
+        Needs a switch that reduces and multicasts.
+    nested : bool
+        Between nodes only; ``make`` also takes the number of members in a node.
+    passes_on : bool
+        A member sends on what it gets, except in the last step: nobody waits for it further on.
+    uneven : bool
+        Knows unequal parts: ``make`` also takes ``splits``.
+    exchange : Exchange or None
+        Of equal parts it is one step, in which each member sends each other as much.
+    splits : of the members that its steps are for; None where parts are equal
+
+    Examples
+    --------
+    >>> ring = Algorithm("shift", "once", lambda n: [shift(n, 1)])
+    >>> ring.flows(3).target.tolist(), ring.latency_path(3), ring.volume(3)
+    ([1, 2, 0], [(0, 1)], 1.0)
+    """
+
+    collective: str
+    name: str
+    make: Steps
+    usable: Callable[[int], bool] = lambda n: n >= 2
+    pipelined: bool = False
+    in_switch: bool = False
+    nested: bool = False
+    passes_on: bool = False
+    uneven: bool = False
+    exchange: Exchange | None = None
+    splits: Splits | None = None
+
+    def split(self, splits: Splits | None) -> Algorithm:
+        """The same algorithm with unequal parts; of None, itself."""
+        return self if splits is None else replace(self, splits=splits)
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether each member sends each other as much, all at once."""
+        return self.exchange is not None and self.splits is None
+
+    def steps(self, *n: int) -> tuple[Step, ...]:
+        """Steps for ``n`` members; a nested algorithm also takes the number of members per node."""
+        return _steps(self.make, n, self.splits)
+
+    def latency_path(self, *n: int) -> list[tuple[int, int]]:
+        """Pairs of members whose latencies add up from the first byte to the last arrival.
+
+        A message through the switch goes from the first member to the last.
+        """
+        if self.exchange is not None and self.is_exchange:
+            last = n[0] - 1
+            return [(0, last) if k % 2 == 0 else (last, 0) for k in range(self.exchange.times)]
+        if self.in_switch:
+            return [(0, n[0] - 1) for step in self.steps(*n) for _ in range(step.times)]
+        return [hop for step in self.steps(*n) for hop in _dependent_messages(step)]
+
+    def latencies(self, *n: int) -> int:
+        """Number of messages that wait for each other, one after the other."""
+        return sum(step.times for step in self.steps(*n))
+
+    def most_posts(self, *n: int) -> int:
+        """Most messages that one of ``n`` members sends in one step; a switch is no member.
+
+        1 for a pipelined algorithm: a segment is posted while the one before it is on its way.
+
+        Parameters
+        ----------
+        n : number of members; of a hierarchical algorithm, one number for each level
+        """
+        if self.pipelined:
+            return 1
+        if self.is_exchange:
+            return n[0] - 1
+        senders = (step.source[step.source != SWITCH] for step in self.steps(*n))
+        return max((int(np.bincount(s).max(initial=1)) for s in senders), default=1)
+
+    def flows(self, *n: int) -> MemberFlows:
+        """Flows between members in total, in the order in which pairs first send.
+
+        Sums are of whole parts, hence exact.
+        """
+        return _flows(self.make, n, self.splits)
+
+    def volume(self, *n: int) -> float:
+        """Bytes that the busiest member sends or receives, as a multiple of S."""
+        source, target, share = self.flows(*n)
+        out = np.bincount(source[source != SWITCH], share[source != SWITCH], n[0])
+        into = np.bincount(target[target != SWITCH], share[target != SWITCH], n[0])
+        return float(max(out.max(), into.max()))
+
+    def last_share_received(self, *n: int) -> float:
+        """Share of S that a member receives in the last step, without sending meanwhile."""
+        if not self.passes_on:
+            return 0.0
+        last = self.steps(*n)[-1]
+        parts = np.broadcast_to(last.parts, len(last.target))
+        return float(np.bincount(last.target, parts).max() / last.of)
+
+    def is_symmetric(self, *n: int) -> bool:
+        """Whether each member sends each other as much, so that their order does not matter."""
+        if self.nested or self.is_exchange:
+            return self.is_exchange
+        share = self.flows(*n).share
+        return len(share) == n[0] * (n[0] - 1) and bool(np.all(share == share[0]))
+
+
+@lru_cache(maxsize=8)
+def _steps(make: Steps, n: tuple[int, ...], splits: Splits | None) -> tuple[Step, ...]:
+    if splits is None:
+        return tuple(make(*n))
+    return tuple(step for step in make(*n, splits=splits) if len(step.source))
+
+
+@lru_cache(maxsize=8)
+def _flows(make: Steps, n: tuple[int, ...], splits: Splits | None) -> MemberFlows:
+    steps = _steps(make, n, splits)
+    if not steps:  # every member keeps all it has
+        return MemberFlows(*(np.empty(0, np.int64),) * 2, np.empty(0))
+    whole = lcm(*(step.of for step in steps))
+    source = np.concatenate([step.source for step in steps])
+    target = np.concatenate([step.target for step in steps])
+    parts = np.concatenate(
+        [np.broadcast_to(s.parts * (s.times * whole // s.of), len(s.source)) for s in steps]
+    )
+    key = source * (n[0] + 1) + target
+    if len(steps) == 1 and _are_distinct(key):  # every pair once, in order
+        return MemberFlows(source, target, parts / whole)
+    _, first, pair = np.unique(key, return_index=True, return_inverse=True)
+    total = np.zeros(len(first), np.int64)
+    np.add.at(total, pair, parts)
+    order = np.argsort(first)
+    return MemberFlows(source[first[order]], target[first[order]], total[order] / whole)
+
+
+def _are_distinct(keys: NDArray[np.int64]) -> bool:
+    """Whether no two keys are equal: counted where most are there, sorted where they are few."""
+    least = keys.min()
+    if keys.max() - least < 2 * len(keys):
+        return bool(np.bincount(keys - least).max() == 1)
+    return bool(np.diff(np.sort(keys)).all())
+
+
+def _dependent_messages(step: Step) -> Iterable[tuple[int, int]]:
+    """(sender, receiver) of messages that wait for each other: one for each time of a step."""
+    if step.times == 1:
+        yield int(step.source[0]), int(step.target[0])
+        return
+    source, target = step.source.tolist(), step.target.tolist()
+    sends = {member: i for i, member in reversed([*enumerate(source)])}  # its first message
+    at = 0
+    for _ in range(step.times):
+        yield source[at], target[at]
+        at = sends.get(target[at], 0)
+
+
+ALGORITHMS: dict[str, dict[str, Algorithm]] = {}
+"""Of each collective, its algorithms by name."""
+
+
+def algorithm(
+    collective: str,
+    name: str,
+    *,
+    usable: Callable[[int], bool] = lambda n: n >= 2,
+    pipelined: bool = False,
+    in_switch: bool = False,
+    nested: bool = False,
+    passes_on: bool = False,
+    uneven: bool = False,
+    exchange: Exchange | None = None,
+) -> Callable[[Steps], Steps]:
+    """Register the steps of an algorithm; the parameters are those of :class:`Algorithm`.
+
+    Raises
+    ------
+    ValueError
+        The collective has another algorithm of that name.
+
+    Examples
+    --------
+    >>> @algorithm("shift", "once")
+    ... def once(n: int) -> Iterable[Step]:
+    ...     yield shift(n, 1)
+    >>> ALGORITHMS.pop("shift")["once"].latencies(4)
+    1
+    """
+
+    def register(make: Steps) -> Steps:
+        made = Algorithm(
+            collective,
+            name,
+            make,
+            usable,
+            pipelined,
+            in_switch,
+            nested,
+            passes_on,
+            uneven,
+            exchange,
+        )
+        taken = ALGORITHMS.setdefault(collective, {}).setdefault(name, made)
+        if taken.make.__qualname__ != make.__qualname__:
+            raise ValueError(f"two algorithms of {collective} are named {name!r}")
+        ALGORITHMS[collective][name] = made
+        return make
+
+    return register
+
+
+def shift(n: int, by: int, parts: int = 1, of: int = 1, times: int = 1) -> Step:
+    """A step in which every member sends to the one so many places further on.
+
+    >>> shift(4, 1).target.tolist()
+    [1, 2, 3, 0]
+    """
+    here = np.arange(n)
+    return Step(here, (here + by) % n, parts, of, times)
+
+
+def split_step(step: Step, splits: Splits | None) -> Step:
+    """A step whose messages carry what a sender has for a receiver; nobody sends an empty one.
+
+    >>> split_step(shift(3, 1, of=3), Splits(np.array([[0, 2, 1], [1, 0, 0], [1, 1, 0]]))).parts
+    array([6, 3])
+    """
+    if splits is None:
+        return step
+    n = len(splits.parts)
+    parts = splits.parts.ravel()[step.source * n + step.target] * n
+    if parts.all():
+        return step._replace(parts=parts, of=splits.whole)
+    some = np.flatnonzero(parts)
+    source, target = step.source[some], step.target[some]
+    return step._replace(source=source, target=target, parts=parts[some], of=splits.whole)
+
+
+def check_algorithm(one: Algorithm, sizes: Iterable[int] = range(2, 10)) -> None:
+    """Refuse steps that are impossible, or that leave a member without what it is owed.
+
+    Parameters
+    ----------
+    sizes : of the groups that are tried, where the algorithm is usable
+
+    Raises
+    ------
+    ValueError
+        Names the algorithm, the group and the step.
+
+    Examples
+    --------
+    >>> check_algorithm(Algorithm("all-gather", "short", lambda n: [shift(n, 1)]), [3])
+    Traceback (most recent call last):
+    ValueError: all-gather short, 3 members: member 0 never hears of member 1; add steps
+    """
+    for n in sizes:
+        if one.usable(n):
+            where = f"{one.collective} {one.name}, {n} members"
+            _check_algorithm(one, (2 * n, n) if one.nested else (n,), where)
+
+
+def _check_algorithm(one: Algorithm, n: tuple[int, ...], where: str) -> None:
+    known = np.eye(n[0] + 1, dtype=bool)  # who has heard of whom; the last one is the switch
+    if not one.steps(*n):
+        raise ValueError(f"{where}: there are no steps; yield a Step")
+    for number, step in enumerate(one.steps(*n)):
+        _check_step(step, n[0], SWITCH if one.in_switch else 0, f"{where}, step {number}")
+        for _ in range(step.times):
+            before = known.copy()
+            np.logical_or.at(known, step.target, before[step.source])
+    if one.uneven:
+        equal = replace(one, splits=Splits(np.ones((n[0], n[0]), np.int64)))
+        if not all(map(np.array_equal, equal.flows(*n), one.flows(*n))):
+            raise ValueError(f"{where}: equal splits change its flows; use split_step")
+    if one.is_exchange and not _is_exchange(one, *n):
+        raise ValueError(f"{where}: no such exchange between all in one step; leave out exchange")
+    everyone = np.arange(n[0])
+    hears = everyone if one.collective in (*EVERYONE, *FROM_FIRST) else everyone[:1]
+    speaks = everyone if one.collective in (*EVERYONE, *TO_FIRST) else everyone[:1]
+    lost = np.argwhere(~known[np.ix_(hears, speaks)])
+    if len(lost):
+        member, other = lost[0].tolist()
+        raise ValueError(f"{where}: member {member} never hears of member {other}; add steps")
+
+
+def _is_exchange(one: Algorithm, n: int) -> bool:
+    """Whether one step is its exchange, first from the first one to the last, who answers."""
+    steps, pairs, told = one.steps(n), n * (n - 1), one.exchange
+    assert told is not None  # noqa: S101  is_exchange
+    if len(steps) > 1 or steps[0].times != told.times or len(steps[0].source) != pairs:
+        return False
+    if [*_dependent_messages(steps[0])] != one.latency_path(n):
+        return False
+    share = one.flows(n).share
+    return len(share) == pairs and bool((share == told.times * told.part(n)).all())
+
+
+def _check_step(step: Step, n: int, least: int, where: str) -> None:
+    """Refuse messages of unknown members, to oneself, or of negative size."""
+    if step.times < 1 or step.of < 1 or np.any(np.less(step.parts, 0)):
+        raise ValueError(f"{where}: parts, of and times must be counts; of and times at least 1")
+    for end in (step.source, step.target):
+        if not len(end) or end.min() < least or end.max() >= n:
+            raise ValueError(
+                f"{where}: members are {least} to {n - 1}, a message has {end.tolist()}"
+            )
+    if np.any(step.source == step.target):
+        raise ValueError(f"{where}: a member sends to itself; leave that message out")

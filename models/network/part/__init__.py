@@ -1,0 +1,1 @@
+"""Parts of a network: links, NICs, switches, PCIe, machines."""

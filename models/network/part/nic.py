@@ -1,0 +1,60 @@
+"""A network adapter: a cost for each message, a line rate, headers on every packet."""
+
+from __future__ import annotations
+
+from ....sim.facts.backend import backend
+from ....sim.facts.system import Component
+from ....sim.units import ByteRate, Packet, Seconds
+from .link import Link
+
+ROCE = 82
+"""Bytes around the payload of a RoCEv2 packet on the wire: Ethernet preamble, header, check and
+gap 8 + 14 + 4 + 12 (IEEE 802.3), IPv4 20, UDP 8, base transport header 12 and invariant CRC 4
+(InfiniBand Architecture 1.4, annex A17)."""
+
+
+@backend("nic")
+class Nic(Link):
+    """One port of a network adapter; each direction has the line rate less the headers.
+
+    Parameters
+    ----------
+    bandwidth : ByteRate
+        Line rate of one direction.
+    latency : Seconds
+        From the doorbell to the wire, or from the wire to memory: one crossing of the NIC.
+    overhead : Seconds
+        Of each message: posting it, fetching its work request, completing it.
+    mtu : Packet
+        Payload of a full packet.
+    header : Packet
+        What the wire carries around it; 82 B for RoCEv2.
+
+    Examples
+    --------
+    >>> nic = Nic(bandwidth=50e9, latency=6e-7, overhead=1e-7, mtu=4096, header=82)
+    >>> round(nic.rate / 1e9, 2), [c.name for c in nic.ports("node0.nic0")]
+    (49.02, ['node0.nic0.tx', 'node0.nic0.rx'])
+    """
+
+    kind = "nic"
+
+    def __init__(
+        self,
+        *,
+        bandwidth: ByteRate,
+        latency: Seconds,
+        overhead: Seconds = 0.0,
+        mtu: Packet = 4096,
+        header: Packet = ROCE,
+    ):
+        self.mtu, self.header = mtu, header
+        payload = mtu / (mtu + header)
+        super().__init__(
+            bandwidth=bandwidth, latency=latency, efficiency=payload, overhead=overhead
+        )
+
+    def ports(self, name: str, part: str = "") -> tuple[Component, Component]:
+        """Components of its two directions.  Posting is paid where a message leaves."""
+        into = Component(f"{name}.rx", self.kind, rate=self.rate, latency=self.latency, part=part)
+        return self.component(f"{name}.tx", part), into

@@ -1,0 +1,1 @@
+"""Topologies: which links there are between NICs, and which routes lead over them."""

@@ -1,0 +1,238 @@
+"""Topologies that say their links as a graph, from which routes, loads and counts follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.errors import GraphError
+from ....sim.facts.system import Component
+from ..part.switch import Switch
+from .next_links import NoWayError
+from .routing import SPRAY, Routing, count_ways
+from .switch_graph import NIC, SwitchGraph
+from .wiring import Adapter, FabricParts, Path, Topology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+TRIED = 16  # switches from which ways are counted
+
+
+class GraphTopology(Topology):
+    """Base class of topologies that are a graph of switches.  Subclasses write ``graph``."""
+
+    routing: Routing
+    made: SwitchGraph
+
+    def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
+        """The switches and links between these NICs, of this switch.
+
+        Raises
+        ------
+        GraphError
+            It cannot join these.
+        """
+        raise TypeError(f"{type(self).__name__} joins nothing: write graph()")
+
+    def components(self, adapters: Sequence[Adapter], switch: Switch | None) -> Iterable[Component]:
+        """Ports and links of the graph."""
+        self.made = self.graph(adapters, switch)
+        self.made.check()
+        self._require_ways()
+        return self.made.components
+
+    def _require_ways(self) -> None:
+        """Refuse to spray over more ways than there are between any two NICs."""
+        if not self.routing.paths:
+            return
+        homes = np.unique(self.made.home)
+        from_, to = np.repeat(homes[:TRIED], len(homes)), np.tile(homes, len(homes[:TRIED]))
+        most = int(count_ways(self.made.next_links, from_, to).max(initial=1))
+        if self.routing.paths > most:
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"paths is {self.routing.paths}, and two NICs are joined by {most} ways at most; "
+                f"give {most} or fewer, or leave it out for all",
+            )
+
+    def take_down(self, components: Iterable[int]) -> None:
+        """Route around some of the components, by number among those of ``components``.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        self.made.take_down(components)
+        self.made.check()
+
+    @property
+    def pooled_uplinks(self) -> tuple[Ints, Ints] | None:
+        """(switches,) component from each leaf to the one switch above all, and back; -1 for none.
+
+        None for another graph than leaves below one switch, or one leaf.
+        """
+        made = self.made
+        source, target, component, *_ = made.columns
+        up, down = np.full((2, len(made.names)), -1, np.int64)
+        homes = np.flatnonzero(np.bincount(made.home, minlength=1))
+        above = np.setdiff1d(np.concatenate([source, target]), homes)
+        if len(above) > 1 or self.routing.each or made.is_cut:
+            return None
+        rises, falls = np.isin(target, above), np.isin(source, above)
+        whole = len(homes) if len(above) else 0
+        if not (rises.sum() == falls.sum() == whole and whole * 2 == len(source)):
+            return None
+        if whole and not (np.array_equal(np.unique(source[rises]), homes)
+                          and np.array_equal(np.unique(target[falls]), homes)):  # fmt: skip
+            return None
+        if not whole and len(homes) > 1:
+            return None
+        up[source[rises]], down[target[falls]] = component[rises], component[falls]
+        return up, down
+
+    @property
+    def avoidable(self) -> frozenset[int]:
+        """Components that ways can lead around, by number: links between switches."""
+        return frozenset(self.made.columns[2].tolist()) - {-1}
+
+    def around(self, components: Iterable[int]) -> Self:
+        """The same topology with ways around some of its components as well.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        found = copy(self)
+        found.made = copy(self.made)
+        found.take_down(components)
+        return found
+
+    def routes(self, a: Adapter, b: Adapter) -> Sequence[Path]:
+        """Ways of data from one NIC to another, each with its share."""
+        here, there = self.made.number[a], self.made.number[b]
+        return [
+            Path(tuple(self.made.components[c].name for c in way), share)
+            for way, share in self.ways(here, there, here, there)
+        ]
+
+    def ways(self, a: int, b: int, source: int, target: int) -> list[tuple[list[int], float]]:
+        """Components of each way from one NIC to another by number, with its share.
+
+        Parameters
+        ----------
+        source, target : addresses that are hashed
+        """
+        made = self.made
+        try:
+            found = self.routing.ways(
+                made.next_links, int(made.home[a]), int(made.home[b]), source, target
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        component, port = made.columns[2], int(made.port[b])
+        return [
+            ([c for c in (*component[list(way)].tolist(), port) if c >= 0], share)
+            for way, share in found.items()
+        ]
+
+    def crossings(
+        self, a: Ints, b: Ints, source: Ints, target: Ints, label: Ints | int = 0
+    ) -> tuple[Ints, Ints, Floats]:
+        """Components that flows between NICs cross: flow, component, share of its data.
+
+        Parameters
+        ----------
+        a, b : (flows,) NICs by number
+        source, target : (flows,) addresses that are hashed
+        label : (flows,) tells flows of one pair apart
+        """
+        made = self.made
+        try:
+            crossed = self.routing.crossed(
+                made.next_links, made.home[a], made.home[b], source, target, label
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        component = np.concatenate([made.columns[2][crossed.link], made.port[b]])
+        flow = np.concatenate([crossed.flow, np.arange(len(b))])
+        share = np.concatenate([crossed.share, np.ones(len(b))])
+        there = component >= 0
+        return flow[there], component[there], share[there]
+
+    def loads(self, a: Ints, b: Ints, source: Ints, target: Ints, amount: Floats) -> Floats:
+        """(components,) amounts that all flows together send over each component."""
+        made = self.made
+        try:
+            link = self.routing.link_loads(
+                made.next_links, made.home[a], made.home[b], source, target, amount
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        to_nic = np.bincount(b, amount, len(made.adapters)).astype(np.float64)
+        return self._loads_of_components(link, to_nic)
+
+    def _loads_of_components(self, link: Floats, to_nic: Floats) -> Floats:
+        """(components,) amounts, from those over links and those that each NIC gets."""
+        made = self.made
+        loads = np.zeros(len(made.components) + 1)  # the last is what costs nothing
+        np.add.at(loads, made.columns[2], link)
+        np.add.at(loads, made.port, to_nic)
+        return loads[:-1]
+
+    @property
+    def splits_evenly(self) -> bool:
+        """Whether all data from switch to switch go alike, whoever sends them."""
+        return self.routing.choice == SPRAY and not self.routing.paths
+
+    def exchange_loads(self, nic: Ints, a: Ints, b: Ints, amount: float) -> Floats:
+        """(components,) amounts over each where NICs send each other as much, but for some pairs.
+
+        Parameters
+        ----------
+        nic : (members,) of each by number; several may have one
+        a, b : (pairs,) NICs of the members that send each other nothing; no member sends to itself
+        """
+        made, count = self.made, len(self.made.adapters)
+        to_nic = np.bincount(nic, minlength=count) * (len(nic) - 1) - np.bincount(
+            b, minlength=count
+        )
+        switches = np.unique(made.home[nic])
+        own, here, there = (np.searchsorted(switches, made.home[x]) for x in (nic, a, b))
+        try:
+            link = self.routing.exchange_loads(
+                made.next_links, switches, np.bincount(own), here, there
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+        return self._loads_of_components(link, to_nic.astype(np.float64)) * amount
+
+    def longest(self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats) -> Floats:
+        """(flows,) most that costs of components add up to along a way between two NICs."""
+        made, cost = self.made, np.append(cost, 0.0)  # the last is what costs nothing
+        try:
+            return cost[made.port[b]] + self.routing.longest(
+                made.next_links, made.home[a], made.home[b], source, target, cost[made.columns[2]]
+            )
+        except NoWayError as error:
+            raise made.no_way(error.at, error.to) from error
+
+    @property
+    def sprays(self) -> bool:
+        """Whether data of a pair go so many ways that nobody should list them."""
+        return not self.routing.each
+
+    def parts(self) -> FabricParts:
+        """Switches and cables that it is made of."""
+        kinds = [k for k in dict.fromkeys(self.made.kinds) if k not in ("", NIC)]
+        counts = {k: self.made.count(k) for k in kinds}
+        return FabricParts(counts, self.made.cables(), self.made.joins())
+
+    def switches(self) -> int:
+        """Number of switches, for prices."""
+        return sum(self.parts().switches.values())

@@ -1,0 +1,363 @@
+"""Fat-trees: leaf switches with NICs, spines where one leaf is not enough, cores above pods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.errors import GraphError
+from ....sim.facts.component_list import ComponentList
+from ....sim.facts.system import Component
+from ..part.switch import Switch
+from .graph_topology import GraphTopology
+from .leaf_ports import UPLINKS, LeafPorts
+from .routing import ECMP, SPRAY, Routing
+from .switch_graph import SwitchGraph
+from .tree_links import TreeLinks
+from .wiring import Adapter, AdapterList, Cables, FabricParts, topology
+
+Ints = NDArray[np.int64]
+POOL = "pool"
+
+
+@topology("fat-tree")
+class FatTree(GraphTopology):
+    """Leaf-spine network with all NICs of a machine on one leaf, of two or three tiers.
+
+    Parameters
+    ----------
+    oversubscription : float
+        Rate into a leaf from its machines over rate to the spine.
+    routing : how a flow's uplink is chosen
+        ``pool``: uplinks are one pool, as if traffic were spread evenly over them.  With the others
+        every uplink is a link of its own: ``ecmp`` takes one for each flow by its hash, ``spray``
+        all of them evenly.
+    paths : int
+        Ways that data are sprayed over; 0 for all there are.
+    seed : int
+        Of the hash.
+    tiers : int or None
+        Levels of switches, 2 or 3, of uplinks of their own; unless said as few as join all.
+    spines : int or None
+        Switches above the leaves, of two tiers; unless said as few as join all.
+
+    Examples
+    --------
+    >>> tree = FatTree()
+    >>> there = [Adapter(i, 0) for i in range(8)]
+    >>> [c.name for c in tree.components(there, Switch(bandwidth=1e9, latency=0, ports=4))][:4]
+    ['leaf0.node0.nic0', 'leaf0.node1.nic0', 'leaf0.up', 'leaf0.down']
+    >>> tree.routes(there[0], there[7])[0].names
+    ('leaf0.up', 'leaf3.down', 'leaf3.node7.nic0')
+    >>> own = FatTree(routing="ecmp", seed=1)
+    >>> _ = own.components(there, Switch(bandwidth=1e9, latency=0, ports=4))
+    >>> own.routes(there[0], there[7])[0].names
+    ('leaf0.spine0', 'spine0.leaf3', 'leaf3.node7.nic0')
+    """
+
+    def __init__(
+        self,
+        *,
+        oversubscription: float = 1.0,
+        routing: Literal["pool", "ecmp", "spray"] = "pool",
+        paths: int = 0,
+        seed: int = 0,
+        tiers: int | None = None,
+        spines: int | None = None,
+    ):
+        if not oversubscription >= 1:
+            raise ValueError(f"oversubscription is {oversubscription}; give 1 or more")
+        if tiers not in (None, 2, 3):
+            raise ValueError(f"tiers is {tiers}; give 2 or 3, or leave it out")
+        if spines is not None and (spines < 1 or tiers == 3):
+            raise ValueError(f"spines is {spines}; give 1 or more, of two tiers, or leave it out")
+        for key, value in (("tiers", tiers), ("spines", spines), ("paths", paths)):
+            if routing == POOL and value:
+                raise ValueError(
+                    f"{key} is {value}, and uplinks that are one pool have no such thing; write "
+                    "routing: spray or ecmp, so that every uplink is a link of its own"
+                )
+        self.pooled = routing == POOL
+        allowed = (POOL, ECMP, SPRAY)
+        if routing not in allowed:
+            raise ValueError(f"routing is {routing!r}; take one of: {', '.join(allowed)}")
+        self.routing = Routing(SPRAY if self.pooled else routing, paths, seed)
+        self.routing.check()
+        self.oversubscription, self.tiers, self.spines = oversubscription, tiers, spines
+        self.switch: Switch | None = None
+        self.leaf = np.zeros(0, np.int64)  # (NICs,) of each
+
+    def graph(self, adapters: Sequence[Adapter], switch: Switch | None) -> SwitchGraph:
+        """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
+        self.switch, self.leaf = switch, np.zeros(0, np.int64)
+        graph = SwitchGraph(adapters)
+        if switch is None:  # back to back, as if by a switch that costs nothing
+            graph.hang(np.arange(len(adapters)), graph.add_switches("", 1)[0])
+            return graph
+        self.leaf = self.leaves(adapters, self.facing_machines(adapters, switch.ports))
+        self._add_leaves(graph, switch)
+        return graph
+
+    def _add_leaves(self, graph: SwitchGraph, switch: Switch) -> None:
+        """Leaves in the order of their first NIC, their ports, and what joins them."""
+        _, begins, which = np.unique(self.leaf, return_index=True, return_inverse=True)
+        home = np.argsort(np.argsort(begins))[which]  # (NICs,) switch of each
+        number, counts = self.leaf[np.sort(begins)], np.bincount(home)
+        order = np.argsort(home, kind="stable")
+        graph.add_switches("leaf", (f"leaf{i}" for i in number.tolist()))
+        pool = graph.add_switches("", ["pool"] if self.pooled and len(number) > 1 else [])
+        names = LeafPorts(number, counts, AdapterList.of(graph.adapters).take(order), bool(pool))
+        parts, kinds = [switch.component(names[0])], np.zeros(len(names), np.int64)
+        ends = names.first + counts
+        if pool:
+            size, of = np.unique(counts, return_inverse=True)
+            for k, way in enumerate(UPLINKS):
+                kinds[ends + k] = len(parts) + of
+                parts += [self._pooled_uplinks(switch, nics, way) for nics in size.tolist()]
+            leaf, above = np.arange(len(number)), np.full(len(number), pool[0])
+            rises = np.stack([leaf, above], axis=-1)  # up, then down, leaf after leaf
+            graph.add_links(
+                rises.ravel(), rises[:, ::-1].ravel(), np.stack([ends, ends + 1], axis=-1).ravel()
+            )
+            self._set_levels(graph, len(number), [1], [0], [len(number)])
+        graph.add_components(ComponentList(parts, kinds, names))
+        own = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        graph.hang(order, home[order], np.repeat(names.first, counts) + own)
+        if len(number) > 1 and not pool:
+            self._add_tiers(graph, len(number), int(counts.max()), switch)
+
+    def _pooled_uplinks(self, switch: Switch, nics: int, way: str) -> Component:
+        """Uplinks or downlinks of a leaf with so many NICs; its name is its place's."""
+        rate = nics * switch.rate / self.oversubscription
+        return Component(way, "switch", rate=rate, latency=switch.latency, role=way)
+
+    def _add_tiers(self, graph: SwitchGraph, leaves: int, nics: int, switch: Switch) -> None:
+        """Spines and their links, or pods and cores; each leaf has the uplinks of the fullest."""
+        uplinks, ports = math.ceil(nics / self.oversubscription), switch.ports
+        if nics + uplinks > ports:
+            raise GraphError(
+                "cluster.fabric.switch",
+                f"a leaf has {nics} NICs and {uplinks} uplinks, and a switch {ports} ports; take a "
+                "larger switch, or more oversubscription",
+            )
+        spines = self.spines or switches_above(leaves, uplinks, ports)
+        if self.spines:
+            self._require_spines(self.spines, leaves, uplinks, ports)
+        if self.tiers != 3 and spines:
+            above = graph.add_switches("spine", spines)
+            join_tiers(graph, switch, np.arange(leaves), above, uplinks)
+            level, low, span = [1] * spines, [0] * spines, [leaves] * spines
+        elif self.tiers == 2:
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"{leaves} leaves of {uplinks} uplinks are more than spines of {ports} ports join; "
+                "take tiers: 3, or a larger switch",
+            )
+        else:
+            level, low, span = self._add_pods(graph, leaves, uplinks, switch)
+        self._set_levels(graph, leaves, level, low, span)
+
+    @staticmethod
+    def _set_levels(
+        graph: SwitchGraph, leaves: int, level: list[int], low: list[int], span: list[int]
+    ) -> None:
+        """Say which leaves are below each switch above them."""
+        source, target = graph.columns[:2]
+        graph.levels = TreeLinks(
+            source,
+            target,
+            np.array([0] * leaves + level),
+            np.array([*range(leaves), *low]),
+            np.array([1] * leaves + span),
+            leaves,
+        )
+
+    def _add_pods(
+        self, graph: SwitchGraph, leaves: int, uplinks: int, switch: Switch
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Pods of leaves, each joined by as many spines as a leaf has uplinks, and cores above.
+
+        Of each spine and core: its level, the first leaf below it, and their number.
+        """
+        ports = switch.ports
+        each = min(ports // 2, leaves)  # leaves of a pod, and uplinks of its spines
+        pods = math.ceil(leaves / each)
+        cores = switches_above(pods, each, ports)
+        if cores is None:
+            most = each * ports
+            raise GraphError(
+                "cluster.fabric.topology",
+                f"{leaves} leaves are more than the {most} that three tiers of switches with "
+                f"{ports} ports join; take a larger switch",
+            )
+        spines = graph.add_switches("spine", pods * uplinks)
+        for pod in range(pods):
+            below = np.arange(pod * each, min((pod + 1) * each, leaves))
+            join_tiers(graph, switch, below, spines[pod * uplinks : (pod + 1) * uplinks], uplinks)
+        tops = graph.add_switches("core", uplinks * cores)
+        for plane in range(uplinks):
+            below = np.array(spines[plane::uplinks])
+            join_tiers(graph, switch, below, tops[plane * cores : (plane + 1) * cores], each)
+        first = [pod * each for pod in range(pods) for _ in range(uplinks)]
+        return (
+            [1] * len(spines) + [2] * len(tops),
+            first + [0] * len(tops),
+            [each] * len(spines) + [leaves] * len(tops),
+        )
+
+    def _require_spines(self, spines: int, leaves: int, uplinks: int, ports: int) -> None:
+        """Refuse spines that lack ports, or uplinks."""
+        if spines > uplinks or leaves * math.ceil(uplinks / spines) > ports:
+            raise GraphError(
+                "cluster.fabric.topology.spines",
+                f"{spines} spines of {ports} ports do not fit {leaves} leaves of {uplinks} "
+                f"uplinks; {spines_advice(leaves, uplinks, ports)}",
+            )
+
+    def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
+        """(NICs,) leaf of each: machines in order, as many to a leaf as have room.
+
+        Parameters
+        ----------
+        down : ports of a leaf that face machines
+        """
+        node = AdapterList.of(adapters).node
+        _, begins, which = np.unique(node, return_index=True, return_inverse=True)
+        place = np.argsort(np.argsort(begins))[which]  # of its machine, by first NIC
+        found, leaf, used = np.zeros(len(begins), np.int64), 0, 0
+        for machine, nics in enumerate(np.bincount(place).tolist()):
+            if used and used + nics > down:
+                leaf, used = leaf + 1, 0
+            found[machine] = leaf
+            used += nics
+        return found[place]
+
+    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
+        """Ports that a single leaf would need."""
+        return len(adapters)
+
+    def facing_machines(self, adapters: Sequence[Adapter], ports: int) -> int:
+        """Ports of a leaf that face machines; all of them where one leaf is enough."""
+        if self.ports_wanted(adapters) <= ports:
+            return ports
+        return int(ports * self.oversubscription / (1 + self.oversubscription))
+
+    def take_down(self, components: Iterable[int]) -> None:
+        """Route around some of the components; a pool of uplinks has no way around."""
+        if not self.pooled:
+            super().take_down(components)
+
+    @property
+    def avoidable(self) -> frozenset[int]:
+        """Components that ways can lead around; none of a pool of uplinks."""
+        return frozenset() if self.pooled else super().avoidable
+
+    @property
+    def sprays(self) -> bool:
+        """Whether data of a pair go many ways; into a pool there is one."""
+        return not self.pooled and super().sprays
+
+    def parts(self) -> FabricParts:
+        """Leaves, spines and cables; of uplinks that are one pool, the spines that they fill.
+
+        Of more leaves than a spine switch has ports, the leaves: a third level, which a pool does
+        not describe.
+        """
+        if self.switch is None:
+            return FabricParts({}, [], [])
+        if not self.pooled:
+            return super().parts()
+        leaves, ports = len(np.unique(self.leaf)), self.switch.ports
+        below = [Cables("NIC", "leaf", len(self.leaf))]
+        uplinks = leaves * (ports - self.facing_machines(self.made.adapters, ports))
+        if leaves == 1 or not uplinks or leaves > ports:
+            return FabricParts({"leaf": leaves}, below, [])
+        found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
+        return FabricParts(found, [*below, Cables("leaf", "spine", uplinks)], [])
+
+    def switches(self) -> int:
+        """Number of switches: leaves, and the spines that their uplinks fill.
+
+        Raises
+        ------
+        GraphError
+            More leaves than a spine switch has ports.
+        """
+        leaves = len(np.unique(self.leaf))
+        if self.pooled and self.switch is not None and leaves > self.switch.ports:
+            raise GraphError(
+                "cluster",
+                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch; "
+                "what joins them is not described, so nobody knows how many switches that takes; "
+                "for a third tier write cluster.fabric.topology: {use: fat-tree, routing: spray}",
+            )
+        return super().switches()
+
+
+@topology("rail")
+class Rail(FatTree):
+    """Rail-optimized network: NIC k of every machine on a leaf of rail k.
+
+    Parameters
+    ----------
+    oversubscription : float
+        Rate into a leaf from its machines over rate to the spine.
+
+    Examples
+    --------
+    >>> rail = Rail()
+    >>> there = [Adapter(i, k) for i in range(2) for k in range(2)]
+    >>> _ = list(rail.components(there, Switch(bandwidth=1e9, latency=0, ports=4)))
+    >>> rail.leaf.tolist()
+    [0, 1, 0, 1]
+    """
+
+    def leaves(self, adapters: Sequence[Adapter], down: int) -> Ints:
+        """(NICs,) leaf of each: those of a rail in order, as many to a leaf as have room."""
+        rail = AdapterList.of(adapters).rail
+        order = np.argsort(rail, kind="stable")
+        before = np.empty(len(rail), np.int64)
+        first = np.cumsum(np.bincount(rail)) - np.bincount(rail)
+        before[order] = np.arange(len(rail)) - first[rail[order]]
+        return np.asarray(rail + (1 + rail.max()) * (before // max(down, 1)))
+
+    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
+        """Ports that a single leaf would need."""
+        return len(np.unique(AdapterList.of(adapters).node))
+
+
+def switches_above(below: int, uplinks: int, ports: int) -> int | None:
+    """The fewest switches that so many uplinks of each one below reach evenly; None for none.
+
+    >>> switches_above(4, 32, 64), switches_above(64, 32, 64), switches_above(65, 32, 64)
+    (2, 32, None)
+    """
+    for count in range(1, uplinks + 1):
+        if below * math.ceil(uplinks / count) <= ports:
+            return count
+    return None
+
+
+def spines_advice(leaves: int, uplinks: int, ports: int) -> str:
+    """Numbers of spines that would do.
+
+    >>> spines_advice(4, 32, 64), spines_advice(65, 32, 64)
+    ('give 2 to 32', 'take a larger switch, or leave it out for a third tier')
+    """
+    least = switches_above(leaves, uplinks, ports)
+    if least is None:
+        return "take a larger switch, or leave it out for a third tier"
+    return f"give {least} to {uplinks}"
+
+
+def join_tiers(
+    graph: SwitchGraph, switch: Switch, below: Ints, above: Sequence[int], uplinks: int
+) -> None:
+    """Cables from each switch below to those above in turn, so many."""
+    high = np.array(above)[np.arange(uplinks) % len(above)]
+    low = np.repeat(below, uplinks)
+    graph.add_cables(low, np.tile(high, len(below)), switch.component(""), ("up", "down"))

@@ -1,0 +1,393 @@
+"""Routes between the GPUs and hosts of machines: one pair, or many flows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.errors import GraphError
+from ....sim.facts.system import Crossings, Route
+from ..part.pcie import DOWN, UP
+from .graph_topology import GraphTopology
+from .wiring import Adapter, Topology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+DENSE = 8  # components that a flow crosses, about
+Column = tuple[Ints, Ints, Floats]
+"""Flows, a component of each, and the share of the flow's data that crosses it."""
+MOST_NEAR = 256  # members that one has near it, in the mean: with more, pairs are gone through
+CHUNK = 1 << 16  # flows at once, so that their columns stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class MachineLinks:
+    """Links of GPUs and hosts by component number; -1 for none.
+
+    Parameters
+    ----------
+    machine : (components,) that it is in; -1 between machines
+    domain : (components,) those of one number share GPU links; -1 for none
+    over_gpu, over_host : (components,) whether GPU links, or the host's, join it within its machine
+    roles : (components,) by role: ``tx``, ``rx``, ``d2h``, ``h2d``, ``to_nic``, ``from_nic``, and
+        of the PCIe switch above it ``pcie_up``, ``pcie_down``
+    nic : (components,) number of the NIC that it sends by
+    nic_tx, nic_rx : (NICs,) components
+    nic_up, nic_down : (NICs,) components of the PCIe switch above each
+    """
+
+    machine: Ints
+    domain: Ints
+    over_gpu: NDArray[np.bool_]
+    over_host: NDArray[np.bool_]
+    roles: Mapping[str, Ints]
+    nic: Ints
+    nic_tx: Ints
+    nic_rx: Ints
+    nic_up: Ints
+    nic_down: Ints
+
+
+class MachineRouter:
+    """Router over the links of machines, their NICs, and any topology between NICs.
+
+    Parameters
+    ----------
+    links : of machines
+    adapters : NICs by number
+    topology : asked for the ways between NICs
+    names : of the topology's components, in their order
+    first : number of the first of them
+    """
+
+    def __init__(
+        self,
+        links: MachineLinks,
+        adapters: Sequence[Adapter],
+        topology: Topology,
+        names: Sequence[str],
+        first: int,
+    ):
+        self.links, self.adapters, self.topology = links, adapters, topology
+        self._numbers = {name: first + i for i, name in enumerate(names)}
+
+    def __call__(self, a: int, b: int) -> Sequence[Route]:
+        """Routes from one GPU or host to another."""
+        of, roles = self.links, self.links.roles
+        if of.over_gpu[a] and of.domain[a] == of.domain[b]:
+            ends = int(roles["tx"][a]), int(roles["rx"][b])
+            if min(ends) >= 0:
+                return [Route(ends)]
+        if of.over_host[a] and of.machine[a] == of.machine[b]:
+            over = _over_pcie(roles[UP][a], roles[UP][b], roles[DOWN][b])
+            return [Route(_those_there(roles["d2h"][a], *over, roles["h2d"][b]))]
+        here, there = int(of.nic[a]), int(of.nic[b])
+        if here < 0 or there < 0:
+            return ()
+        leaves = _over_pcie(roles[UP][a], of.nic_up[here], of.nic_down[here])
+        enters = _over_pcie(of.nic_up[there], roles[UP][b], roles[DOWN][b])
+        out = _those_there(roles["to_nic"][a], *leaves, of.nic_tx[here])
+        into = _those_there(of.nic_rx[there], *enters, roles["from_nic"][b])
+        ways = self._ways_between(here, there, a, b)
+        return [Route((*out, *between, *into), share) for between, share in ways]
+
+    def _ways_between(
+        self, here: int, there: int, a: int, b: int
+    ) -> Iterator[tuple[list[int], float]]:
+        """Components between two NICs, and the share, of each way of data from a to b."""
+        for names, weight in self.topology.routes(self.adapters[here], self.adapters[there]):
+            for name in names:
+                if name not in self._numbers:
+                    raise GraphError(
+                        "cluster",
+                        f"topology {self.topology.registered_name!r} sends data over {name!r}, "
+                        "which its components() did not make",
+                    )
+            yield [self._numbers[name] for name in names], weight
+
+
+class GraphRouter(MachineRouter):
+    """Router over a topology that is a graph, which answers for many flows at once."""
+
+    def __init__(
+        self,
+        links: MachineLinks,
+        adapters: Sequence[Adapter],
+        topology: GraphTopology,
+        count: int,
+        first: int,
+    ):
+        super().__init__(links, adapters, topology, (), first)
+        self.graph, self.first, self.count = topology, first, first + count
+        sends, hears = (links.roles[way] >= 0 for way in ("tx", "rx"))
+        self._sends_to = np.where(links.over_gpu & sends, links.domain, -1)
+        self._hears_from = np.where(hears, links.domain, -2)
+        self.sprays = topology.sprays
+        self._has_pcie = bool((links.roles[UP] >= 0).any())
+        self._host_of = np.where(links.over_host, links.machine, -2)
+
+    @cached_property
+    def avoidable(self) -> frozenset[int]:
+        """Components that ways can lead around: links of the topology, each its own."""
+        return frozenset(c + self.first for c in self.graph.avoidable)
+
+    def around(self, components: Iterable[int]) -> GraphRouter:
+        """The same router whose ways lead around these components as well.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        found = copy(self)
+        found.graph = found.topology = self.graph.around(c - self.first for c in components)
+        return found
+
+    def ends(self, gpus: Ints) -> Ints:
+        """(…, parts) components before and after the fabric of each GPU's ways; -1 for none.
+
+        Uplinks of a leaf are among them where ``ends_are_whole``: a way is parts of both ends then,
+        chosen by what they share.
+        """
+        of, nic = self.links, self.links.nic[gpus]
+        behind = (of.nic_tx, of.nic_rx, of.nic_up, of.nic_down, *self._fabric_ends)
+        return np.stack(
+            [*(role[gpus] for role in of.roles.values())]
+            + [np.where(nic >= 0, part[nic], -1) if len(part) else nic for part in behind],
+            axis=-1,
+        )
+
+    @property
+    def ends_inside(self) -> int:
+        """Number of the ends that are in the GPU's machine; they come first."""
+        return len(self.links.roles) + 4
+
+    def places(self, gpus: Ints) -> list[Ints]:
+        """(…,) machine, domain of GPU links, NIC and leaf of each GPU; two may share them."""
+        of = self.links
+        return [of.machine[gpus], of.domain[gpus], of.nic[gpus], self._leaf(gpus)]
+
+    def joined(self, gpus: Ints) -> Ints:
+        """(…,) which links join each GPU to others of its machine: 1 GPU links, 2 the host's."""
+        return self.links.over_gpu[gpus] + 2 * self.links.over_host[gpus]
+
+    def spans_leaves(self, groups: Ints) -> NDArray[np.bool_]:
+        """(groups,) whether members of each hang on several leaves."""
+        leaf = self._leaf(groups)
+        return np.asarray((leaf != leaf[:, :1]).any(axis=1))
+
+    @property
+    def ends_are_whole(self) -> bool:
+        """Whether a way across leaves is an uplink of one and a downlink of the other."""
+        return self.graph.pooled_uplinks is not None
+
+    def _leaf(self, gpus: Ints) -> Ints:
+        nic = self.links.nic[gpus]
+        home = self.graph.made.home
+        return np.where(nic >= 0, home[nic], -1) if len(home) else nic
+
+    @property
+    def _fabric_ends(self) -> list[Ints]:
+        """Of each NIC, the port to it; up- and downlink of its leaf where these are pools."""
+        made, own = self.graph.made, self.graph.pooled_uplinks
+        links = [] if own is None else [own[0][made.home], own[1][made.home]]
+        return [np.where(c >= 0, c + self.first, -1) for c in (made.port, *links)]
+
+    def take_down(self, components: Sequence[int]) -> None:
+        """Route around some components, those of the topology among them.
+
+        Raises
+        ------
+        GraphError
+            NICs that nothing joins any more.
+        """
+        self.graph.take_down(c - self.first for c in components if self.first <= c < self.count)
+
+    def _ways_between(
+        self, here: int, there: int, a: int, b: int
+    ) -> Iterator[tuple[list[int], float]]:
+        for way, share in self.graph.ways(here, there, a, b):
+            yield [c + self.first for c in way], share
+
+    def crossings(self, source: Ints, target: Ints, label: Ints) -> Crossings:
+        """Components that flows cross, as :meth:`System.crossings` says."""
+        none = np.zeros(0, np.int64)
+        found = [(none, none, np.zeros(0))]
+        for at in range(0, len(source), CHUNK):
+            some = slice(at, at + CHUNK)
+            for flow, component, share in self._columns(source[some], target[some], label[some]):
+                found.append((flow + at, component, share))
+        return Crossings(*map(np.concatenate, zip(*found, strict=True)))
+
+    def loads(self, source: Ints, target: Ints, amount: Floats) -> tuple[Ints, Floats]:
+        """Components, and the amounts over each, as :meth:`System.loads` says."""
+        if DENSE * len(source) < self.count:
+            flow, crossed, share = self.crossings(source, target, np.zeros_like(source))
+            component, where = np.unique(crossed, return_inverse=True)
+            return component, np.bincount(where, share * amount[flow]).astype(np.float64)
+        found = np.zeros(self.count)
+        for at in range(0, len(source), CHUNK):
+            some = slice(at, at + CHUNK)
+            self._add_loads(found, source[some], target[some], amount[some])
+        component = np.flatnonzero(found)
+        return component, found[component]
+
+    def _add_loads(self, found: Floats, a: Ints, b: Ints, amount: Floats) -> None:
+        """Add the amounts of some flows to what every component carries."""
+        for out, into, far in self._ends_of_flows(a, b):
+            sent = amount[far]
+            for flow, component, _ in (*out, *into):
+                carried = sent if flow is far else amount[flow]
+                found += np.bincount(component, carried, self.count)
+            here, there = self.links.nic[a[far]], self.links.nic[b[far]]
+            found[self.first :] += self.graph.loads(here, there, a[far], b[far], sent)
+
+    def exchange_loads(self, members: Ints, amount: float) -> tuple[Ints, Floats] | None:
+        """Components, and amounts over each, as :meth:`System.exchange_loads` says.
+
+        Only pairs that are near each other are gone through; of the others, what each sends and
+        hears, and how many go from switch to switch.
+        """
+        of = self.links
+        if not self.graph.splits_evenly:
+            return None
+        near = self._near_pairs(members)
+        if len(near[0]) > MOST_NEAR * len(members):
+            return None
+        found = np.zeros(self.count)
+        for at in range(0, len(near[0]), CHUNK):
+            a, b = (members[x[at : at + CHUNK]] for x in near)
+            self._add_loads(found, a, b, np.full(len(a), amount))
+        joined = of.nic[members] >= 0
+        a, b = (x[joined[near[0]] & joined[near[1]]] for x in near)
+        flow, who = np.arange(int(joined.sum())), members[joined]
+        for ends, columns in ((a, self._out_to_nic), (b, self._in_from_nic)):
+            far = len(who) - 1 - np.bincount(ends, minlength=len(members))[joined]
+            for some, component, _ in columns(flow, who):
+                found += np.bincount(component, amount * far[some], self.count)
+        here, there = of.nic[members[a]], of.nic[members[b]]
+        found[self.first :] += self.graph.exchange_loads(of.nic[who], here, there, amount)
+        component = np.flatnonzero(found)
+        return component, found[component]
+
+    def _near_pairs(self, members: Ints) -> tuple[Ints, Ints]:
+        """Places of each two members whose data do not go over the fabric, both ways."""
+        machine = self.links.machine[members]
+        ways = (
+            (self._sends_to[members], self._hears_from[members]),
+            (self._host_of[members], machine),
+        )
+        found = [_equal_pairs(*ends) for ends in ways]
+        a, b = map(np.concatenate, zip(*found, strict=True))
+        pair = np.unique(a * len(members) + b)
+        a, b = np.divmod(pair, len(members))
+        return a[a != b], b[a != b]
+
+    def longest(self, source: Ints, target: Ints, cost: Floats) -> Floats:
+        """(flows,) longest way of each flow, as :meth:`System.delays` says."""
+        found = np.where(source == target, 0.0, np.nan)
+        for out, into, far in self._ends_of_flows(source, target):
+            for flow in (far, *(flow for flow, _, _ in out)):
+                found[flow] = 0.0
+            for flow, component, _ in out:
+                found[flow] += cost[component]
+            if len(far):
+                a, b, within = source[far], target[far], cost[self.first : self.count]
+                here, there = self.links.nic[a], self.links.nic[b]
+                found[far] += self.graph.longest(here, there, a, b, within)
+            for flow, component, _ in into:
+                found[flow] += cost[component]
+        return found
+
+    def _columns(self, a: Ints, b: Ints, label: Ints) -> Iterator[Column]:
+        """Components that flows cross, one column after the other, in order."""
+        for out, into, far in self._ends_of_flows(a, b):
+            yield from out
+            flow, component, share = self.graph.crossings(
+                self.links.nic[a[far]], self.links.nic[b[far]], a[far], b[far], label[far]
+            )
+            yield far[flow], component + self.first, share
+            yield from into
+
+    def _ends_of_flows(self, a: Ints, b: Ints) -> Iterator[tuple[list[Column], list[Column], Ints]]:
+        """Columns before and after the fabric, and the flows that go by it, if any."""
+        of, roles = self.links, self.links.roles
+        near = self._sends_to[a] == self._hears_from[b]
+        host = (self._host_of[a] == of.machine[b]) & ~near
+        apart = a != b
+        far = np.flatnonzero(~(near | host) & (of.nic[a] >= 0) & (of.nic[b] >= 0) & apart)
+        if near.any():
+            flow = np.flatnonzero(near & apart)
+            yield _present(flow, roles["tx"][a[flow]], roles["rx"][b[flow]]), [], flow[:0]
+        if host.any():
+            flow = np.flatnonzero(host & apart)
+            x, y = a[flow], b[flow]
+            over = _over_pcie(roles[UP][x], roles[UP][y], roles[DOWN][y])
+            yield _present(flow, roles["d2h"][x], *over, roles["h2d"][y]), [], flow[:0]
+        if len(far):
+            yield self._out_to_nic(far, a[far]), self._in_from_nic(far, b[far]), far
+
+    def _out_to_nic(self, flow: Ints, a: Ints) -> list[Column]:
+        """Columns of flows from GPUs or hosts out of their NICs."""
+        of, roles = self.links, self.links.roles
+        nic, leaves = of.nic[a], []
+        if self._has_pcie:
+            leaves = _over_pcie(roles[UP][a], of.nic_up[nic], of.nic_down[nic])
+        return _present(flow, roles["to_nic"][a], *leaves, of.nic_tx[nic])
+
+    def _in_from_nic(self, flow: Ints, b: Ints) -> list[Column]:
+        """Columns of flows into NICs, and on to GPUs or hosts."""
+        of, roles = self.links, self.links.roles
+        nic, enters = of.nic[b], []
+        if self._has_pcie:
+            enters = _over_pcie(of.nic_up[nic], roles[UP][b], roles[DOWN][b])
+        return _present(flow, of.nic_rx[nic], *enters, roles["from_nic"][b])
+
+
+def _equal_pairs(a: Ints, b: Ints) -> tuple[Ints, Ints]:
+    """All places (i, j) with ``a[i] == b[j]``, neither of them negative.
+
+    >>> [x.tolist() for x in _equal_pairs(np.array([5, -1, 7]), np.array([7, 5, 5]))]
+    [[0, 0, 2], [1, 2, 0]]
+    """
+    order = np.argsort(b, kind="stable")
+    first, end = (np.searchsorted(b[order], a, side) for side in ("left", "right"))
+    count = np.where(a >= 0, end - first, 0)
+    place = np.repeat(np.arange(len(a)), count)
+    within = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+    return place, order[first[place] + within]
+
+
+def _over_pcie(up: Any, other: Any, down: Any) -> list[Any]:
+    """Components between what is below PCIe switches: up from its own, down to the other's.
+
+    Parameters
+    ----------
+    up, other : links to the host of the two switches; -1 for none
+    down : link from the host of the other
+    """
+    apart = up != other
+    return [np.where(apart, up, -1), np.where(apart, down, -1)]
+
+
+def _those_there(*components: int) -> tuple[int, ...]:
+    return tuple(int(c) for c in components if c >= 0)
+
+
+def _present(flow: Ints, *components: Ints) -> list[Column]:
+    """Columns of flows and the components that they cross whole, without what is not there."""
+    found = []
+    for component in components:
+        there = component >= 0
+        if there.all():
+            found.append((flow, component, np.broadcast_to(1.0, len(flow))))
+        elif there.any():
+            some = flow[there]
+            found.append((some, component[there], np.broadcast_to(1.0, len(some))))
+    return found

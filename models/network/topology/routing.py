@@ -1,0 +1,403 @@
+"""Choice among equal ways: hashed for each flow (ECMP), weighted, or sprayed over several.
+
+A switch that knows several next links hashes a flow's five-tuple to take one (RFC 2992).  One hash
+of a flow decides at every switch it crosses, each time with digits of its own, so that all its ways
+are equally likely and switches agree on nothing (no polarisation).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ....sim.facts.sampling import random_bits
+from .next_links import Candidates, NextLinks, NoWayError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+UDP, ROCE_PORT = 17, 4791
+"""Protocol and destination port of RoCEv2; the source port is a flow's own (InfiniBand
+Architecture 1.4, annex A17)."""
+PAIRS = 1 << 17  # of switches at once, each with as many rows as it has ways
+CHOICES = ECMP, WEIGHTED, SPRAY = "ecmp", "weighted", "spray"
+
+
+class Crossed(NamedTuple):
+    """Links that flows cross: one row for each link of each flow.
+
+    Parameters
+    ----------
+    flow, link : (n,) by number; links of a flow in the order in which it crosses them
+    share : (n,) of the flow's data
+    """
+
+    flow: Ints
+    link: Ints
+    share: Floats
+
+
+class Routing(NamedTuple):
+    """How a flow's way is chosen among those of equal cost.
+
+    Parameters
+    ----------
+    choice : ``ecmp``, ``weighted`` (a hash, by the links' weights) or ``spray``
+    paths : ways that data are sprayed over evenly; 0 for all, each switch evenly over its links
+    seed : of the hash
+    """
+
+    choice: str = SPRAY
+    paths: int = 0
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse what is no way to choose.
+
+        Raises
+        ------
+        ValueError
+            Says what to write.
+        """
+        if self.choice not in CHOICES:
+            raise ValueError(f"routing is {self.choice!r}; take one of: {', '.join(CHOICES)}")
+        if self.paths < 0:
+            raise ValueError(f"paths is {self.paths}; give 1 or more, or 0 for all there are")
+        if self.paths and self.choice != SPRAY:
+            raise ValueError(
+                f"paths is {self.paths}, and routing '{self.choice}' takes one way for each flow; "
+                "write routing: spray, or take paths out"
+            )
+
+    def crossed(
+        self, links: NextLinks, at: Ints, to: Ints, source: ArrayLike, target: ArrayLike,
+        label: ArrayLike = 0,
+    ) -> Crossed:  # fmt: skip
+        """Links that flows cross between their first and last switches.
+
+        One that two ways of a flow share has a row for each.
+
+        Parameters
+        ----------
+        at, to : (flows,) first and last switch
+        source, target : (flows,) addresses of the ends
+        label : (flows,) tells flows of one pair apart: their source port
+        """
+        if self.choice == SPRAY and not self.paths:
+            flow = np.arange(len(at), dtype=np.int64)
+            return split_over_all(links, flow, at, to, np.ones(len(at)))
+        first, k = np.broadcast_to(hashed(self.seed, source, target, label), len(at)), self.each
+        if k == 1:
+            flow, link = follow(links, at, to, first)
+            return Crossed(flow, link, np.ones(len(flow)))
+        spread = (np.repeat(first, k) + np.tile(np.arange(k) / k, len(at))) % 1.0
+        way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
+        return Crossed(way // k, link, np.full(len(way), 1 / k))
+
+    @property
+    def each(self) -> int:
+        """Number of ways of each flow; 0 for all there are."""
+        return self.paths if self.choice == SPRAY else 1
+
+    def ways(
+        self, links: NextLinks, at: int, to: int, source: int, target: int
+    ) -> dict[tuple[int, ...], float]:
+        """Links of each way of one flow, with its share of the data."""
+        if not self.each:
+            return dict(all_ways(links, at, to))
+        here, there = (np.full(self.each, x, np.int64) for x in (at, to))
+        first = float(hashed(self.seed, source, target, 0)[0])
+        spread = (first + np.arange(self.each) / self.each) % 1.0
+        way, link = follow(links, here, there, spread)
+        found: dict[tuple[int, ...], float] = {}
+        for k in range(self.each):
+            one = tuple(link[way == k].tolist())
+            found[one] = found.get(one, 0.0) + 1 / self.each
+        return found
+
+    def longest(
+        self, links: NextLinks, at: Ints, to: Ints, source: Ints, target: Ints, cost: Floats
+    ) -> Floats:
+        """(flows,) most that the costs of links add up to along one way of each flow."""
+        k = self.each
+        if not k:
+            switches = int(links.target.max(initial=0)) + 1
+            pair, same = np.unique(at * switches + to, return_inverse=True)
+            return longest_ways(links, *np.divmod(pair, switches), cost)[same]
+        first = np.repeat(hashed(self.seed, source, target, 0), k)
+        spread = (first + np.tile(np.arange(k) / k, len(at))) % 1.0
+        way, link = follow(links, np.repeat(at, k), np.repeat(to, k), spread)
+        of_ways = np.bincount(way, cost[link], k * len(at)).reshape(len(at), k)
+        return np.asarray(of_ways.max(axis=1), np.float64)
+
+    def link_loads(
+        self, links: NextLinks, at: Ints, to: Ints, source: ArrayLike, target: ArrayLike,
+        amount: Floats,
+    ) -> Floats:  # fmt: skip
+        """(links,) amounts that all flows together send over each link."""
+        if self.choice == SPRAY and not self.paths:
+            switches = int(links.target.max(initial=0)) + 1
+            pair, whole = _summed(at * switches + to, amount, switches**2)
+            return split_loads(links, *np.divmod(pair, switches), whole)
+        if self.each == 1:  # each flow whole: without the columns that say so
+            digits = np.broadcast_to(hashed(self.seed, source, target, 0), len(at))
+            hops = [(link, amount[flow]) for flow, link in _hops(links, at, to, digits)]
+            link, much = map(np.concatenate, zip((at[:0], amount[:0]), *hops, strict=True))
+            return np.bincount(link, much, len(links.target)).astype(np.float64)
+        crossed = self.crossed(links, at, to, source, target)
+        crossed = crossed._replace(share=crossed.share * amount[crossed.flow])
+        return np.bincount(crossed.link, crossed.share, len(links.target)).astype(np.float64)
+
+    def exchange_loads(
+        self, links: NextLinks, switches: Ints, members: Ints, a: Ints, b: Ints
+    ) -> Floats:
+        """(links,) messages over each link where each member sends each other one.
+
+        Of data that are sprayed over all ways, for some destinations at a time.
+
+        Parameters
+        ----------
+        switches : with members, sorted
+        members : (switches,) at each
+        a, b : (pairs,) places among the switches of members that send each other nothing
+        """
+        found, n = np.zeros(len(links.target)), len(switches)
+        each = max(1, PAIRS // max(n, 1))  # nobody sends where all are within one machine
+        order = np.argsort(b, kind="stable")
+        a, b = a[order], b[order]
+        for at in range(0, n, each):
+            some = np.arange(at, min(at + each, n))
+            pairs = np.outer(members[some], members).astype(np.float64)
+            few = slice(*np.searchsorted(b, (at, at + each)))
+            np.subtract.at(pairs, (b[few] - at, a[few]), 1.0)
+            here, there = np.tile(switches, len(some)), np.repeat(switches[some], n)
+            sent = pairs.ravel()
+            far = (here != there) & (sent > 0)
+            found += self.link_loads(links, here[far], there[far], 0, 0, sent[far])
+        return found
+
+
+def hashed(seed: int, source: ArrayLike, target: ArrayLike, label: ArrayLike) -> Floats:
+    """Hash of five-tuples, from 0 to below 1: addresses, protocol and ports.
+
+    >>> a, b = hashed(1, 0, [1, 1], [0, 1])
+    >>> bool(a == b), bool(a == hashed(1, 0, 1, 0)[0])
+    (False, True)
+    """
+    bits = random_bits(seed, UDP << 16 | ROCE_PORT, label, source, target)  # the longest last
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def follow(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> tuple[Ints, Ints]:
+    """The one way of each flow: flows and the links they cross, hop after hop.
+
+    Parameters
+    ----------
+    digits : (flows,) from 0 to below 1; at each switch the leading part picks one of the next
+        links, the rest is left for the switches further on
+    """
+    hops = [*_hops(links, at, to, digits)] or [(np.zeros(0, np.int64),) * 2]
+    flows, crossed = zip(*hops, strict=True)
+    return np.concatenate(flows), np.concatenate(crossed)
+
+
+def _hops(links: NextLinks, at: Ints, to: Ints, digits: Floats) -> Iterator[tuple[Ints, Ints]]:
+    """Flows that still have a way to go, and the link that each takes next, hop after hop."""
+    for some in links.blocks(to):
+        flow = np.arange(len(at), dtype=np.int64)[some]
+        here, there, left = at[some], to[some], digits[some]
+        while len(flow):
+            moving = here != there
+            if not moving.all():
+                flow, here, there, left = (x[moving] for x in (flow, here, there, left))
+                if not len(flow):
+                    break
+            first, count = _links_that_lead_on(links, here, there)
+            left = left * count
+            pick = left.astype(np.int64)
+            left -= pick
+            link = links.links[first + pick]
+            yield flow, link
+            here = links.target[link]
+
+
+def all_ways(links: NextLinks, at: int, to: int) -> Iterator[tuple[tuple[int, ...], float]]:
+    """All ways from switch to switch, with the share of each where every switch splits evenly."""
+    if at == to:
+        yield (), 1.0
+        return
+    first, count = (int(x[0]) for x in _links_that_lead_on(links, np.array([at]), np.array([to])))
+    for link, many in Counter(links.links[first : first + count].tolist()).items():
+        for rest, share in all_ways(links, int(links.target[link]), to):
+            yield (link, *rest), share * many / count
+
+
+def split_over_all(links: NextLinks, flow: Ints, at: Ints, to: Ints, amount: Floats) -> Crossed:
+    """Links that data cross which every switch splits evenly over its next links.
+
+    Rows of one flow that meet at a switch go on as one; those of one number need not begin at one
+    switch.
+    """
+    none = np.zeros(0, np.int64)
+    found = [Crossed(none, none, np.zeros(0))]
+    for some in links.blocks(to):
+        found += _split_hops(links, flow[some], at[some], to[some], amount[some])
+    return Crossed(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _split_hops(
+    links: NextLinks, flow: Ints, at: Ints, to: Ints, amount: Floats
+) -> Iterator[Crossed]:
+    switches = int(links.target.max(initial=0)) + 1
+    while (moving := at != to).any():
+        flow, at, to, amount = (x[moving] for x in (flow, at, to, amount))
+        row, link = _all_links_that_lead_on(links, at, to)
+        share = (amount / np.bincount(row, minlength=len(flow)))[row]
+        yield Crossed(flow[row], link, share)
+        key = flow[row] * switches + links.target[link]
+        met, one, where = np.unique(key, return_index=True, return_inverse=True)
+        flow, at = np.divmod(met, switches)
+        to, amount = to[row[one]], np.bincount(where, share).astype(np.float64)
+
+
+def split_loads(links: NextLinks, at: Ints, to: Ints, amount: Floats) -> Floats:
+    """(links,) sums over each link of data that every switch splits evenly over its next links.
+
+    Data for one switch that go on to the same switches are added up before they are split: those
+    of all leaves of a pod, say, of which each has the same spines above it.
+    """
+    found = np.zeros(len(links.target))
+    for some in links.blocks(to):
+        here, there, much = at[some], to[some], amount[some]
+        while (moving := here != there).any():
+            here, there, much = (x[moving] for x in (here, there, much))
+            first, count = _links_that_lead_on(links, here, there)
+            begin, one, which = _each_once(first)
+            length, share = count[one], much / count
+            owner, place = _rows_of(length)
+            link = links.links[begin[owner] + place]
+            found += np.bincount(link, np.bincount(which, share)[owner], len(found))
+            heads = links.target[link]
+            kind, kinds = _equal_stretches(heads, length)
+            key, _, where = _each_once(there * len(kinds) + kind[which])
+            there, kind = np.divmod(key, len(kinds))
+            row, place = _rows_of(length[kinds][kind])
+            ends = np.cumsum(length)
+            here = heads[(ends - length)[kinds][kind][row] + place]
+            there = there[row]
+            much = np.bincount(where, share).astype(np.float64)[row]
+    return found
+
+
+def _rows_of(counts: Ints) -> tuple[Ints, Ints]:
+    """Owner of each row, where each has so many, and the place of the row among its owner's."""
+    owner = np.repeat(np.arange(len(counts)), counts)
+    return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _equal_stretches(heads: Ints, length: Ints) -> tuple[Ints, Ints]:
+    """Number of the switches that each stretch of links leads to; the first stretch of each.
+
+    >>> [x.tolist() for x in _equal_stretches(np.array([4, 5, 6, 4, 5]), np.array([2, 1, 2]))]
+    [[0, 1, 0], [0, 1]]
+    """
+    ends = np.cumsum(length)
+    kind, kinds = np.empty(len(length), np.int64), list[int]()
+    seen: dict[bytes, int] = {}
+    for i, (begin, end) in enumerate(zip((ends - length).tolist(), ends.tolist(), strict=True)):
+        kind[i] = seen.setdefault(heads[begin:end].tobytes(), len(kinds))
+        if kind[i] == len(kinds):
+            kinds.append(i)
+    return kind, np.array(kinds, np.int64)
+
+
+def count_ways(links: NextLinks, at: Ints, to: Ints) -> Floats:
+    """(pairs,) number of ways from switch to switch; links beside each other count."""
+    found = np.zeros(len(at))
+    for some in links.blocks(to):
+        pair, here, there = np.arange(len(at))[some], at[some], to[some]
+        ways = np.ones(len(pair))
+        while len(pair):
+            done = here == there
+            np.add.at(found, pair[done], ways[done])
+            row, link = _all_links_that_lead_on(links, here[~done], there[~done])
+            pair, there, ways = (x[~done][row] for x in (pair, there, ways))
+            key, one, where = np.unique(
+                np.stack([pair, links.target[link]]), axis=1, return_index=True, return_inverse=True
+            )
+            (pair, here), there = key, there[one]
+            ways = np.bincount(where.ravel(), ways, len(one)).astype(np.float64)
+    return found
+
+
+def longest_ways(links: NextLinks, at: Ints, to: Ints, cost: Floats) -> Floats:
+    """(pairs,) most that the costs of links add up to along any way from switch to switch."""
+    found = np.zeros(len(at))
+    for some in links.blocks(to):
+        pair, here, there = np.arange(len(at))[some], at[some], to[some]
+        spent = np.zeros(len(pair))
+        while len(pair):
+            done = here == there
+            np.maximum.at(found, pair[done], spent[done])
+            row, link = _all_links_that_lead_on(links, here[~done], there[~done])
+            pair, there, spent = (x[~done][row] for x in (pair, there, spent))
+            ends = np.stack([pair, links.target[link]])
+            (pair, here), one, where = np.unique(
+                ends, axis=1, return_index=True, return_inverse=True
+            )
+            there, spent = there[one], spent + cost[link]
+            most = np.zeros(len(one))
+            np.maximum.at(most, where.ravel(), spent)
+            spent = most
+    return found
+
+
+def _all_links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> tuple[Ints, Ints]:
+    """Pairs by number and the links that lead on, a row for each."""
+    first, count = _links_that_lead_on(links, at, to)
+    row = np.repeat(np.arange(len(at)), count)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return row, links.links[first[row] + within]
+
+
+def _links_that_lead_on(links: NextLinks, at: Ints, to: Ints) -> Candidates:
+    """Candidates of which each pair has some."""
+    found = links.candidates(at, to)
+    if not found.length.all():
+        stuck = int(np.argmin(found.length))
+        raise NoWayError(int(at[stuck]), int(to[stuck]))
+    return found
+
+
+def _summed(key: Ints, amount: Floats, most: int) -> tuple[Ints, Floats]:
+    """Keys below ``most``, each once, with their amounts added up."""
+    if most <= 4 * len(key):
+        whole = np.bincount(key, amount).astype(np.float64)
+        found = np.flatnonzero(whole)
+        return found, whole[found]
+    found, same = np.unique(key, return_inverse=True)
+    return found, np.bincount(same, amount).astype(np.float64)
+
+
+def _each_once(key: Ints) -> tuple[Ints, Ints, Ints]:
+    """Keys sorted, each once; the first row of each; and of each row the place of its key.
+
+    Counted where keys lie close together, which takes a tenth of the time of sorting them.
+
+    >>> [x.tolist() for x in _each_once(np.array([7, 5, 7, 5, 8]))]
+    [[5, 7, 8], [1, 0, 4], [1, 0, 1, 0, 2]]
+    """
+    least = key.min()
+    if key.max() - least >= 4 * len(key):
+        return np.unique(key, return_index=True, return_inverse=True)
+    from_least = key - least
+    first = np.full(int(from_least.max()) + 1, -1, np.int64)
+    first[from_least[::-1]] = np.arange(len(key) - 1, -1, -1)  # of equal keys the last one stays
+    found = np.flatnonzero(first >= 0)
+    place = np.empty(len(first), np.int64)
+    place[found] = np.arange(len(found))
+    return found + least, first[found], place[from_least]

@@ -1,0 +1,1 @@
+"""Commands of ``foretrace hil``, one file each."""

@@ -1,0 +1,129 @@
+"""Options that commands share, and printing for people or for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = Annotated[bool, typer.Option("--json", help="One object on stdout, messages on stderr.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Only the answer.")]
+Set = Annotated[
+    list[str], typer.Option("--set", metavar="PATH=VALUE", help="Change a setting; repeatable.")
+]
+Swap = Annotated[
+    list[str],
+    typer.Option("--swap", metavar="COMPONENT=DRIVER:DEVICE", help="Make a component real."),
+]
+Catalogs = Annotated[
+    list[Path], typer.Option("--catalog", help="A directory of catalog files of your own.")
+]
+File = Annotated[str, typer.Argument(help="A scenario file, or the name of a bundled one.")]
+NO_BREAK = "\N{NO-BREAK SPACE}"
+WIDEST = 1_000  # columns: a narrow terminal folds a line, which loses no digit of a number
+Out = Annotated[Path, typer.Option("--out", help="Where run folders are kept.")]
+
+
+def print_json(value: Any) -> None:
+    """Print one object as JSON on stdout."""
+    from ...studies.folders.output_folder import with_null_for_nonfinite
+
+    typer.echo(json.dumps(with_null_for_nonfinite(value), indent=1))
+
+
+def print_error(text: str) -> None:
+    """Print a line on stderr."""
+    typer.echo(text, err=True)
+
+
+def answer_console() -> Console:
+    """Console for answers: as wide as the terminal; where there is none, no line is folded."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)  # [names] are no styles
+    if console.is_terminal:
+        return console
+    return Console(width=WIDEST, highlight=False, markup=False)
+
+
+def print_sentences(sentences: Iterable[str], console: Console | None = None) -> Console:
+    """Print the answer, one sentence per line, folded at words; returns the console."""
+    console = console or answer_console()
+    for sentence in sentences:
+        console.print(folded(sentence, console.width))
+    return console
+
+
+def folded(sentence: str, width: int) -> str:
+    r"""Lines of a sentence, folded at words; a number and its unit stay together.
+
+    >>> folded("It is 695 ms.", 9)
+    'It is\n695 ms.'
+    """
+    lines = textwrap.wrap(_with_units_kept(sentence), width, break_on_hyphens=False)
+    return "\n".join(lines).replace(NO_BREAK, " ")
+
+
+def _with_units_kept(text: str) -> str:
+    """Text in which no line breaks between a number and its unit."""
+    return re.sub(r"(?<=\d) (?=[^\W\d]|%)", NO_BREAK, text)
+
+
+def _words_with_units(text: str) -> list[str]:
+    """Words of a text, a number and its unit as one; "" of none."""
+    return _with_units_kept(text).split(" ")
+
+
+def print_table(console: Console, table: Any) -> None:
+    """Print a table; one that cannot be folded to the width is left to the terminal to fold."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    unbounded = console.options.update(width=WIDEST)  # a minimum is never more than the width asked
+    if Measurement.get(console, unbounded, table).minimum <= console.width:
+        _fit_columns(console, table)
+        console.print(table)
+        return
+    wide = Console(
+        file=console.file, width=WIDEST, force_terminal=console.is_terminal,
+        no_color=console.no_color, highlight=False, markup=False,
+    )  # fmt: skip
+    wide.print(table)
+
+
+def _fit_columns(console: Console, table: Any) -> None:
+    """Set the widths of columns so that no word is cut, where all of it is too wide.
+
+    Columns that fold share what is left.
+    """
+    from rich.cells import cell_len
+
+    ranges = []
+    for column in table.columns:
+        texts = [str(cell) for cell in (column.header, *column.cells)]
+        most = min(max(map(cell_len, texts)), column.max_width or WIDEST)
+        words = [word for text in texts for word in _words_with_units(text)]
+        least = most if column.no_wrap else min(most, max(map(cell_len, words)))
+        ranges.append((column, least, most))
+    gaps = 2 * (len(ranges) - 1 + table.pad_edge)
+    room = console.width - gaps - sum(least for _, least, _ in ranges)
+    wanted = sum(most - least for _, least, most in ranges)
+    if 0 <= room < wanted:
+        for column, least, most in ranges:
+            column.width = least + (most - least) * room // wanted
+
+
+def progress_printer(quiet: bool) -> Callable[[str], None]:
+    """Function that prints progress messages on stderr; prints nothing when quiet."""
+    if quiet:
+        return lambda _: None
+    return lambda text: print(text, file=sys.stderr, flush=True)  # noqa: T201  that is the point

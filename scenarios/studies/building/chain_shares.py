@@ -1,0 +1,108 @@
+"""Shares of chains: which part of the time each link answers, before anything runs.
+
+The time is that of the ops if nothing else runs, as the chain answers it.  ``plan``, a run's report
+and ``trace info`` tell the same, since all of them ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....models.compute.chain import Chain, largest_ops
+from ....models.compute.recorded import Recorded
+from ....sim.facts.backend import Backend, uncontended_seconds
+from ....sim.facts.graph import Graph
+from ....sim.facts.ops import Kind, Ops
+from ....sim.facts.signature import parse_signature
+from ....sim.facts.system import System
+from ....sim.record.binding import questions_by_backend
+from ....sim.rerun.sensitivity import AlteredBackend
+
+LISTED = 5  # of the largest ops that only a recording answers
+Shares = dict[str, Any]
+
+
+def chain_shares(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, Shares]:
+    """Shares of the links of every chain, by kind of component; empty without chains.
+
+    ``links``: name, source, ops, seconds and share of each; ``only_recorded``: the largest ops, of
+    any shape, that ``recorded`` answers since no link before it knows them.
+
+    Parameters
+    ----------
+    graphs : placed; those of templates are left out
+    bound : opened backend of each component
+    """
+    asked: dict[str, list[tuple[Chain, Ops]]] = {}
+    for graph in (g for g in graphs if g.template is None):
+        for who, _, ops in questions_by_backend(graph, bound):
+            if (chain := _chain_inside(who)) is not None and not chain.online:
+                for kind, own in _ops_by_component_kind(ops):
+                    asked.setdefault(kind, []).append((chain, own))
+    kinds = sorted(asked, key=lambda kind: (kind != "gpu", kind))
+    return {kind: _link_shares(asked[kind]) for kind in kinds}
+
+
+def kernel_shares(graph: Graph, chain: Chain) -> Shares:
+    """Shares of the links of a chain that answers for the kernels of a graph.
+
+    They are those of a run with this chain on its GPUs.
+    """
+    chain.open(System(()))
+    return _link_shares([(chain, graph.ops.take(np.flatnonzero(graph.ops.kind == Kind.COMPUTE)))])
+
+
+def has_chain(backend: Backend) -> bool:
+    """Whether a backend is a chain, also of a part that is slower than described."""
+    return _chain_inside(backend) is not None
+
+
+def _chain_inside(backend: Backend) -> Chain | None:
+    if isinstance(backend, AlteredBackend):
+        return _chain_inside(backend.inner)
+    return backend if isinstance(backend, Chain) else None
+
+
+def _ops_by_component_kind(ops: Ops) -> Iterator[tuple[str, Ops]]:
+    """Ops by the kind of component that is asked."""
+    assert ops.at is not None  # noqa: S101  questions() places them
+    kinds = ops.at.system.components.column(lambda c: c.kind, object)[ops.at.component]
+    for kind in dict.fromkeys(kinds.tolist()):
+        yield kind, ops.part(np.flatnonzero(kinds == kind))
+
+
+def _op_kind_and_name(text: str) -> str:
+    """Kind and name of an op of any shape; of one without a signature, its kind."""
+    if ":" not in text:
+        return text
+    parts = parse_signature(text)
+    return f"{parts.kind}:{parts.bare_name or parts.name}"
+
+
+def _link_shares(asked: Iterable[tuple[Chain, Ops]]) -> Shares:
+    links: dict[tuple[str, str], dict[str, Any]] = {}
+    alone: dict[str, dict[str, Any]] = {}
+    for chain, ops in asked:
+        who, seconds = chain.answering_link(ops), uncontended_seconds(chain.timing(ops), ops)
+        for number, link in enumerate(chain.links):
+            rows = np.flatnonzero(who == number)
+            name = link.registered_name or type(link).__name__
+            one = links.setdefault((name, link.source), {"ops": 0, "seconds": 0.0})
+            one["ops"] += len(rows)
+            one["seconds"] += float(seconds[rows].sum())
+            if isinstance(link, Recorded) and len(chain.links) > 1:
+                for op in largest_ops(ops, rows, seconds):
+                    found = alone.setdefault(_op_kind_and_name(op.text), {"ops": 0, "seconds": 0.0})
+                    found["ops"] += op.ops
+                    found["seconds"] += op.seconds
+    whole = sum(one["seconds"] for one in links.values()) or 1.0
+    for one in (*links.values(), *alone.values()):
+        one["share"] = one["seconds"] / whole
+    largest = sorted(alone.items(), key=lambda item: -item[1]["seconds"])[:LISTED]
+    return {
+        "links": [{"link": n, "source": s, **one} for (n, s), one in links.items()],
+        "only_recorded": [{"op": text, **one} for text, one in largest],
+    }

@@ -1,0 +1,155 @@
+"""Limits of a run: wall time, kept by a timer, and memory, asked for before anything is built."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ....sim.errors import ScenarioError, SimulationError
+from ....sim.record.aggregates import BYTES_PER_OP_RUN
+from ....sim.units import Bytes, Seconds
+
+HEADROOM = 0.9  # of the free memory that a run may plan with
+# By benchmarks/spmd_network.py: 1,024 ranks of 17,000 jittered ops that share rates, 0.23 GiB.
+BYTES_PER_TEMPLATE_OP = 15.0
+BYTES_PER_PROCESS = 245e6  # with nothing in it
+
+
+class TimeLimitExceeded(SimulationError):  # noqa: N818  it is no fault
+    """The wall time that a run was given is over."""
+
+    def __init__(self, limit: Seconds, why: str = ""):
+        super().__init__(
+            "time limit",
+            f"{limit:g} s of wall time are over{why}; what was finished is kept, give it longer "
+            "(run.time_limit) or less to do",
+        )
+        self.limit = limit
+        self.args = (limit, why)  # SimPy makes it anew from them, where it ends a process
+
+
+@contextmanager
+def time_limit(seconds: Seconds | None) -> Iterator[None]:
+    """Context manager that raises TimeLimitExceeded in its block after so many s of wall time.
+
+    Parameters
+    ----------
+    seconds : wall time; None for no limit
+
+    Raises
+    ------
+    TimeLimitExceeded
+        It took longer.
+    """
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(*_: object) -> None:
+        raise TimeLimitExceeded(seconds)
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def estimated_memory(ops: int, of_templates: int = 0) -> Bytes:
+    """Memory that one process needs to simulate so many ops, about, B.
+
+    Parameters
+    ----------
+    ops : held one by one
+    of_templates : ops of templates that are not written out
+    """
+    return BYTES_PER_PROCESS + BYTES_PER_OP_RUN * ops + BYTES_PER_TEMPLATE_OP * of_templates
+
+
+def require_memory(
+    needed: Bytes,
+    processes: int,
+    allowed: Bytes | None,
+    what: str,
+    place: str = "memory",
+    less: str = "ranks or iterations",
+) -> None:
+    """Refuse what would not fit, before it begins.
+
+    Parameters
+    ----------
+    needed : by each process
+    processes : that run at once
+    allowed : as the scenario says; what is free unless said
+    what : is being done, for the message
+    place : of the scenario that asks for it
+    less : of what fewer would fit
+
+    Raises
+    ------
+    ScenarioError
+        It does not fit.
+
+    Examples
+    --------
+    >>> require_memory(2e9, 4, 10e9, "4 points at once")
+    >>> require_memory(2e9, 4, 6e9, "4 points at once")
+    Traceback (most recent call last):
+    foretrace.sim.errors.ScenarioError: memory: 4 points at once need about 8 GB, and 6 GB ...
+    """
+    from ....reports.numbers import format_quantity
+
+    there, most = allowed if allowed is not None else free_memory(), usable_memory(allowed)
+    if there is None or most is None or needed * processes <= most:
+        return
+    cure = "take fewer workers, " if processes > 1 else ""
+    whose = "are allowed (run.memory)" if allowed is not None else "are free"
+    raise ScenarioError(
+        f"{place}: {what} need about {format_quantity(needed * processes, 'B')}, "
+        f"and {format_quantity(there, 'B')} {whose}; {cure}take fewer {less}, or say "
+        "run.memory to try all the same"
+    )
+
+
+def usable_memory(allowed: Bytes | None) -> Bytes | None:
+    """Memory to plan with: the allowed amount, else most of the free one; None if unknown."""
+    if allowed is not None:
+        return allowed
+    free = free_memory()
+    return None if free is None else HEADROOM * free
+
+
+def free_memory() -> Bytes | None:
+    """Bytes that could be had without swapping, also by a container's limit; None if unknown."""
+    found = [f for f in (_available_memory(), _container_memory()) if f is not None]
+    return min(found, default=None)
+
+
+def _available_memory() -> float | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            told = dict(line.split(":", 1) for line in lines)
+        return float(told["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        names: Any = os.sysconf_names
+        if "SC_PHYS_PAGES" not in names:
+            return None
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _container_memory() -> float | None:
+    """Memory that the control group leaves (version 2), B."""
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+            most = file.read().strip()
+        with open("/sys/fs/cgroup/memory.current", encoding="ascii") as file:
+            used = float(file.read())
+        return None if most == "max" else float(most) - used
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,135 @@
+"""The error of a component at which the answer would be another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....sim.facts.system import System
+from ....sim.rerun.sensitivity import altered
+from ....sim.run.workload import Samples
+from ..variants.samples import deciding_samples
+from ..variants.statistics import statistic_of
+from ..variants.variant import Variant
+from .defence import MOST_TRIES, TRIED, deciding_conditions, may_flip
+
+if TYPE_CHECKING:
+    from ..variants.map_function import MapFunction
+
+HALVINGS = 5
+Chosen = Callable[[System], Sequence[int]]
+Answer = tuple[Any, ...]
+Search = Generator[float, bool, float | None]
+"""Of errors that are tried, each answered by whether it flips the answer, to the error found."""
+
+
+def break_even_errors(
+    points: Sequence[Variant],
+    components: Mapping[str, Chosen],
+    each: MapFunction = map,
+    left: Callable[[int], None] = lambda runs: None,
+) -> list[dict[str, Any]]:
+    """For each component the smallest error of its times at which the answer flips.
+
+    The answer is which variant is best, and which expectations of the number that decides hold.
+    ``error`` is None where it holds within a factor of two; ``answer`` is False where there is
+    neither a variant nor an expectation, so that nothing could flip.
+
+    Parameters
+    ----------
+    points : the base first
+    components : which of a system would be wrong alike, by name
+    each : goes over the runs, of all components and points side by side
+    left : told how many runs are left, at most but for those that narrow a flip
+    """
+    if not may_flip(points[0].scenario, points[0].answer, len(points)):
+        return [{"component": c, "answer": False, "error": None} for c in components]
+
+    def flips(asked: Sequence[tuple[str, float]]) -> list[bool]:
+        found = _answers_at_errors(points, [(components[c], e) for c, e in asked], each)
+        return [one != base for one in found]
+
+    (base,) = _answers_at_errors(points, [(_select_no_components, 0.0)], each)
+    searches = {name: _smallest_flip() for name in components}
+    found = _found_side_by_side(searches, flips, lambda tries: left(tries * len(points)))
+    return [{"component": c, "answer": True, "error": found[c]} for c in components]
+
+
+def _found_side_by_side(
+    searches: Mapping[str, Search],
+    flips: Callable[[Sequence[tuple[str, float]]], Sequence[bool]],
+    left: Callable[[int], None],
+) -> dict[str, float | None]:
+    """What searches find, of which each gets an answer in every round."""
+    found: dict[str, float | None] = {}
+    asked = {name: next(search) for name, search in searches.items()}
+    tries = MOST_TRIES
+    while asked:
+        left(len(asked) * max(tries, 1))
+        tries -= 1
+        told = dict(zip(asked, flips(list(asked.items())), strict=True))
+        asked = {}
+        for name, flipped in told.items():
+            try:
+                asked[name] = searches[name].send(flipped)
+            except StopIteration as end:
+                found[name] = end.value
+    return found
+
+
+def _smallest_flip() -> Search:
+    """Search of the smallest error either way, signed; None where none flips the answer."""
+    found: list[float] = []
+    for sign in (1, -1):
+        low = 0.0
+        for size in TRIED:
+            if found and abs(low) >= abs(found[0]):
+                break  # a flip beyond would not be the smallest
+            error = size if sign > 0 else 1 / (1 + size) - 1
+            if (yield error):
+                found.append((yield from _narrow_flip(low, error)))
+                break
+            low = error
+    return min(found, key=abs, default=None)
+
+
+def _narrow_flip(same: float, other: float) -> Generator[float, bool, float]:
+    for _ in range(HALVINGS):
+        middle = (same + other) / 2
+        if (yield middle):
+            other = middle
+        else:
+            same = middle
+    return other
+
+
+def _answers_at_errors(
+    points: Sequence[Variant], asked: Iterable[tuple[Chosen, float]], each: MapFunction
+) -> list[Answer]:
+    """Answers if a component's times were wrong by so much, of each component and error."""
+    runs = [(point, chosen, error) for chosen, error in asked for point in points]
+    found = [*each(lambda run: _samples_at_error(*run), runs)]
+    n = len(points)
+    return [_answer(points[0], found[i : i + n]) for i in range(0, len(found), n)]
+
+
+def _answer(base: Variant, found: Sequence[Mapping[str, Samples]]) -> Answer:
+    """The answer by the samples of each point: best variant, bars that hold."""
+    answer = base.answer
+    best = int(np.argmin([answer.sign * answer.of(samples) for samples in found]))
+    own = found[0][answer.sample]
+    bars = deciding_conditions(base.scenario, answer)
+    return best, *(bool(c.holds(statistic_of(own, c.statistic))) for c in bars)
+
+
+def _samples_at_error(point: Variant, chosen: Chosen, error: float) -> Mapping[str, Samples]:
+    if error:
+        simulation = point.simulation
+        point = point.on(altered(simulation, chosen(simulation.system), 1 / (1 + error)))
+    return deciding_samples(point, point.run_for_answer())
+
+
+def _select_no_components(system: System) -> Sequence[int]:
+    return ()

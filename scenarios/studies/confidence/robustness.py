@@ -1,0 +1,77 @@
+"""Robustness of an answer: effects of values, and break-even errors of parts.
+
+Both by running again, which is why it is done only where ``run.defend`` asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ....sim.errors import ForetraceError
+from ..variants.samples import answer_of_run
+from ..variants.variant import BuiltGraphs, Variant
+from ..variants.variants import build_variant
+from .break_even import break_even_errors
+from .defence import values_ten_percent_off, values_to_try
+from .uncertainty import component_kind_of_setting, predicted_components_by_kind
+
+if TYPE_CHECKING:
+    from ....sim.facts.system import System
+    from ...config.scenario import Scenario
+    from ..variants.map_function import MapFunction
+
+
+def values_with_effects(
+    made: Sequence[Variant],
+    values: Sequence[dict[str, Any]],
+    each: MapFunction,
+    left: Callable[[int], None] = lambda runs: None,
+) -> dict[str, Any]:
+    """The values with their effects, and the break-even error of each kind of part.
+
+    Parameters
+    ----------
+    made : of all variants, the base first
+    values : of the provenance; those that were not measured get an ``effect``, the relative change
+        of the answer as described if they are 10 % off; None where that means nothing
+    each : goes over the runs, side by side
+    left : told how many runs are left, about
+    """
+    base = made[0]
+    built = base.built
+    (was,) = each(answer_of_run, (build_variant(base.scenario, built),))
+    unsure = values_to_try(values)
+    found = each(lambda v: _effect_of_value(base.scenario, built, v, was), unsure)
+    effects = dict(zip((v["path"] for v in unsure), found, strict=True))
+    kinds = {
+        kind: _components_of_kind(kind) for kind in predicted_components_by_kind(base.simulation)
+    }
+    return {
+        "values": [{**v, "effect": effects.get(v["path"])} for v in values],
+        "break_even": break_even_errors(made, kinds, each, left),
+    }
+
+
+def _components_of_kind(kind: str) -> Any:
+    def chosen(system: System) -> list[int]:
+        return [i for i, part in enumerate(system.components) if part.kind == kind]
+
+    return chosen
+
+
+def _effect_of_value(
+    scenario: Scenario, built: BuiltGraphs, value: Mapping[str, Any], was: float
+) -> float | None:
+    """Effect of 10 % of a value on the answer."""
+    from ...config.loader import with_overrides
+
+    path = value["path"]
+    for text in values_ten_percent_off(value["value"]):
+        try:
+            other = with_overrides(scenario.resolved(), {path: text})
+            one = build_variant(other, None if component_kind_of_setting(path) == "gpu" else built)
+            return answer_of_run(one) / was - 1
+        except ForetraceError:
+            continue  # no value of this setting
+    return None

@@ -1,0 +1,426 @@
+"""Uncertainty of a run: effects of the errors of its models on its answer and its changes.
+
+Each source of error is taken to the two ends that hold 90 %, by running again; what several do is
+added as squares.  A source is the same in every variant, so that a change is varied as a pair: a
+network that is predicted 10 % too quick is so with and without the other GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.compute.carried import Carried
+from ....models.compute.chain import Chain
+from ....models.compute.families import Families
+from ....models.compute.recorded import Recorded
+from ....models.compute.roofline import Roofline
+from ....models.compute.table import MeasuredTable
+from ....models.network.collective.collectives import Fabric
+from ....models.value_doubts import END, FactorRange, range_from_median_error, unjudged_doubt
+from ....sim.facts.backend import Backend
+from ....sim.facts.graph import Graph
+from ....sim.facts.ops import Kind
+from ....sim.record.binding import bind, other_backends
+from ....sim.rerun.erring import doubted_seconds, interval_factors, simulation_with_doubts
+from ....sim.rerun.sensitivity import AlteredBackend, altered
+from ....sim.run.result import Result
+from ....sim.run.simulation import Simulation
+from ...config.hil_settings import devices_drive_run
+from ...config.scenario import Scenario
+from ..summaries.summary import FEWEST, MetricValue, replica_interval
+from ..variants.preflight import known_graphs
+from ..variants.samples import answer_of_run
+from ..variants.variant import Variant
+from ..variants.variants import VariantResults
+from .unmeasured import (
+    CORE_USE,
+    RATES,
+    core_use_bounds,
+    has_unmeasured_gpu,
+    is_unfitted_roofline,
+    time_bounds_of_unmeasured,
+    unfitted_roofline_bounds,
+)
+
+if TYPE_CHECKING:
+    from ..variants.map_function import MapFunction
+
+COST = "cost_per_million_tokens"
+LEAST = 1e-3  # width of an interval, relative, below which it says nothing
+ALONE = 6  # families of ops that are varied one by one: those of most time; the others together
+Bounds = tuple[float, float]
+Ways = dict[str, tuple[Simulation, Simulation]]  # slower and quicker, by source of error
+
+
+@dataclass(frozen=True)
+class ErrorSources:
+    """Sources of model error, the same in all variants of a scenario.
+
+    Parameters
+    ----------
+    parts : median relative errors by kind of part whose values say one
+    unmeasured : ends of the times of values that nobody measured: see ``time_bounds_of_unmeasured``
+    families : groups of families of ops that are wrong together; one that is empty holds all
+    blind : whether a GPU is of a datasheet alone
+    core_use : ends of what collectives take of GPUs; None where that is not doubted
+    """
+
+    parts: Mapping[str, float] = field(default_factory=dict)
+    unmeasured: Mapping[str, Mapping[str, FactorRange]] = field(default_factory=dict)
+    families: tuple[tuple[str, ...], ...] = ()
+    blind: bool = False
+    core_use: FactorRange | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of sources, at most."""
+        core = self.core_use is not None
+        return len(self.parts) + len(self.unmeasured) + len(self.families) + self.blind + core
+
+
+def error_sources(scenarios: Iterable[Scenario], points: Iterable[Variant] = ()) -> ErrorSources:
+    """Sources of error of what was described, and of the doubts that backends of points have."""
+    scenarios = list(scenarios)
+    parts = relative_error_by_kind(scenarios)
+    return ErrorSources(
+        parts,
+        time_bounds_of_unmeasured(scenarios, parts),
+        _families(points),
+        "gpu" not in parts and has_unmeasured_gpu(scenarios),
+        core_use_bounds(scenarios),
+    )
+
+
+def _families(points: Iterable[Variant]) -> tuple[tuple[str, ...], ...]:
+    """Families by the time of their ops in all points; all together where ops are not known."""
+    whole: dict[str, float] = {}
+    for point in points:
+        if devices_drive_run(point.scenario) or all(
+            map(_never_tells_doubts, point.simulation.answerers)
+        ):
+            continue
+        graphs = known_graphs(point)
+        if len(graphs) < len(point.built.graphs) or any(map(_copies_in_template, graphs)):
+            return ((),)
+        for name, seconds in doubted_seconds(graphs, point.simulation.bound).items():
+            whole[name] = whole.get(name, 0.0) + seconds
+    names = sorted(whole, key=lambda name: (-whole[name], name))
+    rest = tuple(names[ALONE:])
+    return (*((name,) for name in names[:ALONE]), *((rest,) if rest else ()))
+
+
+def _copies_in_template(graph: Graph) -> bool:
+    """Whether it is a template whose ranks copy, besides what they and their hosts compute."""
+    programs = graph.template.programs if graph.template is not None else ()
+    return any(np.any(p.ops.kind == Kind.COPY) for p in programs)
+
+
+def op_interval_factors(point: Variant, result: Result) -> NDArray[np.float64] | None:
+    """(2, n) factors on the time of each op of a result between which it lies with 90 %.
+
+    NaN for ops whose backend does not say; None where none does.
+    """
+    simulation = point.simulation
+    if devices_drive_run(point.scenario) or all(map(_never_tells_doubts, simulation.answerers)):
+        return None
+    each = [interval_factors(run.graph, simulation.bound, unjudged_doubt()) for run in result.runs]
+    found = np.concatenate(each, axis=1) if each else np.empty((2, 0))
+    return None if np.isnan(found).all() else found
+
+
+def _never_tells_doubts(backend: Backend) -> bool:
+    """Whether it never says a doubt: what lasts as recorded there, or as fitted families of ops."""
+    if isinstance(backend, Recorded):
+        return backend.doubt is None
+    return isinstance(backend, Families)
+
+
+def tells_doubts(backend: Backend | None) -> bool:
+    """Whether a backend knows how wrong its answers are, or does not predict by a part's values."""
+    if isinstance(backend, AlteredBackend):
+        return tells_doubts(backend.inner)
+    if isinstance(backend, Chain):
+        return all(map(tells_doubts, backend.links))
+    if isinstance(backend, Roofline):
+        return bool(backend.families)
+    return isinstance(backend, Recorded | Families | Carried | MeasuredTable)
+
+
+@dataclass(frozen=True)
+class VariantWithErrors:
+    """Results of a variant, and its answers with each kind of part slower or faster by its error.
+
+    Parameters
+    ----------
+    of : Measured
+    times : (slower, quicker) answers by kind of part, each wrong by its known error
+    """
+
+    of: VariantResults
+    times: Mapping[str, Bounds] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> float:
+        """The number that decides, with durations as recorded."""
+        return self.of.point.answer.of(self.of.samples)
+
+    def with_model_error(self, value: MetricValue, grows: bool = False) -> MetricValue:
+        """Value with its interval widened by the model errors of the parts.
+
+        Parameters
+        ----------
+        grows : with the answer
+        """
+        if not self.times:
+            return value
+        own = self.answer
+        per = value.value / own if grows else 1.0
+        moved = [[(t - own) * per for t in pair] for pair in self.times.values()]
+        bounds = widen_interval(value.value, value.interval, moved)
+        if value.interval is None and bounds[1] - bounds[0] < LEAST * abs(value.value):
+            return value  # of parts that hardly matter: nothing is known of those that do
+        return replace(value, interval=bounds, interval_of=(*value.interval_of, "model"))
+
+    def beside_measured(self, reference: VariantWithErrors) -> VariantWithErrors:
+        """Answers of a calibrated variant, each error without what it does to the measured step.
+
+        Another factor would be found were a part wrong, so that the measured step takes what was
+        measured all the same: to the first order each answer is divided by what the error does
+        there.
+
+        Parameters
+        ----------
+        reference : the run that the measurement is of
+        """
+        own = reference.answer
+        still = dict.fromkeys(self.times, (own, own)) | dict(reference.times)
+        times = {
+            name: (pair[0] * own / still[name][0], pair[1] * own / still[name][1])
+            for name, pair in self.times.items()
+        }
+        return replace(self, times=times)
+
+    def deviations(self) -> list[dict[str, Any]]:
+        """How far each source of error moves the answer, relative, that of most effect first."""
+        own = self.answer
+        found = [
+            {"source": name, "low": min(0.0, *moved), "high": max(0.0, *moved)}
+            for name, pair in self.times.items()
+            if own and max(map(abs, moved := [t / own - 1 for t in pair])) >= LEAST
+        ]
+        return sorted(found, key=lambda one: one["low"] - one["high"])
+
+
+def widen_interval(
+    value: float, bounds: Sequence[float] | None, moved: Iterable[Sequence[float]]
+) -> Bounds:
+    """An interval and independent deviations, added as squares, each side for itself.
+
+    Parameters
+    ----------
+    bounds : what is known without the deviations; None for nothing
+    moved : what each source of error does, one way and the other
+
+    Examples
+    --------
+    >>> widen_interval(10.0, (7.0, 10.0), [(4.0, -4.0), (3.0, 1.0)])
+    (5.0, 15.0)
+    """
+    a, b = bounds or (value, value)
+    moved = list(moved)
+    low = sum(min(0.0, *m) ** 2 for m in moved)
+    high = sum(max(0.0, *m) ** 2 for m in moved)
+    return value - ((value - a) ** 2 + low) ** 0.5, value + ((b - value) ** 2 + high) ** 0.5
+
+
+def run_with_model_errors(
+    of: VariantResults, errors: ErrorSources, each: MapFunction
+) -> VariantWithErrors:
+    """Run a point again with each source of error at both ends of what is known of it.
+
+    A quick run tries none.
+    """
+    if of.point.scenario.run.quick:
+        return VariantWithErrors(of, {})
+    if of.point.coupled is not None:
+        return VariantWithErrors(of)
+    simulation = of.point.simulation
+    kinds = {
+        kind: rows
+        for kind, rows in predicted_components_by_kind(simulation).items()
+        if not all(tells_doubts(simulation.bound[i]) for i in rows)
+    }
+    ways: Ways = {
+        kind: _simulations_at_ends(
+            simulation, {kind: rows}, {kind: range_from_median_error(errors.parts[kind])}
+        )
+        for kind, rows in kinds.items()
+        if kind in errors.parts
+    }
+    for source, ends in errors.unmeasured.items():
+        own = {kind: rows for kind, rows in kinds.items() if kind in ends}
+        if own:
+            ways[source] = _simulations_at_ends(simulation, own, ends, rates_only=source == RATES)
+    if errors.blind and (
+        rows := [i for i in kinds.get("gpu", ()) if is_unfitted_roofline(simulation.bound[i])]
+    ):
+        quick, slow = unfitted_roofline_bounds()
+        ways["blind"] = altered(simulation, rows, 1 / slow), altered(simulation, rows, 1 / quick)
+    for names in errors.families:
+        slower, quicker = (
+            simulation_with_doubts(simulation, names, p, unjudged_doubt()) for p in (END, 1 - END)
+        )
+        ways[_families_name(names)] = slower, quicker
+    if errors.core_use is not None and "core" in components_by_kind(simulation):
+        ways["kernels beside collectives"] = _simulations_of_core_use(simulation, errors.core_use)
+    ways |= _perturbed_simulations(simulation)
+    runs = [simulation for pair in ways.values() for simulation in pair]
+    times = [*each(lambda s: answer_of_run(of.point.on(s)), runs)]
+    pairs = dict(zip(ways, zip(times[::2], times[1::2], strict=True), strict=True))
+    absent = {name for name in map(_families_name, errors.families) if len(set(pairs[name])) == 1}
+    return VariantWithErrors(of, {name: pair for name, pair in pairs.items() if name not in absent})
+
+
+def _families_name(families: Sequence[str]) -> str:
+    return f"family {', '.join(families) or 'of every op that is predicted'}"
+
+
+def _simulations_at_ends(
+    simulation: Simulation,
+    kinds: Mapping[str, Sequence[int]],
+    ends: Mapping[str, FactorRange],
+    rates_only: bool = False,
+) -> tuple[Simulation, Simulation]:
+    """Simulations, slower and quicker, with kinds of components at the ends of their times."""
+    slow, quick = simulation, simulation
+    for kind, rows in kinds.items():
+        slow = altered(slow, rows, float(np.exp(-ends[kind].slow)), rates_only)
+        quick = altered(quick, rows, float(np.exp(-ends[kind].quick)), rates_only)
+    return slow, quick
+
+
+def _simulations_of_core_use(
+    simulation: Simulation, ends: FactorRange
+) -> tuple[Simulation, Simulation]:
+    """Simulations, slower and quicker, whose collectives take more and less of GPUs."""
+
+    def other(factor: float) -> Simulation:
+        backends = {
+            key: one.taking(factor) if isinstance(one, Fabric) else one
+            for key, one in simulation.backends.items()
+        }
+        return replace(simulation, backends=backends)
+
+    return other(float(np.exp(ends.slow))), other(float(np.exp(ends.quick)))
+
+
+def _perturbed_simulations(simulation: Simulation) -> Ways:
+    """Simulations, slower and quicker, for each uncertain part of fitted families of ops."""
+    found: dict[int, dict[str, tuple[Families, Families]]] = {}
+    for one in simulation.backends.values():
+        if isinstance(one, Families):
+            one.open(simulation.system)
+            found[id(one)] = one.doubts()
+
+    def other(name: str, way: int) -> Simulation:
+        backends = other_backends(
+            simulation.backends,
+            lambda b: found[id(b)][name][way] if name in found.get(id(b), {}) else b,
+        )
+        return replace(simulation, backends=backends)
+
+    names = dict.fromkeys(name for doubts in found.values() for name in doubts)
+    return {name: (other(name, 0), other(name, 1)) for name in names}
+
+
+def change_against_base(base: VariantWithErrors, of: VariantWithErrors) -> dict[str, Any]:
+    """Change of a point against the base, with its interval.
+
+    It holds jitter, over paired replicas, and the errors of the parts, the same in both.
+    """
+    answer = base.of.point.answer
+
+    def ratio(a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
+        was, is_ = answer.of(a), answer.of(b)
+        return is_ / was - 1 if was else 0.0 if is_ == was else float("inf")
+
+    drawn = [ratio(a, b) for a, b in zip(base.of.replicas, of.of.replicas, strict=False)]
+    moved, held = _deviations_of_change(base, of), replica_interval(drawn)
+    enough = len(drawn) >= FEWEST
+    value = float(np.median(drawn)) if enough else ratio(base.of.samples, of.of.samples)
+    return {
+        "of": answer.metric,
+        "value": value,
+        "interval": widen_interval(value, held, moved) if moved else held,
+        "interval_of": ["jitter"] * (held is not None) + ["model"] * bool(moved),
+    }
+
+
+def _deviations_of_change(base: VariantWithErrors, of: VariantWithErrors) -> list[Bounds]:
+    """Deviations of the change by the error of each kind of part, one way and the other."""
+    was, is_ = base.answer, of.answer
+    if not was:
+        return []  # nothing is relative to no time
+    pairs = [
+        (base.times.get(kind, (was, was)), of.times.get(kind, (is_, is_)))
+        for kind in dict.fromkeys((*base.times, *of.times))
+    ]
+    found = [tuple(b / a - is_ / was for a, b in zip(*pair, strict=True)) for pair in pairs]
+    return [(slow, quick) for slow, quick in found]
+
+
+def relative_error_by_kind(scenarios: Iterable[Scenario]) -> dict[str, float]:
+    """Relative error of each kind of part, where its values say one: the largest of all variants.
+
+    What was merely written down from a datasheet, or assumed, has none.
+    """
+    found: dict[str, float] = {}
+    for path, origin in (o for s in scenarios for o in s.origins.items()):
+        error = origin.source.share if origin.source else None
+        parts = path.split(".")
+        own = parts[-1] == CORE_USE  # which has a doubt of its own
+        if error is not None and parts[0] == "cluster" and len(parts) > 2 and not own:
+            kind = component_kind_of_setting(path)
+            found[kind] = max(found.get(kind, 0.0), error)
+    return found
+
+
+def component_kind_of_setting(path: str) -> str:
+    """The kind of component that a setting of the cluster is about; "" for none.
+
+    >>> settings = ("cluster.node.nic.bandwidth", "cluster.fabric.library.step")
+    >>> tuple(map(component_kind_of_setting, settings))
+    ('nic', 'fabric')
+    >>> component_kind_of_setting("cluster.kinds.trainer.nic.bandwidth")
+    'nic'
+    """
+    parts = path.split(".")
+    if parts[:2] == ["cluster", "kinds"]:
+        del parts[1]  # as of one kind
+    if parts[0] != "cluster" or len(parts) < 3:
+        return ""
+    return "fabric" if parts[2] == "library" else parts[2]  # who drives the fabric
+
+
+def components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
+    """Components by kind, in the order in which the system lists them."""
+    kinds = simulation.system.components.column(lambda part: part.kind, object)
+    return {kind: np.flatnonzero(kinds == kind).tolist() for kind in dict.fromkeys(kinds.tolist())}
+
+
+def predicted_components_by_kind(simulation: Simulation) -> dict[str, list[int]]:
+    """Components by kind, but for those whose values predict nothing.
+
+    Those last as recorded, or as families of ops that were fitted, which have errors of their own.
+    """
+    bound = bind(simulation.system, simulation.backends)
+    return {
+        kind: rows
+        for kind, rows in components_by_kind(simulation).items()
+        if not all(isinstance(bound[i], Recorded | Families) for i in bound.first_of_each(rows))
+    }

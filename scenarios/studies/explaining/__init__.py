@@ -1,0 +1,1 @@
+"""Explanations: of a name, of a choice, of a difference between runs."""

@@ -1,0 +1,107 @@
+"""Why a collective is done the way it is: every way on a scenario's machine, and what chose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....models.network.collective import nccl
+from ....models.network.collective.collectives import Fabric
+from ....reports.numbers import format_quantity
+from ....sim.errors import BackendError, ScenarioError
+from ....sim.units import quantity
+from ...config.scenario import Scenario
+from ..building.system import build_backends, build_system
+
+WHY = {
+    "quickest": "the quickest of them, each alone on an idle machine",
+    "nccl": "the one that NCCL's own tables expect to be quickest (library.choice: nccl)",
+    "none": "the quickest of them: NCCL's tables know none (library.choice: nccl)",
+}
+
+
+@dataclass(frozen=True)
+class CollectiveWay:
+    """One way to do a collective of one size.
+
+    Parameters
+    ----------
+    name : algorithm and protocol, as one pins them
+    seconds : alone; start, waiting for steps, and bytes with what waits for them
+    expected : s, by NCCL's own tables; infinite where they do not know it
+    """
+
+    name: str
+    seconds: float
+    launch: float
+    waiting: float
+    moving: float
+    expected: float
+    taken: bool
+
+
+@dataclass(frozen=True)
+class CollectiveChoice:
+    """All ways to do a collective on a machine, and why one is taken; ``str()`` is the text."""
+
+    what: str
+    why: str
+    ways: tuple[CollectiveWay, ...]
+
+    def __str__(self) -> str:
+        told = [f"{self.what}", f"  taken: {self.why}"]
+        width = max(len(w.name) for w in self.ways)
+        told.append(f"    {'':{width}}       alone = start  + steps  + bytes   NCCL's tables")
+        for w in sorted(self.ways, key=lambda w: w.seconds):
+            times = (w.seconds, w.launch, w.waiting, w.moving)
+            parts = " ".join(f"{format_quantity(s, 's'):>8}" for s in times)
+            known = format_quantity(w.expected, "s") if np.isfinite(w.expected) else "-"
+            told.append(f"  {'>' if w.taken else ' '} {w.name:{width}}  {parts}  {known:>8}")
+        return "\n".join(told)
+
+
+def collective_choice(
+    scenario: Scenario, collective: str, size: str, ranks: int = 0
+) -> CollectiveChoice:
+    """The ways to do a collective on a scenario's machine.
+
+    Parameters
+    ----------
+    size : an amount of data
+    ranks : of the first GPUs; 0 for all
+
+    Raises
+    ------
+    ScenarioError
+        No amount of data, fewer than two GPUs or more than there are, or a fabric that has no
+        algorithms.
+    """
+    system = build_system(scenario)
+    count = ranks or len(system.gpus)
+    if not 2 <= count <= len(system.gpus):
+        raise ScenarioError(f"--ranks {count}: of {len(system.gpus)} GPUs take 2 or more")
+    try:
+        data = np.array([quantity(size, "B")])
+    except ValueError as error:
+        raise ScenarioError(f"--size: {error}") from error
+    fabric = build_backends(scenario, system).get("fabric")
+    if not isinstance(fabric, Fabric):
+        raise ScenarioError("explain: this machine's fabric has no algorithms; give fabric.library")
+    members = system.numbers[:count]
+    fabric.open(system)
+    try:
+        found = fabric.chosen(collective, members, data, system)
+    except BackendError as error:
+        raise ScenarioError(str(error)) from error
+    expected = nccl.estimates([way for way, _, _ in found], data)[:, 0]
+    ways = tuple(
+        CollectiveWay(way.name, float(alone[0]), way.launch, way.waiting,
+                      float(alone[0]) - way.launch - way.waiting, float(told), bool(taken[0]))
+        for (way, alone, taken), told in zip(found, expected, strict=True)
+    )  # fmt: skip
+    pinned = fabric.pinned.text(collective)
+    known = "none" if fabric.choice == "nccl" and not np.isfinite(expected).any() else fabric.choice
+    why = f"of those that library.algorithm pins ({pinned}), {WHY[known]}" if pinned else WHY[known]
+    what = f"{collective} of {format_quantity(float(data[0]), 'B')} among {count} GPUs"
+    return CollectiveChoice(what, why, ways)

@@ -1,0 +1,57 @@
+"""Who would answer for the kernels of a trace on GPUs of the catalog, without a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....models.compute.chain import Chain
+from ....models.compute.recorded import Recorded
+from ....sim.errors import ScenarioError
+from ....sim.facts.graph import Graph
+from ...config.catalog import installed
+from ...config.part_specs import Part, entry_model
+from ...config.problems import did_you_mean_text
+from ...config.reading.tree import to_dict
+from ..building.answerers import chain_for_other_gpu
+from ..building.chain_shares import Shares, kernel_shares
+
+
+def link_shares_by_gpu(graph: Graph, on: Iterable[str], recorded_on: str = "") -> dict[str, Shares]:
+    """Shares of the links that answer for the kernels of a graph, by GPU; as a run tells them.
+
+    Parameters
+    ----------
+    on : names of GPUs in the catalog
+    recorded_on : the one that recorded it; "" where nobody says
+
+    Raises
+    ------
+    ScenarioError
+        A name that the catalog lacks.
+    """
+    here = catalog_gpu(recorded_on) if recorded_on else None
+    return {name: kernel_shares(graph, _chain_for_gpu(catalog_gpu(name), here)) for name in on}
+
+
+def _chain_for_gpu(there: Part, here: Part | None) -> Chain:
+    if here is not None and here.model == there.model:
+        return Chain.of(Recorded())
+    return chain_for_other_gpu(there, here)
+
+
+def catalog_gpu(gpu: str) -> Part:
+    """A GPU of the catalog.
+
+    >>> catalog_gpu("a100-sxm4-80g").settings["peak_bf16"]
+    312000000000000.0
+    """
+    catalog = installed()
+    entry = catalog.entry("gpu", gpu)
+    if entry is None:
+        raise ScenarioError(
+            f"no gpu model named '{gpu}'{did_you_mean_text(gpu, catalog.names('gpu'))}; "
+            "see: foretrace "
+            "catalog gpu"
+        )
+    told = entry_model("gpu").model_validate(to_dict(entry))
+    return Part("gpu", gpu, settings={k: v for k, v in told if v is not None})

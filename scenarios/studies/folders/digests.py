@@ -1,0 +1,32 @@
+"""SHA-256 of what can change an answer: our own sources, and the files that a workload reads."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ...config.reading.files import content_digest
+from ...config.scenario import Scenario
+from ...workloads.trace_files import paths
+from ..building.jobs import workloads_of
+
+
+def trace_digest(scenario: Scenario) -> str:
+    """SHA-256 of the files that the workload reads; "" where there are none."""
+    names = [f for work in workloads_of(scenario).values() for f in work.needs.files]
+    contents = [content_digest(str(path)) for name in names for path in paths(name)]
+    return hashlib.sha256("".join(contents).encode()).hexdigest() if names else ""
+
+
+def code_digest() -> str:
+    """SHA-256 of our own sources: another version of the models is another answer.
+
+    >>> len(code_digest())
+    64
+    """
+    root = Path(__file__).parents[3]
+    digest = hashlib.sha256()
+    for folder in ("sim", "models", "traces", "scenarios", "reports", "hil", "plugins"):
+        for file in sorted((root / folder).rglob("*.py")):
+            digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()

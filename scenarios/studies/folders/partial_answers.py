@@ -1,0 +1,127 @@
+"""Answers of devices before a run or a check ended early: kept in a folder of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from ....hil.coupling.journal import JournalEntry, entry_of_json, write_journal
+from ....hil.measuring.answer_log import AnswerLog, abandoned_logs, damage_named, read_log
+from ....hil.recording import SUFFIX, Recording
+from ....hil.sample import Sample
+from ....sim.errors import ForetraceError
+from ...config.hil_settings import journal_file_name
+from ...config.scenario import Scenario
+from ..building.coupled_machine import CoupledDevices
+from .output_folder import KEY, replaced_folder, write_scenario
+
+Tell = Callable[[str], None]
+Told = Callable[[str], Recording]
+KILLED = "killed"
+
+
+@dataclass
+class PartialAnswers:
+    """What devices answered until now.
+
+    Parameters
+    ----------
+    driven : devices that drive a run, by variant
+    measured : by component, its recording until now; why it ends is given
+    log : of what a killed process leaves; None for none
+    """
+
+    driven: dict[str, CoupledDevices] = field(default_factory=dict)
+    measured: dict[str, Told] = field(default_factory=dict)
+
+    log: AnswerLog | None = None
+
+    def note_driving(self, variant: str, devices: CoupledDevices) -> None:
+        """From here on these devices drive a variant."""
+        self.driven[variant] = devices
+        if self.log is not None:
+            self.log.append({"variant": variant})
+            for writer in devices.writers.values():
+                writer.noted = partial(_log_entry, self.log, variant)
+
+    def note_measuring(self, component: str, told: Told) -> Callable[[Sample], None]:
+        """Keep the recording of a component; what is given is called with each sample of it."""
+        self.measured[component] = told
+
+        def noted(sample: Sample) -> None:
+            if self.log is not None:
+                self.log.sample(component, sample, replace(told(KILLED), samples=()))
+
+        return noted
+
+    def save(self, scenario: Scenario, out: Path, why: str) -> Path | None:
+        """Write them under ``OUT/NAME/partial-KEY``; returns its folder, None for no answers."""
+        journals = {v: d.journal for v, d in self.driven.items() if d.journal}
+        recordings = {c: r for c, told in self.measured.items() if (r := told(why)).samples}
+        return _save_answers(scenario, out, journals, recordings)
+
+
+def _log_entry(log: AnswerLog, variant: str, entry: JournalEntry) -> None:
+    log.append({"variant": variant, "entry": asdict(entry)})
+
+
+def _read_answers(path: Path) -> tuple[dict[str, list[JournalEntry]], dict[str, Recording]]:
+    """Journals by variant, each as it was begun last, and recordings by component."""
+    lines, recordings = read_log(path)
+    journals: dict[str, list[JournalEntry]] = {}
+    with damage_named(path):
+        for told in lines:
+            if "entry" in told:
+                journals[told["variant"]].append(entry_of_json(told["entry"]))
+            else:
+                journals[told["variant"]] = []
+    return {v: entries for v, entries in journals.items() if entries}, recordings
+
+
+def _save_answers(
+    scenario: Scenario,
+    out: Path,
+    journals: Mapping[str, list[JournalEntry]],
+    recordings: Mapping[str, Recording],
+) -> Path | None:
+    if not journals and not recordings:
+        return None
+    folder = out / scenario.name / f"partial-{scenario.digest()[:KEY]}"
+    with replaced_folder(folder) as whole:
+        write_scenario(whole, scenario)
+        for variant, entries in journals.items():
+            write_journal(whole / journal_file_name(variant), entries)
+        for component, recording in recordings.items():
+            recording.write(whole / f"{component}{SUFFIX}")
+    return folder
+
+
+@contextmanager
+def partial_answers_kept(scenario: Scenario, out: Path, tell: Tell) -> Iterator[PartialAnswers]:
+    """Context that keeps what devices answered where it ends in an error or is interrupted.
+
+    Where it was killed the last time, what was answered then is kept now.
+
+    Parameters
+    ----------
+    out : folder of all runs
+    tell : told where it is
+    """
+    folder, key = out / scenario.name, scenario.digest()[:KEY]
+    for path in abandoned_logs(folder, key):
+        if (left := _save_answers(scenario, out, *_read_answers(path))) is not None:
+            tell(f"what was measured before the last one was killed is in {left}")
+    log = AnswerLog(folder, key)
+    kept = PartialAnswers(log=log)
+    try:
+        yield kept
+    except (ForetraceError, KeyboardInterrupt) as error:
+        why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        if (saved := kept.save(scenario, out, why)) is not None:
+            tell(f"what was measured before is in {saved}")
+        log.remove()
+        raise
+    log.remove()

@@ -1,0 +1,156 @@
+"""Saved runs and sweeps: which there are, found by name, and taken away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....sim.errors import ScenarioError
+from ...config.problems import did_you_mean_text
+
+POINTS = ".points"
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """One run or sweep on disk.
+
+    Parameters
+    ----------
+    folder : Path
+    manifest : what made it
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of the run; the folder above it is the scenario."""
+        return self.folder.name
+
+    @property
+    def file(self) -> Path:
+        """The scenario file that it was run from, as it was typed."""
+        return Path(self.manifest.get("scenario", {}).get("file", ""))
+
+    def name_begins_with(self, text: str) -> bool:
+        """With a text: its name, or scenario/name, as ``ls`` prints it."""
+        own = f"{self.folder.parent.name}/{self.name}" if "/" in text else self.name
+        return own.startswith(text)
+
+    def facts(self) -> dict[str, Any]:
+        """For tables and ``--json``."""
+        told = self.manifest
+        return {
+            "run": self.name,
+            "scenario": self.folder.parent.name,
+            "kind": told.get("kind", "run"),
+            "date": told.get("date", ""),
+            "seconds": told.get("wall_seconds"),
+            "bytes": folder_size(self.folder),
+            "folder": str(self.folder),
+        }
+
+
+def saved_runs(out: Path) -> list[SavedRun]:
+    """Every finished run and sweep below a folder, the newest first."""
+    found = [s for file in out.glob(f"*/*/{MANIFEST}") if (s := _read_run(file)) is not None]
+    found = [s for s in found if not s.name.startswith(".")]
+    return sorted(found, key=lambda s: (s.manifest.get("date", ""), s.name), reverse=True)
+
+
+def _read_run(file: Path) -> SavedRun | None:
+    """A run folder; None for what is none."""
+    try:
+        told = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return SavedRun(file.parent, told) if isinstance(told, dict) else None
+
+
+def newest_or_named_run(name: str, out: Path) -> Path:
+    """Folder of a run: the newest of a scenario's name, folder or file, or ``find_run_folder``."""
+    own = Path(name).resolve()
+    for saved in saved_runs(out):  # the newest first
+        scenario = saved.folder.parent
+        if name == scenario.name or own in (scenario.resolve(), saved.file.resolve()):
+            return saved.folder
+    return find_run_folder(name, out)
+
+
+def find_run_folder(name: str, out: Path) -> Path:
+    """The folder of a run: a path, or the beginning of its name.
+
+    Parameters
+    ----------
+    name : str
+    out : Path
+        Where run folders are kept.
+
+    Raises
+    ------
+    ScenarioError
+        No such run, or several.
+    """
+    if (Path(name) / MANIFEST).is_file():
+        return Path(name)
+    known = saved_runs(out)
+    if inside := [s.name for s in known if s.folder.parent.resolve() == Path(name).resolve()]:
+        raise ScenarioError(f"{name} has several runs in it; name one: {', '.join(inside[:6])}")
+    fitting = [s for s in known if s.name == name] or [s for s in known if s.name_begins_with(name)]
+    if len(fitting) == 1:
+        return fitting[0].folder
+    if fitting:
+        names = ", ".join(f"{s.folder.parent.name}/{s.name}" for s in fitting[:6])
+        raise ScenarioError(f"{name}: is the beginning of several runs: {names}; write more of it")
+    hint = (
+        did_you_mean_text(name, [s.name for s in known])
+        or "; there is none, see: foretrace run --help"
+    )
+    raise ScenarioError(f"{name}: no saved run in {out}{hint}")
+
+
+def remove_run(folder: Path) -> None:
+    """Take a saved run away, and the folder of its scenario when nothing else is in it.
+
+    Raises
+    ------
+    ScenarioError
+        Not a saved run, or it cannot be removed.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise ScenarioError(f"{folder}: is no saved run; nothing was removed")
+    try:
+        (folder / MANIFEST).unlink()  # first: what is half removed is no run
+        shutil.rmtree(folder)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
+    except OSError as error:
+        raise ScenarioError(f"{folder}: cannot be removed ({error})") from error
+
+
+def sweep_cache_folders(out: Path) -> Iterator[Path]:
+    """Folders in which sweeps keep the outcomes of their points, to resume."""
+    yield from sorted(out.glob(f"*/{POINTS}"))
+
+
+def remove_sweep_caches(out: Path) -> int:
+    """Remove what sweeps keep to resume; returns how many bytes that were."""
+    freed = 0
+    for folder in sweep_cache_folders(out):
+        freed += folder_size(folder)
+        shutil.rmtree(folder)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
+    return freed
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())

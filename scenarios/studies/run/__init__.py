@@ -1,0 +1,1 @@
+"""A scenario run: planned, executed, measured and saved."""

@@ -1,0 +1,364 @@
+"""Plan of a run: points, simulations, ops, memory, minutes, devices, chains, assumptions.
+
+Builds what a run would and asks its models; runs nothing, opens no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from ....models.compute.families import Families
+from ....models.compute.recorded import Recorded
+from ....models.compute.roofline import Roofline
+from ....models.compute.table import MeasuredTable
+from ....sim.facts.graph import Graph
+from ....sim.run.workload import Size
+from ....sim.units import Bytes, Seconds
+from ...config.hil_settings import devices_drive_run
+from ...config.scenario import BASE, Scenario
+from ...workloads.trace_files import process_starts_of
+from ..building.answerers import may_use_chain
+from ..building.chain_shares import Shares
+from ..building.jobs import graphs_of, workloads_of
+from ..building.limits import estimated_memory, require_memory, usable_memory
+from ..building.media import components_by_medium
+from ..building.op_rules import changed_ops_by_rule
+from ..confidence.defence import runs_that_defend
+from ..confidence.uncertainty import ErrorSources, component_kind_of_setting, error_sources
+from ..summaries.provenance import is_pure_replay, provenance
+from ..summaries.summary import FEWEST
+from ..sweep.plan_points import wanted_points
+from ..variants.counted_periods import number_of_periods
+from ..variants.step_calibration import measured_step
+from ..variants.variant import Variant, runs_as_template
+from ..workers.workers import usable_cores
+
+# By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
+SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
+# Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
+SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured
+# Of gpt3-13b on 64 GPUs (634,571 ops, 0.04 s) and gpt3-175b on 1,024, measured.
+SECONDS_PER_TEMPLATE_OP = 2e-8  # of one simulation of a template, asked about by class of ranks
+SECONDS_PER_TEMPLATE = 0.03  # beside
+SECONDS_PER_POINT = 0.012  # to check its settings and to build its machine
+SENSITIVITY = 2  # simulations for each kind of part: 10 % faster, and free
+ERRORS = 2  # for each source of error: as wrong as it may be, either way
+ALWAYS = frozenset({"host", "fabric", "dma", "memory"})  # parts of nearly every machine
+ROOFLINE = Roofline.registered_name  # says a doubt where its GPU names kernels
+GRAPHS = "known graphs"  # among what was built of a scenario
+SILENT = {b.registered_name for b in (Recorded, Families, MeasuredTable, Roofline)}  # of doubts
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Work that a run or sweep would do.
+
+    Parameters
+    ----------
+    ranks, ops : by variant; None where they are known only while it runs
+    periods, period : how often the workload repeats, and what each time is called; 0 and ""
+        where it does not
+    simulations : of all variants, about
+    process_runs : of each variant with processes, how often they run, about: in each simulation
+    explaining : those of them that explain the answer, with parts faster or wrong
+    defending : those of them that defend it, about: fewer where an error flips it
+    points : of a sweep; 0 for none
+    processes : that a sweep would use
+    op_runs : ops times simulations, in all
+    seconds : about, of wall time; of the sweep where there is one and no answer is to be defended
+    memory : about, bytes of each process
+    untraced : of each job whose recording has steps without a profiler, what is known of them:
+        see ``untraced_steps_told``
+    rules : what those of ``ops`` change, by variant that has any
+    devices : components that are bound to hardware
+    assumed : values that nobody measured, by path
+    chains : of each variant, the share of time that each link of its chains will answer: see
+        ``chain_shares``; empty without chains
+    media : of each variant that names any, the components of each: see ``components_by_medium``
+    too_quick : whether nobody will wait for a rank that happens to be slow, as replicas do
+    """
+
+    ranks: dict[str, int | None]
+    ops: dict[str, int | None]
+    periods: int
+    period: str
+    simulations: int
+    process_runs: dict[str, int]
+    explaining: int
+    points: int
+    processes: int
+    op_runs: float | None
+    seconds: Seconds | None
+    memory: Bytes | None
+    untraced: dict[str, dict[str, object]] = field(default_factory=dict)
+    rules: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+    devices: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+    chains: dict[str, dict[str, Shares]] = field(default_factory=dict)
+    media: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    defending: int = 0
+    too_quick: bool = False
+
+
+def plan(scenario: Scenario) -> Plan:
+    """Estimate of what a run, and its sweep, would take and assume; nothing is run.
+
+    Raises
+    ------
+    ScenarioError, TraceError
+        It cannot be run.
+    """
+    sizes = {v.variant: known_size(v) for v in scenario.variants()}
+    sweep = scenario.section("sweep")
+    points = wanted_points(scenario) + 1 if sweep else 0
+    processes = min(usable_cores(), points) if sweep else 1
+    held = None if None in sizes.values() else max(map(known_memory, scenario.variants()))
+    built = _variants_that_fit(scenario, held)
+    asking = built if any(map(_asks_models, scenario.variants())) else []
+    errors = error_sources(scenario.variants(), asking)
+    period = next(iter(workloads_of(scenario).values())).period
+    each = {v.variant: count_simulations(v, errors) for v in scenario.variants()}
+    defending = _runs_that_defend(scenario, built)
+    made = Plan(
+        ranks={name: s.ranks if s else None for name, s in sizes.items()},
+        ops={name: s.ops if s else None for name, s in sizes.items()},
+        periods=base.periods if period and (base := sizes[BASE]) else 0,
+        period=period,
+        simulations=sum(each.values()) + defending,
+        process_runs={v.variant: each[v.variant] for v in scenario.variants() if runs_processes(v)},
+        explaining=sum(each.values()) - len(each) * drawn_simulations(scenario),
+        points=points,
+        processes=processes,
+        op_runs=None,
+        seconds=None,
+        memory=held,
+        untraced=dict(_untraced_steps(scenario)),
+        rules={
+            v.variant: changed_ops_by_rule(graphs_of(v))
+            for v in scenario.variants()
+            if _has_rules(v)
+        },
+        devices=list(_device_components(scenario)),
+        assumed=sorted(_assumed_paths(scenario)),
+        defending=defending,
+        too_quick=_is_too_quick(scenario, built, sizes[BASE]),
+    )
+    if held is not None:
+        ops = {name: size.ops for name, size in sizes.items() if size is not None}
+        made = _with_time(made, scenario, ops, each, built)
+    media = {p.name: told for p in built if (told := components_by_medium(p.simulation))}
+    return replace(made, chains=_chain_shares_by_variant(asking), media=media)
+
+
+def _variants_that_fit(scenario: Scenario, held: Bytes | None) -> list[Variant]:
+    """All variants, built as a run would; of a sweep its first point.
+
+    No variant where a run would not fit into memory, which is said by the plan's own numbers.
+    """
+    from ..variants.variants import build_variants
+
+    allowed = usable_memory(scenario.run.memory)
+    if held is not None and allowed is not None and held > allowed:
+        return []
+    return build_variants(scenario)
+
+
+def _untraced_steps(scenario: Scenario) -> Iterator[tuple[str, dict[str, object]]]:
+    """Files, starts and typical step of each job whose recording has untraced steps."""
+    for name, job in scenario.jobs.items():
+        if times := process_starts_of(job.workload):
+            files, starts = list(times.files), len(times.steps)
+            yield name, {"files": files, "process_starts": starts, "typical": times.typical}
+
+
+def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -> bool:
+    """Whether recorded times vary, several ranks would wait for the slowest, and none is drawn."""
+    if not built or scenario.run.replicas >= FEWEST or size is None or size.ranks < 2:
+        return False
+    varies = any(one.known for one in built[0].built.variations.values()) and built[0].may_vary
+    return varies and not is_pure_replay(scenario, {"recorded": 1.0})
+
+
+def _asks_models(scenario: Scenario) -> bool:
+    """Whether a chain may answer, or a backend that may say how wrong it is."""
+    bound = [one for binding in scenario.backends.values() for one in binding.answering]
+    gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
+    fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
+    silent = SILENT - {ROOFLINE} if fitted else SILENT
+    doubted = (one.use not in silent or "folder" in one.settings for one in bound)
+    return may_use_chain(scenario) or any(doubted)
+
+
+def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:
+    """Shares of the chains of each variant."""
+    from ..variants.preflight import chain_shares_of_point
+
+    return {p.name: told for p in built if (told := chain_shares_of_point(p))}
+
+
+def _runs_that_defend(scenario: Scenario, built: list[Variant]) -> int:
+    """Simulations that defend the answer, about; 0 where it is not asked for, or devices drive."""
+    if not scenario.run.defend or devices_drive_run(scenario) or not built:
+        return 0
+    return sum(runs_that_defend(built, provenance(scenario)["values"]))
+
+
+def _with_time(
+    made: Plan,
+    scenario: Scenario,
+    ops: dict[str, int],
+    each: dict[str, int],
+    built: Iterable[Variant],
+) -> Plan:
+    """Plan with the time that follows from the number of ops.
+
+    Parameters
+    ----------
+    built : variants, of which some run, or are run again, as templates
+    """
+    drawn = drawn_simulations(scenario)
+    first: dict[str, float] = dict.fromkeys(ops, drawn)
+    again = {name: each[name] - drawn + made.defending / len(ops) for name in ops}
+    points = 0 if made.defending else made.points
+    if points:
+        first, again = {BASE: points * drawn}, {}
+    whole = {p.name for p in built if p.graph is not None and runs_as_template(p.graph, p.scenario)}
+    later = whole | {p.name for p in built if p.answered_as_template}
+    recorded = any(workload.needs.files for workload in workloads_of(scenario).values())
+    each_op = SECONDS_PER_OP[scenario.run.engine] + SECONDS_ASKED_PER_OP * (not recorded)
+
+    def taken(runs: dict[str, float], as_templates: set[str]) -> Seconds:
+        took = 0.0
+        for name, n in runs.items():
+            each_run = each_op * ops[name]
+            if name in as_templates:
+                once = SECONDS_PER_TEMPLATE + SECONDS_PER_TEMPLATE_OP * ops[name]
+                each_run = min(each_run, once)
+            took += n * each_run
+        return took
+
+    work = sum(n * ops[name] for runs in (first, again) for name, n in runs.items())
+    took = taken(first, whole) + taken(again, later)
+    took += SECONDS_PER_POINT * (points or len(ops))
+    return replace(made, op_runs=float(work), seconds=took / (made.processes if points else 1))
+
+
+@dataclass(frozen=True)
+class _KnownGraphs:
+    """What a check asks of a scenario's graphs, which are built for it.
+
+    Parameters
+    ----------
+    size : None with a process
+    whole : whether the only one runs as a template, which is never written out
+    """
+
+    size: Size | None
+    whole: bool = False
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> _KnownGraphs:
+        """What is known of a scenario's graphs, found once; those of traces need not be built."""
+        if GRAPHS not in scenario.built:
+            scenario.built[GRAPHS] = cls._found(scenario)
+        known: _KnownGraphs = scenario.built[GRAPHS]
+        return known
+
+    @classmethod
+    def _found(cls, scenario: Scenario) -> _KnownGraphs:
+        known = [workload.size() for workload in workloads_of(scenario).values()]
+        graphs: list[Graph | None] = []
+        if None in known:
+            graphs = list(graphs_of(scenario).values())
+            known = [_graph_size(graph) for graph in graphs]
+        sizes = [s for s in known if s is not None]
+        first, *others = graphs or [None]
+        whole = first is not None and not others and runs_as_template(first, scenario)
+        if len(sizes) < len(known):
+            return cls(None, whole)
+        ranks, ops, periods = zip(*sizes, strict=True)
+        return cls(Size(sum(ranks), sum(ops), max(periods)), whole)
+
+
+def known_size(scenario: Scenario) -> Size | None:
+    """Size of a scenario's jobs; None with a process, whose ops are known only while it runs."""
+    return _KnownGraphs.of(scenario).size
+
+
+def _graph_size(graph: Graph | None) -> Size | None:
+    if graph is None:
+        return None
+    return Size(graph.ranks, len(graph), number_of_periods(graph))
+
+
+def known_memory(scenario: Scenario) -> Bytes:
+    """Memory of one simulation, B, as far as its ops are known before the run."""
+    ops = known_op_count(scenario)
+    return estimated_memory(0, ops) if _KnownGraphs.of(scenario).whole else estimated_memory(ops)
+
+
+def known_op_count(scenario: Scenario) -> int:
+    """Number of ops as far as they are known before the run."""
+    found = known_size(scenario)
+    return found.ops if found else 0
+
+
+def count_simulations(scenario: Scenario, errors: ErrorSources) -> int:
+    """Simulations of one variant: as recorded, its replicas, and those that explain it."""
+    kinds = {
+        component_kind_of_setting(f"cluster.{path}.") for path in scenario.cluster.parts()
+    } | ALWAYS
+    explain = 0 if scenario.run.quick else SENSITIVITY * len(kinds) + ERRORS * errors.count
+    blind = 0 if measured_step(scenario) is None else 1
+    return drawn_simulations(scenario) + explain + blind
+
+
+def runs_processes(scenario: Scenario) -> bool:
+    """Whether a process steers a variant, or makes its ops while it runs."""
+    if any(job.processes for job in scenario.jobs.values()):
+        return True
+    return known_size(scenario) is None
+
+
+def drawn_simulations(scenario: Scenario) -> int:
+    """Simulations of a variant's answer: as recorded, replicas, and one again for its boxes."""
+    replicas = scenario.run.replicas
+    return 1 + (replicas if replicas > 1 else 0) + (replicas >= FEWEST)
+
+
+def _has_rules(scenario: Scenario) -> bool:
+    return any(job.ops for job in scenario.jobs.values())
+
+
+def _device_components(scenario: Scenario) -> Iterator[str]:
+    """Components that a driver answers for."""
+    from ...config.settings import known_backends
+
+    for glob, binding in scenario.backends.items():
+        for one in binding.answering:
+            if known_backends()[one.use].__module__.split(".")[1:2] == ["hil"]:
+                yield f"{glob}: {one.use}"
+    hil = scenario.section("hil") if "hil" in type(scenario.model).model_fields else None
+    for swap in getattr(hil, "swap", None) or ():
+        yield f"{swap.component}: {swap.driver}"
+
+
+def _assumed_paths(scenario: Scenario) -> set[str]:
+    return {
+        path
+        for path, origin in scenario.origins.items()
+        if origin.source and origin.source.kind in ("assumed", "datasheet")
+    }
+
+
+def require_run_fits_memory(scenario: Scenario, processes: int = 1) -> None:
+    """Refuse a run that would not fit into memory.
+
+    Raises
+    ------
+    ScenarioError
+        It would not.
+    """
+    what = f"{processes} points at once" if processes > 1 else f"{known_op_count(scenario):,} ops"
+    require_memory(known_memory(scenario), processes, scenario.run.memory, what)

@@ -1,0 +1,463 @@
+"""Study: every variant of a scenario run, measured, explained, compared with the first."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ....models.compute.recorded import Recorded
+from ....sim.rerun.sensitivity import SpeedupEffect, faster
+from ....sim.run.result import Result
+from ....sim.units import seconds
+from ...config.condition import Condition
+from ...config.hil_settings import devices_drive_run
+from ...config.scenario import BASE, Scenario
+from ..building.limits import TimeLimitExceeded, time_limit
+from ..building.op_rules import changed_ops_by_rule
+from ..confidence.defence import runs_that_defend
+from ..confidence.uncertainty import (
+    COST,
+    ErrorSources,
+    VariantWithErrors,
+    change_against_base,
+    components_by_kind,
+    error_sources,
+    run_with_model_errors,
+)
+from ..summaries.ablations import judged_ablations
+from ..summaries.fabric_facts import fabric_facts
+from ..summaries.gpu_roofs import gpu_roofs
+from ..summaries.headline_boxes import boxes_of_headline
+from ..summaries.late_ranks import waiting_by_rank
+from ..summaries.possible_rates import require_possible_rates
+from ..summaries.profiled_steps import as_profiled
+from ..summaries.provenance import REPLAY, is_pure_replay, provenance
+from ..summaries.summary import (
+    MetricValue,
+    Summary,
+    metric_values,
+    replicas_may_differ,
+    values_with_conditions,
+)
+from ..variants.answers import StudyAnswer, answer_of
+from ..variants.executor import Executor, point_map_function
+from ..variants.map_function import Counted, MapFunction, SimulationCounter
+from ..variants.preflight import chain_shares_of_point
+from ..variants.prints import prints_kept
+from ..variants.samples import answer_of_run, headline_value
+from ..variants.step_calibration import calibration_facts
+from ..variants.variant import Variant
+from ..variants.variants import VariantResults, build_variants, run_with_replicas
+from ..variants.window import blame_window
+from .plan import count_simulations, runs_processes
+
+if TYPE_CHECKING:
+    from ....hil.coupling.journal import JournalEntry
+    from ..folders.partial_answers import PartialAnswers
+
+log = logging.getLogger(__name__)
+
+MOST_VALUES = 8  # of a list that are written out
+CHECKED = "hil."  # metrics that `hil check` answers
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """Results and summary of a scenario.
+
+    Parameters
+    ----------
+    measured : results of each variant that was finished
+    prints : what processes printed in the first simulation of each variant, where they did
+    """
+
+    scenario: Scenario
+    measured: tuple[VariantResults, ...]
+    summary: Summary
+    prints: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """The answer as text, as a session shows it."""
+        from ....reports.run.answer import answer_sentences
+
+        return "\n".join(answer_sentences(self.summary.to_dict()))
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows it: the answer, and a row for each variant."""
+        from html import escape
+
+        from ....reports.headline import metric_header
+        from ....reports.numbers import format_change, format_quantity
+        from ....reports.run.answer import answer_sentences
+        from ....sim.analysis.notebook import html_table
+
+        plain = self.summary.to_dict()
+        asked = plain["answer"]
+        rows = [
+            (name, format_quantity(p["metrics"][asked["metric"]]["value"], asked["unit"]),
+             "" if name == BASE else format_change(p["change"]["value"]))
+            for name, p in plain["points"].items()
+        ]  # fmt: skip
+        paragraphs = "".join(f"<p>{escape(text)}</p>" for text in answer_sentences(plain))
+        return paragraphs + html_table(
+            self.scenario.name, rows, ("variant", metric_header(asked), "change")
+        )
+
+    @property
+    def journals(self) -> dict[str, list[JournalEntry]]:
+        """Answers of devices, by variant; empty where none drove a run."""
+        return {m.name: m.point.coupled.journal for m in self.measured if m.point.coupled}
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The run of each variant with durations as recorded."""
+        return {m.name: m.result for m in self.measured}
+
+
+def study(
+    scenario: Scenario | str | os.PathLike[str],
+    progress: Progress = lambda _: None,
+    threads: int | None = None,
+    partial: PartialAnswers | None = None,
+    counted: Counted = lambda done, of: None,
+    shown: TextIO | None = None,
+) -> Study:
+    """Run every variant of a scenario and summarize them.
+
+    Parameters
+    ----------
+    scenario : as ``load`` gave it, or what ``load`` takes
+    progress : told what is being done, a line each
+    threads : runs under way at once; as many as there are cores unless said
+    partial : keeps what devices answer, also where a run does not end
+    counted : told how many simulations are done, and of about how many, after each
+    shown : also gets what processes print, in every simulation
+    """
+    if not isinstance(scenario, Scenario):
+        from ...config.loader import load
+
+        scenario = load(scenario)
+    where = provenance(scenario) | ({"quick": True} if scenario.run.quick else {})
+    under_way = _StudyInProgress()
+    try:
+        with (
+            point_map_function(threads) as given,
+            time_limit(scenario.run.time_limit),
+            prints_kept(shown) as prints,
+        ):
+            with _devices_in_points(scenario) as drive:
+                points = build_variants(scenario)
+                errors = error_sources(scenario.variants(), points)
+                expected = sum(count_simulations(v, errors) for v in scenario.variants())
+                if scenario.run.defend and not devices_drive_run(scenario):
+                    expected += sum(runs_that_defend(points, where["values"]))
+                counter = SimulationCounter(expected, counted)
+                for one in map(drive, points):
+                    if partial is not None and one.coupled is not None:
+                        partial.note_driving(one.name, one.coupled)
+                    each = counter.over(given(one))
+                    under_way.run_and_explain(one, errors, each, progress)
+            every = [m.point for m in under_way.results]
+            if _may_be_defended(scenario, every):
+                from ..confidence.robustness import values_with_effects
+
+                progress(_defence_text(*runs_that_defend(every, where["values"])))
+                each = counter.over(_map_function_of_all(given, every))
+                where |= values_with_effects(every, where["values"], each, counter.expect)
+    except TimeLimitExceeded:
+        if not under_way.points:
+            raise
+    sources = under_way.points.get(BASE, {}).get("sources", {})
+    if where["calibration"].startswith("blind") and is_pure_replay(scenario, sources):
+        where["calibration"] = REPLAY
+    if under_way.results and not replicas_may_differ(under_way.results):
+        where["jitter"] = {"state": "unknown"}
+    left = under_way.unfinished_variants(scenario, where)
+    if under_way.results and (found := under_way.results[0].point.calibration) is not None:
+        where["calibration"] = found.text()
+    answer = answer_of(scenario)
+    judged = judged_ablations(scenario, under_way.points, answer)
+    summary = Summary(
+        scenario.name, scenario.question, under_way.points, where, answer, left, judged
+    )
+    done = tuple(under_way.results[: len(under_way.points)])
+    return Study(scenario, done, summary, prints.texts)
+
+
+def _defence_text(values: int, errors: int) -> str:
+    """What is run to defend an answer, by the runs of values and those of parts that are wrong.
+
+    >>> _defence_text(1, 355)
+    'defending: each kind of part wrong, about 355 runs'
+    >>> _defence_text(68, 0)
+    'defending: 67 unmeasured values 10 % off, a run each'
+    """
+    tried = [f"{values - 1} unmeasured values 10 % off, a run each"] * (values > 1)
+    wrong = [f"each kind of part wrong, about {errors} runs"] * bool(errors)
+    return f"defending: {', then '.join([*tried, *wrong]) or 'nothing could flip it'}"
+
+
+def _may_be_defended(scenario: Scenario, points: Sequence[Variant]) -> bool:
+    """Whether ``run.defend`` is asked for, and no device drives a point."""
+    return scenario.run.defend and not any(point.coupled for point in points)
+
+
+def _map_function_of_all(given: Executor, points: Sequence[Variant]) -> MapFunction:
+    """Map function for runs of several points: the builtin, where one's are not independent."""
+    return next((own for own in map(given, points) if own is map), given(points[0]))
+
+
+@dataclass
+class _StudyInProgress:
+    """Study under way: a variant counts once it is measured and explained."""
+
+    results: list[VariantResults] = field(default_factory=list)
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
+    base: VariantWithErrors | None = None
+    reference: VariantWithErrors | None = None
+
+    def run_and_explain(
+        self, one: Variant, errors: ErrorSources, each: MapFunction, progress: Progress
+    ) -> None:
+        """Run one variant, and say why it takes what it takes."""
+        progress(f"running {one.name}: {_size_text(one)}{_process_runs_text(one, errors)}")
+        self.results.append(run_with_replicas(one, each))
+        require_possible_rates(self.results[-1])
+        also = "" if one.scenario.run.quick else ", and runs with parts faster or wrong"
+        progress(f"explaining {one.name}: blame{also}")
+        tried = run_with_model_errors(self.results[-1], errors, each)
+        if one.calibration is not None:
+            if self.reference is None:
+                measured = run_with_replicas(one.calibration.reference, each)
+                self.reference = run_with_model_errors(measured, errors, each)
+            tried = tried.beside_measured(self.reference)
+        self.base = self.base or tried
+        self.points[one.name] = _summarise_variant(tried, self.base, each)
+
+    def unfinished_variants(self, scenario: Scenario, facts: Mapping[str, Any]) -> tuple[str, ...]:
+        """Names of variants that were not finished in time, and ``--defend`` where that was not."""
+        names = [v.variant for v in scenario.variants() if v.variant not in self.points]
+        asked = _may_be_defended(scenario, [m.point for m in self.results])
+        return (*names, *(("--defend",) if asked and "break_even" not in facts else ()))
+
+
+def _devices_in_points(scenario: Scenario) -> AbstractContextManager[Callable[[Variant], Variant]]:
+    """Context of devices in points; what talks to them is imported only where there are any."""
+    if not devices_drive_run(scenario):
+        return nullcontext(lambda point: point)
+    from ..accuracy.coupled_study import devices_driving_points
+
+    return devices_driving_points(scenario)
+
+
+def _summarise_variant(
+    tried: VariantWithErrors, base: VariantWithErrors, each: MapFunction
+) -> dict[str, Any]:
+    """Summary of one variant: metrics, blame, time breakdown, sensitivity, expectations."""
+    of = tried.of
+    changes = effect_of_faster_components(of, each=each)
+    metrics = values_with_conditions(metric_values(of), [e.that for e in of.point.scenario.expect])
+    answer = of.point.answer
+    if answer.metric in metrics:
+        metrics[answer.metric] = tried.with_model_error(metrics[answer.metric])
+    if COST in metrics and answer.period:
+        metrics[COST] = tried.with_model_error(metrics[COST], grows=True)
+    window = blame_window(of.point, of.result)
+    boxes = boxes_of_headline(of, metrics[answer.metric].value if answer.period else 0.0, each)
+    return {
+        "metrics": {k: asdict(v) for k, v in metrics.items()},
+        "expect": _judge_expectations(of, metrics),
+        "blame": window.blame(of.result.blame()) if window else of.result.blame().seconds,
+        **({"late": late} if (late := waiting_by_rank(of.result)) else {}),
+        **_as_profiled(of),
+        **({"rules": rules} if (rules := changed_ops_by_rule(of.point.built.graphs)) else {}),
+        **({"window": window.plain(of.result.tick)} if window else {}),
+        **blame_by_job(of),
+        "activity": {box: {"mean": float(t.mean()), "worst": float(t.max())}
+                     for box, t in boxes.items()},
+        "faster": [asdict(c) | {"gain": c.gain, "bound": c.bound} for c in changes],
+        **({"errors": found} if (found := tried.deviations()) else {}),
+        "sources": _sources_of_op_times(of),
+        **({"chains": chains} if (chains := chain_shares_of_point(of.point)) else {}),
+        **({"roofs": roofs} if (roofs := gpu_roofs(of.point.scenario)) else {}),
+        **({"fabric": fabric} if (fabric := fabric_facts(of.point)) else {}),
+        "facts": {
+            "ops": of.result.count,
+            "ranks": of.result.ranks if of.point.graph is None else of.point.graph.ranks,
+            "gpus": len(of.point.simulation.system.gpus),
+            **reason_without_op_table(of.result),
+            **{k: v for k, v in _workload_facts(of.point).items() if _is_plain_value(v)},
+        },
+        "settings": setting_differences(base.of.point.scenario, of.point.scenario),
+        "change": change_against_base(base, tried),
+        **({"calibration": told} if (told := _calibration_facts(of.point, each)) else {}),
+    }  # fmt: skip
+
+
+def _as_profiled(of: VariantResults) -> dict[str, Any]:
+    """What tables of a profiler say of the run, where that is something else; else {}."""
+    told = as_profiled(of.result, _workload_facts(of.point))
+    return {} if told is None else {"as_profiled": told}
+
+
+def _calibration_facts(point: Variant, each: MapFunction) -> Mapping[str, Any]:
+    """What a measured step says, and the answer without it; {} where none was measured."""
+    if point.uncalibrated is None:
+        return {}
+    blind = point.on(point.uncalibrated)
+    (value,) = each(answer_of_run, (blind,))
+    return calibration_facts(point, value)
+
+
+def _size_text(one: Variant) -> str:
+    """Size of a point as text, as far as it is known."""
+    if one.graph is None:
+        return f"{len(one.workloads)} job{'s' * (len(one.workloads) != 1)}"
+    ranks = f"{one.graph.ranks} rank{'s' * (one.graph.ranks != 1)}"
+    return f"{len(one.graph):,} ops on {ranks}"
+
+
+def _process_runs_text(one: Variant, errors: ErrorSources) -> str:
+    """How often the processes of a point run, as text; "" where it has none."""
+    if not runs_processes(one.scenario):
+        return ""
+    return f"; its processes run about {count_simulations(one.scenario, errors)} times"
+
+
+def _sources_of_op_times(of: VariantResults) -> dict[str, float]:
+    """Seconds of ops by source; of recorded ones it says that they are those of untraced steps."""
+    facts = _workload_facts(of.point)
+    if "untraced_steps" not in facts:
+        return of.result.sources
+    more = f", times {facts['times_multiplied_by']}: untraced steps of {facts['untraced_steps']}"
+    return {
+        name + more if name.startswith(Recorded().source) else name: seconds
+        for name, seconds in of.result.sources.items()
+    }
+
+
+def _workload_facts(point: Variant) -> Mapping[str, object]:
+    """Facts of its only workload, as far as they are known before it runs."""
+    (graph, *others) = point.built.graphs.values()
+    return {} if graph is None or others else graph.facts
+
+
+def blame_by_job(of: VariantResults) -> dict[str, Any]:
+    """Blame of each of several jobs, and which others slowed it down."""
+    if len(of.result.jobs) < 2:
+        return {}
+    jobs = {}
+    for name in of.result.jobs:
+        own = of.result.of(name)
+        if own.count:
+            blame = own.blame()
+            slowed = {job: float(seconds(t, own.tick)) for job, t in blame.slowed_by.items()}
+            at = [
+                {"job": job, "part": part, "seconds": float(seconds(t, own.tick))}
+                for (job, part), t in sorted(blame.slowed_at.items(), key=lambda one: -one[1])
+            ]
+            jobs[name] = {"blame": blame.seconds, "slowed_by": slowed, "slowed_at": at}
+    return {"jobs": jobs}
+
+
+def reason_without_op_table(result: Result) -> dict[str, str]:
+    """Reason why a result has no table of ops, as an entry of its facts; {} where it has one."""
+    if result.keep == "ops":
+        return {}
+    return {"table_of_ops": f"left out: the run kept {result.keep}; --keep ops writes it"}
+
+
+def _is_plain_value(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+def _judge_expectations(
+    of: VariantResults, metrics: Mapping[str, MetricValue]
+) -> list[dict[str, Any]]:
+    """Each condition with the value it is about; a metric that the run lacks is not met."""
+    return [
+        {
+            "that": e.that.text,
+            "otherwise": e.otherwise,
+            "unit": e.that.unit,
+            "value": metrics[e.that.name].value if e.that.name in metrics else None,
+            "met": e.that.name in metrics and bool(e.that.holds(metrics[e.that.name].value)),
+            "short": _shortfall(e.that, metrics, of.point.answer),
+        }
+        for e in of.point.scenario.expect
+        if not e.that.metric.startswith(CHECKED)
+    ]
+
+
+def _shortfall(
+    that: Condition, metrics: Mapping[str, MetricValue], answer: StudyAnswer
+) -> float | None:
+    """The relative change of the answer that would meet a bar of it; None of another number."""
+    if that.metric != answer.sample or that.name not in metrics or not that.op.startswith("<"):
+        return None
+    value = metrics[that.name].value
+    return that.limit / value - 1 if value else None
+
+
+def effect_of_faster_components(
+    of: VariantResults, factor: float = 1.1, each: MapFunction = map
+) -> list[SpeedupEffect]:
+    """Every kind of component 10 % faster, and free: by running again.
+
+    None where devices drive it, and of a quick run.
+
+    Of a job with periods it says what becomes of the makespan, else of the answer.
+    """
+    point = of.point
+    periodic = bool(point.answer.period)
+    if point.coupled is not None or point.scenario.run.quick:
+        return []
+    return faster(
+        point.simulation,
+        lambda s: point.on(s).run_for_answer(),
+        components_by_kind(point.simulation),
+        factor,
+        each,
+        of.result.makespan if periodic else point.answer.of(of.samples),
+        (lambda r: r.makespan) if periodic else (lambda r: headline_value(point, r)),
+    )
+
+
+def setting_differences(base: Scenario, of: Scenario) -> dict[str, tuple[str, str]]:
+    """Settings that two scenarios have different: (text in ``base``, text in ``of``) by path.
+
+    A list of plain values is one setting.  The text is empty where a scenario lacks the setting;
+    ``what_if`` is left out.
+    """
+    a, b = _values_by_setting(base), _values_by_setting(of)
+    paths = [p for p in dict.fromkeys((*a, *b)) if not p.startswith("what_if")]
+    return {
+        p: (_list_text(a.get(p, [])), _list_text(b.get(p, [])))
+        for p in paths
+        if a.get(p) != b.get(p)
+    }
+
+
+def _values_by_setting(scenario: Scenario) -> dict[str, list[str]]:
+    """Texts of every setting by path; the items of a list are one, under the path of the list."""
+    found: dict[str, list[str]] = {}
+    for path, origin in scenario.origins.items():
+        above, _, last = path.rpartition(".")
+        found.setdefault(above if last.isdigit() else path, []).append(origin.text)
+    return found
+
+
+def _list_text(values: Sequence[str]) -> str:
+    """Values as one text; many by their first and last.
+
+    >>> _list_text(["0"]), _list_text([str(i) for i in range(30)])
+    ('0', '0, 1, 2 … 28, 29 (30 values)')
+    """
+    if len(values) <= MOST_VALUES:
+        return ", ".join(values)
+    return f"{', '.join(values[:3])} … {', '.join(values[-2:])} ({len(values)} values)"

@@ -1,0 +1,201 @@
+"""Run folder: everything that a run leaves, saved and loaded.
+
+Only ``manifest.json`` knows wall time, host and date; all else is the same bytes for the same
+seed and inputs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....reports.export.perfetto import write_timeline
+from ....reports.export.tables import write_ops, write_places
+from ....reports.run.run_page import write_report
+from ....sim.engine_api.lowering import scale_exponents_by_unit
+from ....sim.errors import ScenarioError
+from ...config.hil_settings import journal_file_name
+from ...config.scenario import Scenario
+from ..confidence.uncertainty import op_interval_factors
+from ..folders.digests import code_digest, trace_digest
+from ..folders.output_folder import (
+    ACCURACY,
+    KEY,
+    package_versions,
+    replaced_folder,
+    write_json,
+    write_scenario,
+)
+from ..variants.answers import usual_trace_answer
+
+if TYPE_CHECKING:
+    from .run import Study
+
+SCHEMA = 1
+PROVENANCE: tuple[str, ...] = ("inputs", "values", "calibration", "jitter")
+POINT: tuple[str, ...] = (
+    "metrics",
+    "expect",
+    "blame",
+    "activity",
+    "faster",
+    "facts",
+    "settings",
+    "change",
+)
+
+
+def run_key(scenario: Scenario) -> str:
+    """Key of a run: a hash of all that can change its answer: scenario, trace, version, code."""
+    told = {
+        "scenario": scenario.digest(),
+        "trace": trace_digest(scenario),
+        "version": version("foretrace"),
+        "code": code_digest(),
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:KEY]
+
+
+def existing_run(out: Path, scenario: Scenario) -> Path | None:
+    """A run of the same key that was finished, if there is one."""
+    folder = out / scenario.name / run_key(scenario)
+    if not (folder / "manifest.json").is_file():
+        return None
+    return None if "unfinished" in load_summary(folder) else folder
+
+
+def save_run(study: Study, out: Path, started: float, command: str) -> Path:
+    """Write everything a run leaves; returns its folder.
+
+    Raises
+    ------
+    ScenarioError
+        The folder cannot be written.
+    """
+    name = run_key(study.scenario)
+    target = out / study.scenario.name / name
+    with replaced_folder(target) as whole:
+        _fill_folder(whole, study, name, started, command)
+    return target
+
+
+def _fill_folder(folder: Path, study: Study, name: str, started: float, command: str) -> None:
+    scenario = study.scenario
+    summary = study.summary.to_dict()
+    resolved = write_scenario(folder, scenario)
+    write_json(folder / "summary.json", summary)
+    with ThreadPoolExecutor(1) as beside:  # DuckDB works while Python does
+        tables = beside.submit(_write_tables, folder, study)
+        cut = write_timeline(folder / "timeline.pftrace", study.results)
+        title = scenario.report.title
+        files = {"resolved": resolved, "command": command, "run": name, "title": title,
+                 "timeline_cut": f"{cut:,}" if cut else ""}  # fmt: skip
+        write_report(
+            folder / "report.html", summary, study.results, files, scenario.report.sections
+        )
+    _write_journals(folder, study)
+    for variant, text in study.prints.items():
+        (folder / f"prints.{variant}.txt").write_text(text, encoding="utf-8")
+    left_out = tables.result() + ([f"timeline: the last {cut} slices"] if cut else [])
+    write_json(folder / "manifest.json", run_manifest(study, name, started, command, left_out))
+
+
+def _write_journals(folder: Path, study: Study) -> None:
+    """Write what devices answered, where they drove the run."""
+    for variant, entries in study.journals.items():
+        from ....hil.coupling.journal import write_journal
+
+        write_journal(folder / journal_file_name(variant), entries)
+
+
+def _write_tables(folder: Path, study: Study) -> list[str]:
+    """Write ``ops.parquet`` of every variant; returns which were too large."""
+    left_out = []
+    for measured in study.measured:
+        variant, result = measured.name, measured.result
+        if result.keep != "ops":
+            left_out.append(f"ops of {variant}: {result.count} rows; --keep ops writes them")
+            continue
+        factors = op_interval_factors(measured.point, result)
+        write_ops(folder / f"ops.{variant}.parquet", result, factors)
+        write_places(folder / f"places.{variant}.parquet", result)
+    return left_out
+
+
+def run_manifest(
+    study: Study, name: str, started: float, command: str, left_out: list[str]
+) -> dict[str, Any]:
+    """Manifest: what the other files must not depend on (time, host), and what made them."""
+    scenario = study.scenario
+    return {
+        "schema": SCHEMA,
+        "run": name,
+        "scenario": {"name": scenario.name, "file": scenario.file, "digest": scenario.digest()},
+        "trace": trace_digest(scenario),
+        "command": command,
+        "seed": scenario.run.seed,
+        "engine": scenario.run.engine,
+        "rate_scale": {v: scale_exponents_by_unit(r.system) for v, r in study.results.items()},
+        "left_out": left_out,
+        "versions": package_versions(),
+        "host": platform.platform(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def summary_with_answer(told: dict[str, Any]) -> dict[str, Any]:
+    """Summary with its answer; earlier versions knew only that of a trace."""
+    return {"answer": usual_trace_answer().to_dict(), **told}
+
+
+def load_summary(run: Path) -> dict[str, Any]:
+    """The summary of a saved run, by its folder or its ``summary.json``.
+
+    Raises
+    ------
+    ScenarioError
+        Not a finished run.
+    """
+    file = run / "summary.json" if run.is_dir() else run
+    if inside := [str(f.parent) for f in sorted(run.glob("*/summary.json"))[:4]]:
+        raise ScenarioError(f"{run} has several runs in it; name one: {', '.join(inside)}")
+    if (run / ACCURACY).is_file():
+        raise ScenarioError(
+            f"{run}: is a check of hardware, which foretrace show and report tell; give runs"
+        )
+    try:
+        told: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{run}: is no saved run ({error}); give a run folder") from error
+    if told.get("schema") != SCHEMA:
+        raise ScenarioError(
+            f"{file}: has schema {told.get('schema')}, this version reads {SCHEMA}; run it again"
+        )
+    return summary_with_answer(told)
+
+
+def require_present_keys(told: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a summary that an older version wrote without something that is told by now.
+
+    Raises
+    ------
+    ScenarioError
+        With what it lacks.
+    """
+    parts = {"provenance": (told["provenance"], PROVENANCE)}
+    parts |= {f"points.{name}": (point, POINT) for name, point in told["points"].items()}
+    lacking = [f"{where}.{k}" for where, (had, keys) in parts.items() for k in keys if k not in had]
+    if lacking:
+        raise ScenarioError(
+            f"{folder}: is of an older version, without {', '.join(lacking)}; "
+            "read its report.html, or run it again"
+        )

@@ -1,0 +1,1 @@
+"""Summaries of runs as plain data."""

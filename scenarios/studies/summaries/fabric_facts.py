@@ -1,0 +1,32 @@
+"""Facts of the fabric of a variant, as its summary has them: switches, cables, prices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....models.network.topology.router import MachineRouter
+from ..variants.variant import Variant
+
+DRAWN = 64  # switches that are drawn one by one
+PRICED = ("switch", "cable")
+
+
+def fabric_facts(of: Variant) -> dict[str, Any]:
+    """Switches and cables by kind, who is joined to whom, and prices in USD a second.
+
+    Nothing where no switch is described.
+    """
+    router = of.simulation.system.router
+    described = of.scenario.cluster.fabric.switch
+    if described is None or not isinstance(router, MachineRouter):
+        return {}
+    parts = router.topology.parts()
+    few = sum(parts.switches.values()) <= DRAWN
+    items = of.scenario.cost.items if of.scenario.cost else ()
+    return {
+        "topology": router.topology.registered_name,
+        "switches": parts.switches,
+        "cables": [cables._asdict() for cables in parts.cables],
+        "joins": [list(join) for join in parts.joins] if few else [],
+        "prices": {item.what: item.each for item in items if item.what in PRICED},
+    }

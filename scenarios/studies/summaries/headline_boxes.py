@@ -1,0 +1,64 @@
+"""Boxes of ranks' time in one period: they add up to the headline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.analysis.activity import activity, activity_by_window
+from ....sim.analysis.periods import counted_edges
+from ....sim.run.periodic import Periodic
+from ....sim.run.result import Result
+from ....sim.units import Seconds, seconds
+from ..variants.statistics import statistic_of
+from .summary import FEWEST
+
+if TYPE_CHECKING:
+    from ..variants.map_function import MapFunction
+    from ..variants.variants import VariantResults
+
+Boxes = dict[str, NDArray[np.float64]]
+
+
+def boxes_of_headline(of: VariantResults, headline: Seconds, each: MapFunction = map) -> Boxes:
+    """Seconds of each rank in each box, of the whole run or of one period.
+
+    Of periods it is the mean of those that count.  Where the answer is the time of one, they are of
+    the replica nearest to the headline, of its job's ranks where there are several jobs, and scaled
+    so that the boxes of a rank add up to it.
+
+    Parameters
+    ----------
+    headline : value of the deciding metric
+    each : goes over what is run
+    """
+    answer, told = of.point.answer, bool(of.point.answer.period)
+    (one, *others) = of.point.workloads.values()
+    if others and told:
+        one = of.point.workloads[answer.job]
+    if not isinstance(one, Periodic) or (others and not told):
+        return activity(_with_boxes(of.result))
+    result = _with_boxes(_nearest_run(of, headline, each) if told else of.result)
+    result = result.of(answer.job) if others else result
+    edges = counted_edges(result, one.warm_up, one.counted)
+    mean = float(seconds(np.diff(edges), result.tick).mean())
+    scale = headline / mean if told and mean else 1.0  # what takes no time has empty boxes
+    boxes = activity_by_window(result, edges)
+    return {box: t.mean(axis=0) * scale for box, t in boxes.items()}
+
+
+def _nearest_run(of: VariantResults, headline: Seconds, each: MapFunction) -> Result:
+    """The replica whose own answer is nearest to the headline; the recorded one of a few."""
+    if len(of.replicas) < FEWEST or of.point.coupled is not None:
+        return of.result
+    answer = of.point.answer
+    own = [statistic_of(r[answer.sample], answer.statistic) for r in of.replicas]
+    (drawn,) = each(of.point.draw, (int(np.argmin(np.abs(np.array(own) - headline))),))
+    return drawn
+
+
+def _with_boxes(result: Result) -> Result:
+    """A result that kept enough to tell its boxes."""
+    return result if result.keep != "none" else result.detail

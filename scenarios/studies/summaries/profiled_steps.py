@@ -1,0 +1,63 @@
+"""Steps of a recorded run as a profiler marks and counts them, where work was under way before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ....sim.analysis.activity import LAYERS, box_ticks_of_places, busy_intervals
+from ....sim.engine_api.interface import NEVER
+from ....sim.record.aggregates import BOXES
+from ....sim.run.result import Result
+from ....sim.units import seconds
+
+MAIN = 0  # stream of the thread that marks steps
+
+
+def as_profiled(result: Result, facts: Mapping[str, object]) -> dict[str, Any] | None:
+    """What tables of a profiler say of the same run; None where nothing was in flight.
+
+    A host that runs ahead marks steps while the GPU still does earlier ones, and such tables
+    count a whole window, what was under way when it began included, and copies as compute.
+
+    Returns
+    -------
+    dict or None
+        ``in_flight`` (ops of the GPU), ``step`` (s between marks on the first rank's main thread,
+        mean) and ``exposed_communication`` (s in the window, mean over ranks).
+    """
+    count = facts.get("in_flight", 0)
+    marks = _end_of_each_step(result) if count and result.written is not None else []
+    if len(marks) < 2:
+        return None
+    return {
+        "in_flight": count,
+        "step": float(seconds(np.array(marks[-1] - marks[0]), result.tick)) / (len(marks) - 1),
+        "exposed_communication": _exposed_beside_copies(result),
+    }
+
+
+def _end_of_each_step(result: Result) -> list[int]:
+    """Tick at which the first rank's main thread begins, and those at which it ends each step."""
+    graph = result.runs[0].graph
+    ops, first = graph.ops, result.runs[0].first
+    start, end = (c[first : first + len(graph)] for c in (result.columns.start, result.columns.end))
+    own = (ops.rank == 0) & (ops.stream == MAIN) & (ops.period >= 0) & (end != NEVER)
+    if graph.streams.get((0, MAIN)) != "host" or not own.any():
+        return []
+    steps, step = np.unique(ops.period[own], return_inverse=True)
+    last = np.full(len(steps), NEVER, np.int64)
+    np.maximum.at(last, step, end[own])
+    return [int(start[own].min()), *last.tolist()]
+
+
+def _exposed_beside_copies(result: Result) -> float:
+    """Seconds in which neither compute nor a copy runs beside communication, mean over ranks."""
+    places = busy_intervals(result)
+    copies = places.layer == LAYERS.index("copy")
+    counted = places._replace(layer=np.where(copies, LAYERS.index("compute"), places.layer))
+    window = result.first_release + np.array([0, result.makespan_ticks])
+    boxes = box_ticks_of_places(counted, window, result.ranks, compiled=False)
+    return float(seconds(boxes[BOXES.index("exposed_communication")], result.tick).mean())

@@ -1,0 +1,100 @@
+"""Provenance: sources of the numbers of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...config.hil_settings import hil_section
+from ...config.scenario import BASE, Scenario
+from .start_variation import check_jitter_interval
+
+if TYPE_CHECKING:
+    from ...config.sections.jobs import JobSection
+
+
+REPLAY = "replay: recorded times on the recorded machine; nothing is predicted"
+
+
+def provenance(scenario: Scenario) -> dict[str, Any]:
+    """Sources of the numbers of a scenario, as plain data."""
+    kinds: dict[str, int] = {}
+    listed = []
+    for path, origin in scenario.origins.items():
+        if path.startswith(("what_if", "expect", "report", "run", "question", "name")):
+            continue
+        kind = origin.source.kind if origin.source else ""
+        if kind:
+            kinds[kind] = kinds.get(kind, 0) + 1
+            listed.append(
+                {
+                    "path": path,
+                    "value": origin.text,
+                    "kind": kind,
+                    "where": origin.source.where if origin.source else "",
+                    "error": origin.source.error if origin.source else "",
+                    "note": origin.source.note if origin.source else "",
+                }
+            )
+    return {
+        "seed": scenario.run.seed,
+        "replicas": scenario.run.replicas,
+        "inputs": kinds,
+        "workloads": sorted({job.workload.type for job in scenario.jobs.values()}),
+        "values": listed,
+        "calibration": calibration_of_run(scenario),
+        "jitter": check_jitter_interval(scenario),
+        "base": BASE,
+    }
+
+
+def calibration_of_run(scenario: Scenario) -> str:
+    """``blind``: nothing was taken from a measurement of what is predicted, end to end.
+
+    A coupled run is no prediction of what its devices answered for.
+    """
+    hil = hil_section(scenario)
+    if hil is not None and hil.mode == "coupled":
+        real = ", ".join(f"{s.component} ({s.driver})" for s in hil.swap)
+        return f"driven by devices or their recordings: {real}; the rest is predicted"
+    return calibration_of_models(scenario)
+
+
+def is_pure_replay(scenario: Scenario, sources: Mapping[str, float]) -> bool:
+    """Whether a run is only what was recorded, on the machine of the recording.
+
+    Parameters
+    ----------
+    sources : s of ops by where their times come from
+    """
+    gpu = scenario.cluster.gpu()
+    return (
+        all(text.startswith("recorded") for text, time in sources.items() if time > 0)
+        and any(sources.values())
+        and not scenario.cluster.override
+        and all(
+            _as_recorded(job, "" if gpu is None else gpu.model) for job in scenario.jobs.values()
+        )
+    )
+
+
+def _as_recorded(job: JobSection, model: str) -> bool:
+    """Whether a job is a trace as it was recorded, on a GPU of that model."""
+    on = getattr(job.workload, "recorded_on", None)
+    device = on.device if on else None
+    changed = getattr(job.workload, "scale_to", None) or job.ops or job.processes
+    return hasattr(job.workload, "trace") and not changed and device in (None, model)
+
+
+def calibration_of_models(scenario: Scenario) -> str:
+    """Calibration of the models of a scenario, whatever answers in their place."""
+    fitted = [
+        o for p, o in scenario.origins.items()
+        if p.startswith("cluster") and o.source and o.source.kind == "fitted"
+    ]  # fmt: skip
+    told = f", {len(fitted)} values of its parts were fitted on their own" if fitted else ""
+    answering = (one for binding in scenario.backends.values() for one in binding.answering)
+    lines = sorted({str(one.settings.get("file")) for one in answering if one.use == "families"})
+    if lines:
+        return f"families of ops, fitted on recordings ({', '.join(lines)}){told}"
+    return f"blind{told}"

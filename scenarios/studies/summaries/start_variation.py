@@ -1,0 +1,42 @@
+"""Variation between process starts, and whether intervals made of it hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....models.compute.jitter import BAR, interval_coverage, prediction_interval
+from ...config.scenario import Scenario
+from ...workloads.trace_files import process_starts_of
+from .summary import FEWEST
+
+UNLIKELY = 0.5  # of the fastest step ever seen: an interval that begins below is not believed
+
+
+def check_jitter_interval(scenario: Scenario) -> dict[str, Any]:
+    """Whether intervals of the jitter hold for starts that they were not made of, as plain data.
+
+    ``state`` is ``held`` or ``unresolved`` where several starts were recorded, by whether
+    intervals made of the other starts hold about as much of each as they say; else ``unchecked``,
+    or ``not drawn`` with too few replicas for an interval.  One that begins below half of the
+    fastest step that was ever seen is ``unresolved`` too.
+    """
+    if scenario.run.replicas < FEWEST:
+        return {"state": "not drawn", "fewest": FEWEST}
+    starts = process_starts_of(scenario.workload)
+    found = interval_coverage(starts.steps) if starts else None
+    if starts and len(starts.steps) > 1:
+        low, _ = prediction_interval(starts.steps)
+        fastest = float(min(s.min() for s in starts.steps))
+        if low < UNLIKELY * fastest:  # a tail that nobody saw: of few starts, far apart
+            steps = sum(map(len, starts.steps))
+            told = {"starts": len(starts.steps), "steps": steps, "low": low, "fastest": fastest}
+            return {"state": "unresolved", **told}
+    if found is None:
+        return {"state": "unchecked", "starts": len(starts.steps) if starts else 1}
+    return {
+        "state": "held" if found.resolved else "unresolved",
+        "starts": found.starts,
+        "steps": found.steps,
+        "held": found.held,
+        "bar": BAR,
+    }

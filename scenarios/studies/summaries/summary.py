@@ -1,0 +1,177 @@
+"""Summary of a run, as plain data: ``summary.json``, ``--json``, and all that a report shows.
+
+Nothing in it depends on the clock, the host or the date: the same seed and inputs give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ....sim.analysis.metrics import Samples
+from ...config.condition import Condition
+from ...config.metrics import Metric
+from ..variants.answers import StudyAnswer
+from ..variants.statistics import statistic_along_last_axis, statistic_of
+from ..variants.variants import VariantResults
+
+SCHEMA = 1
+LEVEL = 0.9  # of every interval
+FEWEST = 10  # replicas below which no interval is shown: of fewer, even the range holds less
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One number with what is known of its error.
+
+    Parameters
+    ----------
+    value : SI, in ``unit``
+    interval : 90 % of the replicas lie in it; None where none is known
+    interval_of : the sources of error that it holds: ``jitter``, ``model``
+    expected, met : the condition on it and whether it holds; None where there is none
+    """
+
+    value: float
+    unit: str
+    interval: tuple[float, float] | None = None
+    interval_of: tuple[str, ...] = ()
+    expected: str | None = None
+    met: bool | None = None
+
+
+def metric_values(measured: VariantResults) -> dict[str, MetricValue]:
+    """Every statistic of every metric of one point, by ``metric.statistic``.
+
+    With enough replicas a value is their median, so that it lies within its interval; else it is
+    that of the run with durations as recorded.
+    """
+    by_name: dict[str, MetricValue] = {}
+    for name, samples in measured.samples.items():
+        metric = measured.metrics[name]
+        replicas = [r[name] for r in measured.replicas if name in r]
+        for statistic in _statistics_of(metric, name):
+            key = f"{name}.{statistic}".rstrip(".")
+            drawn = _statistic_of_each(replicas, statistic)
+            bounds = replica_interval(drawn)
+            by_name[key] = MetricValue(
+                float(np.median(drawn))
+                if len(drawn) >= FEWEST
+                else statistic_of(samples, statistic),
+                metric.unit,
+                bounds,
+                ("jitter",) if bounds else (),
+            )
+    return by_name
+
+
+def _statistics_of(metric: Metric, name: str) -> tuple[str, ...]:
+    if not metric.statistics or metric.statistics == (name.rpartition(".")[2],):
+        return ("",)
+    return metric.statistics
+
+
+def _statistic_of_each(replicas: Sequence[Samples], statistic: str) -> list[float]:
+    """Statistic of every replica; computed together where they have as many samples."""
+    if len({len(samples) for samples in replicas}) != 1:
+        return [statistic_of(samples, statistic) for samples in replicas]
+    numbers: list[float] = statistic_along_last_axis(np.stack(replicas), statistic).tolist()
+    return numbers
+
+
+def replicas_may_differ(results: Sequence[VariantResults]) -> bool:
+    """Whether replicas differ, or would where too few were drawn to tell."""
+    return any(
+        one.point.may_vary if len(one.replicas) < FEWEST else _replicas_differ(one.replicas)
+        for one in results
+    )
+
+
+def _replicas_differ(replicas: Sequence[Mapping[str, Samples]]) -> bool:
+    first = replicas[0]
+    return any(
+        not np.array_equal(s, r.get(name, s[:0])) for r in replicas for name, s in first.items()
+    )
+
+
+def replica_interval(drawn: Sequence[float]) -> tuple[float, float] | None:
+    """Bounds that hold 90 % of the replicas; None for too few of them, or where none differs.
+
+    Replicas that are all equal show that no distribution is known, not that nothing varies.
+
+    Of n replicas the k-th smallest stands for the quantile (k - 1/2) / n (Hazen's rule).
+
+    >>> replica_interval(range(1, 11)), replica_interval(range(1, 10))
+    ((1.0, 10.0), None)
+    >>> replica_interval([195.0] * 10) is None
+    True
+    """
+    if len(drawn) < FEWEST or min(drawn) == max(drawn):
+        return None
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="hazen")
+    return float(low), float(high)
+
+
+def values_with_conditions(
+    known: Mapping[str, MetricValue], conditions: Sequence[Condition]
+) -> dict[str, MetricValue]:
+    """Values with the conditions on them."""
+    out = dict(known)
+    for condition in conditions:
+        value = out.get(condition.name)
+        if value is not None:
+            limit = f"{condition.op} {condition.text.split(condition.op, 1)[1].strip()}"
+            holds = bool(condition.holds(value.value))
+            out[condition.name] = replace(
+                value,
+                expected=limit if value.expected is None else f"{value.expected}; {limit}",
+                met=holds and value.met is not False,
+            )
+    return out
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Summary of a run.
+
+    Parameters
+    ----------
+    name, question : of the scenario
+    points : by variant, ``base`` first: metrics, blame, sources, facts
+    provenance : seed, replicas, catalog values and their sources
+    answer : which number decides
+    unfinished : what there was no time for; not told where there was time for all
+    ablations : that the gain is the mechanism's, judged; not told where nothing is asked
+    """
+
+    name: str
+    question: str
+    points: dict[str, dict[str, Any]] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    answer: StudyAnswer | None = None
+    unfinished: tuple[str, ...] = ()
+    ablations: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as in ``summary.json``."""
+        plain = {"schema": SCHEMA, **asdict(self)}
+        if self.answer is not None:
+            plain["answer"] = self.answer.to_dict()
+        empty = [key for key in ("unfinished", "ablations") if not plain[key]]
+        return {k: v for k, v in plain.items() if k not in empty}
+
+    def value(self, variant: str, metric: str) -> MetricValue:
+        """One number of one variant.
+
+        Raises
+        ------
+        KeyError
+            No such variant or metric.
+        """
+        entry = self.points[variant]["metrics"][metric]
+        bounds = entry["interval"]
+        return MetricValue(**{**entry, "interval": tuple(bounds) if bounds else None})

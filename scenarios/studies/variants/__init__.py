@@ -1,0 +1,1 @@
+"""Variants of a scenario: built, checked, run and measured."""

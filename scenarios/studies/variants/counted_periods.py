@@ -1,0 +1,61 @@
+"""Periods of a graph, and whether any is left to count, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....sim.facts.graph import Graph
+from ....sim.run.periodic import Periodic
+from ...config.problems import InvalidScenarioError, Problem
+from .preflight import setting_position
+
+if TYPE_CHECKING:
+    from .variant import Variant
+
+
+def number_of_periods(graph: Graph) -> int:
+    """Number of periods that ops of a graph are in; 0 where they are in none.
+
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> from foretrace.sim.facts.ops import Kind
+    >>> build = Builder("two steps")
+    >>> _ = [build.op(Kind.COMPUTE, period=k) for k in (-1, 1, 1, 2)]
+    >>> number_of_periods(build.graph())
+    2
+    """
+    template = graph.template  # has its periods without being written out
+    tables = [graph.ops] if template is None else [p.ops for p in template.programs]
+    return len({k for ops in tables for k in np.unique(ops.period).tolist() if k >= 0})
+
+
+def require_counted_periods(points: Iterable[Variant]) -> None:
+    """Refuse variants whose warm-up leaves nothing to count.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Of a workload that repeats itself and whose graph is known.
+    """
+    found = {p.message: p for point in points for p in _problems(point)}
+    if found:
+        raise InvalidScenarioError(found.values())
+
+
+def _problems(point: Variant) -> Iterator[Problem]:
+    jobs = point.scenario.section("jobs")
+    for name, graph in point.built.graphs.items():
+        workload = point.workloads[name]
+        if graph is None or not isinstance(workload, Periodic):
+            continue
+        path = f"jobs.{name}.workload.iterations" if jobs else "workload.iterations"
+        number = number_of_periods(graph)
+        if number <= workload.warm_up:
+            message = (
+                f"the run has {number} iterations, none is left after {workload.warm_up} of "
+                "warm-up; take fewer"
+            )
+            where = setting_position(point.scenario, path)
+            yield Problem("nothing-counted", message, where)

@@ -1,0 +1,69 @@
+"""Processes before a run: each is made, and what it may touch is looked up in the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from ....sim.errors import ForetraceError, SimulationError
+from ....sim.facts.system import System
+from ....sim.run.process import Process
+from ...config.hil_settings import devices_drive_run
+from ...config.problems import InvalidScenarioError, Problem, did_you_mean_text
+from ...config.sections.processes import make_process
+from ..building.system import components_down_at_start
+from .preflight import setting_position
+
+if TYPE_CHECKING:
+    from .variant import Variant
+
+
+def require_possible_processes(points: Iterable[Variant]) -> None:
+    """Refuse variants with a process that cannot do what it is for.
+
+    Raises
+    ------
+    InvalidScenarioError
+        Settings that it refuses, a component that is not there or not of a kind that it can change.
+    """
+    found = {p.message: p for point in points for p in _process_problems(point)}
+    if found:
+        raise InvalidScenarioError(found.values())
+
+
+def _process_problems(point: Variant) -> Iterator[Problem]:
+    keep = point.scenario.run.keep
+    if keep in ("ranks", "none") and _is_steered(point):
+        message = (
+            f"'{keep}' keeps no rows to explain the answer by, and a run that several jobs, a "
+            "job that holds memory, a process, a device or a part that is down steer cannot be "
+            "repeated; take keep: ops"
+        )
+        yield Problem("not-kept", message, setting_position(point.scenario, "run.keep"))
+    if point.graph is None:
+        return  # made by its job, while it runs
+    for number, named in enumerate(point.scenario.processes):
+        try:
+            _check_process(named.use, make_process(named, point.graph), point.simulation.system)
+        except ForetraceError as error:
+            text = error.message if isinstance(error, SimulationError) else str(error)
+            where = setting_position(point.scenario, f"processes.{number}")
+            yield Problem("impossible-process", text, where)
+
+
+def _is_steered(point: Variant) -> bool:
+    scenario = point.scenario
+    if point.graph is None or scenario.processes or devices_drive_run(scenario):
+        return True
+    return bool(components_down_at_start(scenario, point.simulation.system))
+
+
+def _check_process(use: str, made: Process, system: System) -> None:
+    for glob in getattr(made, "touches", ()):
+        if not any(fnmatchcase(name, glob) for name in system.index):
+            hint = did_you_mean_text(glob, list(system.index))
+            raise SimulationError("action", f"{use}: no component is named '{glob}'{hint}")
+    check = getattr(made, "check", None)
+    if check is not None:
+        check(system)

@@ -1,0 +1,74 @@
+"""What a profiler added to recorded times: told, or asked for, where they predict something else.
+
+Times under a profiler are others than those that a planned machine will have (up to 6 % longer in
+the recordings that come along), so that a prediction from them is wrong by as much.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ....traces.step_times import KNOWN_STARTS, OVERHEAD
+from ...config.problems import InvalidScenarioError, Problem
+from .preflight import setting_position
+
+if TYPE_CHECKING:
+    from ...config.sections.workload import WorkloadSection
+    from .variant import Variant
+
+log = logging.getLogger(__name__)
+
+CURE = (
+    "capture untraced steps beside it (trace capture --untraced 10), or say what the profiler "
+    "added (overhead: 3 %, or 0)"
+)
+
+
+def require_declared_overhead(points: Iterable[Variant]) -> None:
+    """Warn of predictions from times under a profiler of which nobody says what it added.
+
+    Raises
+    ------
+    InvalidScenarioError
+        They are held against what was measured (``ablations.headline.measured``).
+    """
+    told: set[str] = set()
+    for point in points:
+        for job, message in _undeclared(point):
+            if _claims_accuracy(point):
+                place = "workload" if job == "main" else f"jobs.{job}.workload"
+                where = setting_position(point.scenario, f"{place}.trace")
+                raise InvalidScenarioError([Problem("undeclared-overhead", message, where)])
+            if message not in told:
+                log.warning("%s", message)
+            told.add(message)
+
+
+def _claims_accuracy(point: Variant) -> bool:
+    """Whether its scenario holds answers against what was measured."""
+    said = point.scenario.section("ablations")
+    return said is not None and bool(said.headline.measured)
+
+
+def _undeclared(point: Variant) -> Iterator[tuple[str, str]]:
+    """Jobs whose recorded times predict something else, as a profiler left them; what is said."""
+    for name, job in point.scenario.jobs.items():
+        graph = point.built.graphs.get(name)
+        if graph is None or job.workload.type != "trace" or not graph.facts.get("timed", True):
+            continue
+        other = _predicts(point, job.workload)
+        if other and not {KNOWN_STARTS, OVERHEAD} & graph.facts.keys():
+            trace = getattr(job.workload, "trace", "")
+            what = f"times of {trace} are those under its profiler, and predict {other}"
+            yield name, f"workload.overhead: {what}; {CURE}"
+
+
+def _predicts(point: Variant, section: WorkloadSection) -> str:
+    """What a recording is used for beside its own replay; "" for nothing."""
+    if getattr(section, "scale_to", None) is not None:
+        return "another plan"
+    recorded = getattr(getattr(section, "recorded_on", None), "device", None)
+    gpu = getattr(point.scenario.cluster.gpu(), "model", None)
+    return "another GPU" if recorded and gpu and recorded != gpu else ""

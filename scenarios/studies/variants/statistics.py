@@ -1,0 +1,27 @@
+"""Statistics of samples: percentile, mean, min, max."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....sim.facts.metric import PERCENTILE
+from ....sim.run.workload import Samples
+
+
+def statistic_of(samples: Samples, statistic: str) -> float:
+    """A statistic of samples; a single number is itself.
+
+    >>> statistic_of(np.array([1.0, 2.0, 9.0]), "p50"), statistic_of(np.array([4.0]), "")
+    (2.0, 4.0)
+    """
+    return float(statistic_along_last_axis(samples, statistic))
+
+
+def statistic_along_last_axis(samples: Samples, statistic: str) -> Samples:
+    """A statistic along the last axis."""
+    percentile = PERCENTILE.fullmatch(statistic)
+    if percentile:
+        return np.asarray(np.percentile(samples, float(percentile[1]), axis=-1))
+    if statistic in ("", "peak", "max"):
+        return np.asarray(samples.max(axis=-1))
+    return np.asarray(samples.mean(axis=-1) if statistic == "mean" else samples.min(axis=-1))

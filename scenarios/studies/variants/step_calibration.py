@@ -1,0 +1,209 @@
+"""Calibration on one's own measured step: one factor on the times of all ops on GPUs.
+
+The factor is that with which the run, with the settings of the measurement, takes what was
+measured.  It is one constant: what the network and the plan add is predicted as before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ....sim.errors import ForetraceError, ScenarioError
+from ....sim.rerun.sensitivity import altered
+from ....sim.run.simulation import Simulation
+from ...config.hil_settings import hil_section
+from ...config.loader import with_overrides
+from ...config.scenario import Scenario
+from ...workloads.measured_step import MeasuredStep
+from ...workloads.training import TrainingWorkload
+from ..building.jobs import workloads_of
+from .blind_variant import build_blind_variant
+from .samples import samples_of
+from .statistics import statistic_of
+
+if TYPE_CHECKING:
+    from .variant import Variant
+
+CLOSE = 1e-4  # of the measured time, at which the factor is found
+TRIES = 12
+FREE = 1e-6  # the factor with which ops on GPUs take no time that counts
+PLACE = "workload.measured"
+
+
+@dataclass(frozen=True)
+class StepCalibration:
+    """A measured step, and the factor on the times of ops on GPUs that it asks for.
+
+    Parameters
+    ----------
+    measured, blind : s of the step, as measured and as predicted without the factor
+    where : on what it was measured, as text
+    factor : on the times of all ops on GPUs
+    reference : the run that the measurement is of, calibrated
+    """
+
+    measured: float
+    blind: float
+    where: str
+    factor: float
+    reference: Variant
+
+    def applied(self, simulation: Simulation) -> Simulation:
+        """Simulation with the factor on its GPUs."""
+        return _with_gpus_slower(simulation, self.factor)
+
+    def text(self) -> str:
+        """Where the one constant comes from, as text."""
+        return (
+            f"times of all ops on GPUs x {self.factor:.3g}, one constant, from one measured step "
+            f"({self.measured:.4g} s, {self.where}; blind it was {self.blind:.4g} s)"
+        )
+
+
+def measured_step(scenario: Scenario) -> MeasuredStep | None:
+    """The measured step of a scenario; None for none.
+
+    Raises
+    ------
+    ScenarioError
+        There are several jobs, or devices drive the run.
+    """
+    works = workloads_of(scenario).values()
+    found = [w.measured for w in works if isinstance(w, TrainingWorkload) and w.measured]
+    if not found:
+        return None
+    if len(works) > 1:
+        raise ScenarioError(
+            f"{PLACE}: a step is of one job, and there are {len(works)}; calibrate each in a "
+            "scenario of its own, and write its factor as cluster.override: {slowdown: …}"
+        )
+    if hil_section(scenario) is not None:
+        raise ScenarioError(
+            f"{PLACE}: devices answer in this run, which no factor may change; leave out 'hil', or "
+            "'measured'"
+        )
+    return found[0]
+
+
+def calibration_of(scenario: Scenario, base: Scenario | None = None) -> StepCalibration | None:
+    """Calibration of a scenario; None where no step was measured.
+
+    Parameters
+    ----------
+    base : over which the settings of the measurement are laid; the scenario itself, without what a
+        sweep set, unless said
+
+    Raises
+    ------
+    ScenarioError
+        The factor is of other GPUs, or of none: no time on them gives what was measured.
+    """
+    step = measured_step(scenario)
+    if step is None:
+        return None
+    plain = (base or scenario).resolved()
+    plain.pop("set", None)
+    settings = {**dict(step.settings()), PLACE: None}
+    found = _calibration(json.dumps(plain), json.dumps(settings), step)
+    _require_same_gpus(scenario, found.reference.scenario)
+    return found
+
+
+def _require_same_gpus(scenario: Scenario, reference: Scenario) -> None:
+    """Refuse a factor that was found on other GPUs, or of what another backend answers."""
+    gpu, measured = scenario.cluster.gpu(), reference.cluster.gpu()
+    for what, same in (
+        (
+            "GPUs",
+            gpu and measured and (gpu.model, gpu.settings) == (measured.model, measured.settings),
+        ),
+        ("backends", dict(scenario.backends) == dict(reference.backends)),
+    ):
+        if not same:
+            raise ScenarioError(
+                f"{PLACE}: {scenario.variant} has other {what} than the step was measured on, of "
+                "which its factor says nothing; set workload.measured: null there, or measure a "
+                "step on them"
+            )
+
+
+@lru_cache(maxsize=16)
+def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str) -> StepCalibration:
+    try:
+        reference = build_blind_variant(with_overrides(json.loads(plain), json.loads(settings)))
+    except ForetraceError as error:
+        raise ScenarioError(f"{PLACE}.on: {error}") from error
+    factor, blind = _factor(reference, seconds)
+    done = reference.on(_with_gpus_slower(reference.simulation, factor))
+    return StepCalibration(seconds, blind, where, factor, done)
+
+
+def _calibration(plain: str, settings: str, step: MeasuredStep) -> StepCalibration:
+    return _calibration_of_texts(plain, settings, step.seconds, step.where)
+
+
+def _factor(reference: Variant, measured: float) -> tuple[float, float]:
+    """Factor on the times of ops on GPUs with which a run takes so long, and its time without.
+
+    Raises
+    ------
+    ScenarioError
+        What is not on GPUs takes as long alone, or GPUs matter too little.
+    """
+
+    def step_time(factor: float) -> float:
+        slower = reference.on(_with_gpus_slower(reference.simulation, factor))
+        return _headline(slower)
+
+    alone, blind = step_time(FREE), _headline(reference)
+    if measured <= alone or blind <= alone:
+        raise ScenarioError(
+            f"{PLACE}: no time on the GPUs gives {measured:.4g} s: what is not on them takes "
+            f"{alone:.4g} s alone, and {blind:.4g} s with them; correct what describes the network "
+            "and the plan, or measure where they matter less (on: {nodes: 1})"
+        )
+    (low, fast), (high, slow) = (FREE, alone), (1.0, blind)
+    for _ in range(TRIES):
+        if abs(slow / measured - 1) < CLOSE:
+            return high, blind
+        if slow == fast:
+            break
+        new = max(high + (measured - slow) * (high - low) / (slow - fast), FREE)
+        (low, fast), (high, slow) = (high, slow), (new, step_time(new))
+    raise ScenarioError(
+        f"{PLACE}: no factor on times on GPUs was found that gives {measured:.4g} s; the nearest, "
+        f"{high:.4g}, gives {slow:.4g} s: measure more than one step, and take their median"
+    )
+
+
+def _headline(point: Variant) -> float:
+    """Headline of a run's only job: what was measured."""
+    (workload,) = point.workloads.values()
+    name, _, statistic = workload.headline.rpartition(".")
+    return float(statistic_of(samples_of(point, point.run_for_answer())[name], statistic))
+
+
+def _with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:
+    system = simulation.system
+    gpus = [system.number(name) for name in system.gpus]
+    return altered(simulation, gpus, 1 / factor)
+
+
+def calibration_facts(point: Variant, blind: float) -> Mapping[str, Any]:
+    """What a calibration is, and the answer without it, as plain data.
+
+    Parameters
+    ----------
+    blind : the answer without it
+    """
+    found = point.calibration
+    if found is None:
+        return {}
+    return {
+        "measured": found.measured, "on": found.where, "factor": found.factor,
+        "blind_there": found.blind, "blind": blind,
+    }  # fmt: skip

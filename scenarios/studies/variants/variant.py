@@ -1,0 +1,412 @@
+"""One variant of a scenario with all its settings, ready to run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....models.compute.chain import Chain
+from ....models.compute.jitter import (
+    jitter_recorded,
+    jitter_spread,
+    typical_durations,
+)
+from ....models.compute.recorded import Recorded
+from ....sim.errors import ScenarioError
+from ....sim.facts.backend import Backend, Spread
+from ....sim.facts.graph import Graph
+from ....sim.facts.ops import Ops
+from ....sim.facts.place import place
+from ....sim.facts.system import System
+from ....sim.record.binding import other_backends
+from ....sim.rerun.sensitivity import AlteredBackend
+from ....sim.run.job import Job
+from ....sim.run.process import Process, Running, Steps
+from ....sim.run.result import Result
+from ....sim.run.session import runs_as_spmd
+from ....sim.run.simulation import Simulation
+from ....sim.run.workload import Workload
+from ....sim.units import MoneyRate
+from ...config.scenario import Scenario
+from ...config.sections.processes import make_process
+from ...workloads.trace_files import process_starts_of
+from ..building.error_context import rewording_errors
+from ..building.jobs import components_of_ranks, graphs_of, pools_of, workloads_of
+from ..building.op_rules import SubmissionRules
+from ..building.price import price_per_second
+from ..building.system import components_down_at_start
+from .answers import StudyAnswer
+from .prints import prints_of_simulation
+from .work import JobDispatcher, PreparedWorkload, WaitingJob
+
+if TYPE_CHECKING:
+    from ...config.sections.workload import WorkloadSection
+    from ..building.coupled_machine import CoupledDevices
+    from .step_calibration import StepCalibration
+
+log = logging.getLogger(__name__)
+
+LARGE = 50_000  # ops of a template: to ask about each takes 0.1 s of every run for its answer
+
+
+@dataclass(frozen=True)
+class StepVariation:
+    """Variation of recorded ops from step to step; variants share it.
+
+    Parameters
+    ----------
+    ops : with the durations of the recording; None of a template without any, which varies in none
+    starts : of each process start that was recorded beside it, (n,) s of its steps
+    """
+
+    ops: Ops | None
+    starts: tuple[NDArray[np.float64], ...] = ()
+
+    @classmethod
+    def of(cls, section: WorkloadSection, graph: Graph) -> StepVariation:
+        """Variation of a workload's graph and the process starts of its recording."""
+        starts = process_starts_of(section)
+        own = None if _is_template_without_durations(graph) else graph.ops
+        return cls(own, tuple(starts.steps) if starts else ())
+
+    def varied(self, graph: Graph) -> Graph:
+        """The graph with every op as long as it typically is."""
+        if self.ops is None:
+            return graph
+        return graph.with_ops(graph.ops.replace(duration=self.typical))
+
+    @cached_property
+    def typical(self) -> NDArray[np.float64]:
+        """(n,) s: how long each op typically is."""
+        return np.empty(0) if self.ops is None else typical_durations(self.ops)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is any variation."""
+        return self.ops is not None and jitter_recorded(self.ops)
+
+    @cached_property
+    def spread(self) -> Spread | None:
+        """Quantiles of recorded durations over typical ones; None if fewer than two steps."""
+        return None if self.ops is None else jitter_spread(self.ops, self.starts)
+
+
+def runs_as_template(graph: Graph, scenario: Scenario) -> bool:
+    """Whether a scenario asks for a graph's run as a template, not written out."""
+    steered = any(job.processes for job in scenario.jobs.values())
+    return scenario.run.engine == "core" and not steered and runs_as_spmd(graph, scenario.run.keep)
+
+
+def _is_template_without_durations(graph: Graph) -> bool:
+    """Whether a graph is a template of which nothing was recorded: it is never written out."""
+    of = graph.template
+    return of is not None and all(np.isnan(p.ops.duration).all() for p in of.programs)
+
+
+@dataclass(frozen=True)
+class BuiltGraphs:
+    """The graphs of a variant, as far as they are known before it runs, by job.
+
+    Parameters
+    ----------
+    graphs : None of a process
+    variations : of those that are known
+    """
+
+    graphs: Mapping[str, Graph | None]
+    variations: Mapping[str, StepVariation]
+
+    @classmethod
+    def of(cls, scenario: Scenario, on: System | None = None) -> BuiltGraphs:
+        """Graphs of a scenario."""
+        graphs = graphs_of(scenario, on)
+        sections = {name: job.workload for name, job in scenario.jobs.items()}
+        return cls(
+            graphs,
+            {n: StepVariation.of(sections[n], g) for n, g in graphs.items() if g is not None},
+        )
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One variant, ready to run.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    graph : Graph or None
+        Of the only job, with the durations of the recording, placed on the machine; None where it
+        is a process, or there are several.
+    simulation : Simulation
+    built : BuiltGraphs
+        Graphs of all jobs.
+    answer : Answer
+        The number that decides.
+    coupled : Coupled or None
+        The devices that drive it, if any do.
+    calibration : StepCalibration or None
+        What a measured step says of its GPUs, which is in ``simulation``.
+    uncalibrated : Simulation or None
+        The simulation without that, where there is a calibration.
+    """
+
+    scenario: Scenario
+    graph: Graph | None
+    simulation: Simulation
+    built: BuiltGraphs
+    answer: StudyAnswer
+    coupled: CoupledDevices | None = None
+    calibration: StepCalibration | None = None
+    uncalibrated: Simulation | None = None
+
+    @property
+    def name(self) -> str:
+        """``base`` or the name of the variant."""
+        return self.scenario.variant
+
+    @cached_property
+    def workloads(self) -> dict[str, Workload]:
+        """Workload of each job."""
+        return workloads_of(self.scenario)
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """Processes of the run: parts that are down from the start, devices, and those named."""
+        down = components_down_at_start(self.scenario, self.simulation.system)
+        devices = self.coupled.coupling.processes if self.coupled else ()
+        named = (
+            make_process(steering, self.graph)
+            for steering in (self.scenario.processes if self.graph is not None else ())
+        )
+        return (*((ComponentsDown(down),) if down else ()), *devices, *named)
+
+    @cached_property
+    def price(self) -> MoneyRate | None:
+        """USD a second for all machines; None where nothing says what things cost."""
+        return price_per_second(self.scenario)
+
+    @property
+    def known_graph(self) -> Graph:
+        """Graph of the only job.
+
+        Raises
+        ------
+        ScenarioError
+            There is none before it runs.
+        """
+        if self.graph is None:
+            raise ScenarioError(
+                f"{self.name}: devices are asked about the ops of one workload, known before it "
+                "runs; name a trace, and take 'hil' out for a process or several jobs"
+            )
+        return self.graph
+
+    def calibrated(self, found: StepCalibration | None) -> Variant:
+        """Variant with the factor of a measured step on its GPUs; itself where there is none."""
+        if found is None:
+            return self
+        made = self.on(found.applied(self.simulation))
+        return replace(made, calibration=found, uncalibrated=self.simulation)
+
+    def on(self, simulation: Simulation) -> Variant:
+        """Variant with another simulation of the same components (for sensitivity runs)."""
+        graph = self.graph
+        if graph is not None and graph.system is not simulation.system:
+            graph = replace(graph, system=simulation.system)
+        return replace(self, graph=graph, simulation=simulation)
+
+    def run(self, replica: int | None = None) -> Result:
+        """Run once: as recorded, or one seeded draw around typical durations."""
+        if replica is not None:
+            return self.draw(replica)
+        with self._simulating():
+            return self._run_simulation(self.simulation, self.graph)
+
+    def run_for_answer(self) -> Result:
+        """Run once as recorded, for the number that decides and what ranks do; to the same ticks.
+
+        A large template stays one: its backends are asked about each class of ranks, not about each
+        op.  Any other run keeps its rows, which cost less than adding them up.
+        """
+        keep = "ranks" if self.answered_as_template else None
+        with self._simulating():
+            return self._run_simulation(self.simulation, self.graph, keep=keep)
+
+    @property
+    def answered_as_template(self) -> bool:
+        """Whether a run for its answer leaves a graph a template whose rows a run keeps.
+
+        Not of a workload of a plug-in, which may read rows.
+        """
+        graph = self.graph
+        if graph is None or graph.template is None or len(graph) < LARGE or self.processes:
+            return False
+        ours = all(type(w).__module__.startswith("foretrace.") for w in self.workloads.values())
+        kept = runs_as_spmd(graph, self.scenario.run.keep)
+        return ours and not kept and self.simulation.engine == "core" and not self.answer.needs_rows
+
+    @contextmanager
+    def _simulating(self) -> Iterator[None]:
+        """Context of one simulation: errors in words of the scenario, prints apart."""
+        with (
+            rewording_errors(self.scenario, self.simulation.system.gpus),
+            prints_of_simulation(self.name),
+        ):
+            yield
+
+    def _run_simulation(
+        self,
+        simulation: Simulation,
+        graph: Graph | None,
+        replica: int | None = None,
+        keep: str | None = None,
+    ) -> Result:
+        keep = keep or self.scenario.run.keep
+        if graph is not None:
+            return simulation.run(graph, *self.processes, replica=replica, keep=keep)
+        rules = {name: SubmissionRules(self.scenario, name)
+                 for name, job in self.scenario.jobs.items()
+                 if job.ops and self.built.graphs[name] is None}  # fmt: skip
+        jobs, more = self._jobs_and_starter(replica is not None, rules)
+        found = simulation.run(jobs, *self.processes, *more, replica=replica, keep=keep)
+        for own in rules.values():
+            own.check()
+        return found
+
+    def _jobs_and_starter(
+        self, typical: bool, rules: Mapping[str, SubmissionRules]
+    ) -> tuple[list[Job], list[Process]]:
+        """Jobs of a run, and the process that starts those that wait for components."""
+        system, jobs, waiting = self.simulation.system, [], []
+        pools = pools_of(self.scenario, system)
+        for name, section in self.scenario.jobs.items():
+            graph = self.built.graphs[name]
+            ranks = components_of_ranks(section.placement, system)
+            if graph is not None and typical:
+                graph = self.built.variations[name].varied(graph)
+            if graph is not None and ranks is not None:
+                graph = place(graph, system, ranks)
+            edit = rules.get(name)
+            work = PreparedWorkload(self.workloads[name], graph, section.processes, edit, ranks)
+            if any(isinstance(value, int) for value in pools[name].values()):
+                waiting.append(WaitingJob(Job(name, work, None, section.arrives), pools[name]))
+            else:
+                on: Any = pools[name]
+                jobs.append(Job(name, work, on or None, section.arrives))
+        taken = frozenset(c for job in jobs for names in job.on.values() for c in names)
+        return jobs, [JobDispatcher(waiting, taken)] if waiting else []
+
+    @cached_property
+    def draw(self) -> Callable[[int], Result]:
+        """Function that runs one seeded draw; only devices are asked again for each of them."""
+        keep, graph = self.scenario.run.keep, self._typical_graph
+        varied = replace(self.simulation, backends=self._varying_backends)
+        draws: Callable[[int], Result] = (
+            varied.draws(graph, *self.processes, keep=keep)
+            if self.coupled is None and graph is not None
+            else lambda k: self._run_simulation(varied, graph, k)
+        )
+
+        def drawn(replica: int) -> Result:
+            with self._simulating():
+                return draws(replica)
+
+        return drawn
+
+    @cached_property
+    def _typical_graph(self) -> Graph | None:
+        """Graph with every op as long as it typically is."""
+        if self.graph is None:
+            return None
+        (only,) = self.built.variations.values()
+        return only.varied(self.graph)
+
+    @cached_property
+    def _varying_backends(self) -> Mapping[str, Backend]:
+        """Recorded durations that vary as the recordings do."""
+        return other_backends(
+            self.simulation.backends, lambda b: _backend_with_variation(b, self._recorded_spread)
+        )
+
+    @property
+    def may_vary(self) -> bool:
+        """Whether draws may differ; False where nothing that answers knows a distribution."""
+        scenario, backends = self.scenario, self.simulation.backends.values()
+        steered = scenario.processes or any(job.processes for job in scenario.jobs.values())
+        if self.coupled or steered or None in self.built.graphs.values():
+            return True
+        if any(not type(b).__module__.startswith("foretrace.") for b in backends):
+            return True
+        known = any(one.known for one in self.built.variations.values())
+        return known and any(map(_answers_recorded, backends))
+
+    @property
+    def _recorded_spread(self) -> Spread | None:
+        """Variation of recorded durations, of all jobs alike.
+
+        Raises
+        ------
+        ScenarioError
+            Two jobs are of different recordings.
+        """
+        jobs = self.scenario.jobs
+        read = {name: self.workloads[name].needs.files for name in self.built.variations}
+        told = {files: name for name, files in read.items() if files}
+        if len(told) > 1:
+            one, other, *_ = told.values()
+            raise ScenarioError(
+                f"run.replicas: jobs {one} and {other} are of different recordings, and durations "
+                "can vary as those of one do; take one recording, or replicas: 1"
+            )
+        varying = [name for name in jobs if read.get(name)] or list(self.built.variations)
+        return self.built.variations[varying[0]].spread if varying else None
+
+
+def _answers_recorded(backend: Backend) -> bool:
+    """Whether a backend, or one that it asks, answers recorded durations."""
+    if isinstance(backend, AlteredBackend):
+        return _answers_recorded(backend.inner)
+    if isinstance(backend, Chain):
+        return any(map(_answers_recorded, backend.links))
+    return isinstance(backend, Recorded)
+
+
+def _backend_with_variation(backend: Backend, varies: Spread | None) -> Backend:
+    """Recorded durations with their variation, also where a part is slower than recorded."""
+    made = copy(backend)
+    if isinstance(made, Recorded):
+        made.spread = varies
+    elif isinstance(made, AlteredBackend):
+        made.inner = _backend_with_variation(made.inner, varies)
+    elif isinstance(made, Chain):
+        made.links = tuple(_backend_with_variation(link, varies) for link in made.links)
+    else:
+        return backend
+    return made
+
+
+@dataclass(frozen=True)
+class ComponentsDown:
+    """Components that are out of order from the start."""
+
+    names: tuple[str, ...]
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """Components that it alters."""
+        return self.names
+
+    def __call__(self, sim: Running) -> Steps:
+        """Fail them before anything begins."""
+        for name in self.names:
+            sim.fail(name)
+        return
+        yield

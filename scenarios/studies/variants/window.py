@@ -1,0 +1,88 @@
+"""The window of a job without periods in which it is said who is to blame.
+
+By default it lies around the slowest percent of its headline: from when each of those began to be
+late, which for a time is the time itself before it was told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....sim.analysis.blame import Blame
+from ....sim.run.result import Result
+from ....sim.units import Seconds, seconds
+from .variant import Variant
+
+SLOWEST = 1.0  # per cent of the samples of the answer
+
+
+@dataclass(frozen=True)
+class BlameWindow:
+    """Disjoint spans of a run (ticks), ascending, to which blame and timeline are limited.
+
+    Parameters
+    ----------
+    spans : (first tick, last tick)
+    samples : of the answer that lie in it
+    worst : number of the span that holds the slowest
+    """
+
+    spans: tuple[tuple[int, int], ...]
+    samples: int
+    worst: int = 0
+
+    def blame(self, whole: Blame) -> dict[str, float]:
+        """Seconds of the critical path inside the window by component charged, largest first."""
+        found: dict[str, int] = {}
+        for c in whole.path:
+            ticks = sum(max(0, min(b, c.end) - max(a, c.start)) for a, b in self.spans)
+            if ticks:
+                found[c.who] = found.get(c.who, 0) + ticks
+        ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        return {who: float(seconds(ticks, whole.tick)) for who, ticks in ordered}
+
+    def plain(self, tick: Seconds) -> dict[str, Any]:
+        """Plain data, as in ``summary.json``, s."""
+        first, last = (float(seconds(t, tick)) for t in self.spans[self.worst])
+        total = float(seconds(sum(b - a for a, b in self.spans), tick))
+        return {"first": first, "last": last, "samples": self.samples, "length": total}
+
+
+def blame_window(point: Variant, result: Result) -> BlameWindow | None:
+    """The window of a point's answer; None where its job has periods, or it was not emitted."""
+    answer = point.answer
+    if answer.period or answer.job not in result.jobs or len(result.jobs) > 1:
+        return None
+    emitted, name = result.of(answer.job).emitted, answer.sample
+    if name not in emitted.names:
+        return None
+    own = emitted.name == emitted.names.index(name)
+    time, value = emitted.time[own], emitted.value[own]
+    late = answer.sign * value
+    chosen = np.flatnonzero(late >= np.percentile(late, 100 - SLOWEST))
+    before = value[chosen] if answer.unit == "s" else np.zeros(len(chosen))
+    ticks = [(round(t / result.tick), round((t - b) / result.tick))
+             for t, b in zip(time[chosen], before, strict=True)]  # fmt: skip
+    first, last = result.first_release, result.first_release + result.makespan_ticks
+    spans = _join_spans([(max(b, first), min(t, last)) for t, b in ticks])
+    at = ticks[int(np.argmax(late[chosen]))][0]
+    worst = next((i for i, (a, b) in enumerate(spans) if a <= at <= b), 0)
+    return BlameWindow(spans, len(chosen), worst) if any(b > a for a, b in spans) else None
+
+
+def _join_spans(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Spans that meet as one.
+
+    >>> _join_spans([(5, 9), (0, 3), (2, 4)])
+    ((0, 4), (5, 9))
+    """
+    found: list[tuple[int, int]] = []
+    for a, b in sorted(spans):
+        if found and a <= found[-1][1]:
+            found[-1] = found[-1][0], max(b, found[-1][1])
+        else:
+            found.append((a, b))
+    return tuple(found)

@@ -1,0 +1,208 @@
+"""Copy of a prepared graph as it lies in memory, ready to be pasted into a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...engine_api.interface import MAX_TICK, NO_LIMIT, ComponentTable, EngineGraph, Numbers
+from ...kernel.jit import Int, compiled_for_argument_types, jit_without_refcounts
+from ...media.max_min.table_layout import LIMIT, START, TAG_HI, TAG_LO
+from ...media.max_min.table_layout import OPEN as UNLIMITED
+from .state_layout import (
+    ALSO,
+    AMOUNT,
+    ARRIVED,
+    ASK,
+    CLAIM,
+    CLAIMS,
+    COLLECTIVE,
+    COLLECTIVES,
+    FIRST_CELL,
+    FIRST_CLAIM,
+    FURTHER,
+    FURTHER_CELL,
+    GRAPH,
+    GRAPH_COUNT,
+    GRAPHS,
+    HELD_BY,
+    HOLDER,
+    HOLDERS,
+    HOLDING,
+    LETTING,
+    NEVER,
+    NONE,
+    ONLINE,
+    OPEN,
+    OPEN_OPS,
+    OWNERS,
+    UNTIL,
+    WIDE,
+    WIDE_FLOW,
+    Array,
+    Links,
+    Rows,
+)
+
+if TYPE_CHECKING:
+    from .run_memory import RunMemory
+
+
+class GraphBlock:
+    """Memory image of one prepared graph at tick 0, copied into a run at each submission.
+
+    All that names a place there counts from 0: cells, links, collectives, flows, uses, holders,
+    claims.
+
+    Parameters
+    ----------
+    parts : ComponentTable
+    lowered : EngineGraph
+        The graph, checked.
+    """
+
+    def __init__(self, parts: ComponentTable, lowered: EngineGraph):
+        from .run_memory import RunMemory
+
+        alone = RunMemory(parts)
+        alone.add(lowered, 0)
+        self.lowered = lowered
+        self.ops = len(lowered)
+        self.cells = alone.rows[: alone.cells].copy()
+        self.times = alone.times[: alone.cells].copy()
+        self.links = alone.links[: alone.edges].copy()
+        start = int(alone.world[COLLECTIVES])
+        table = alone.world[start : start + alone.collectives * COLLECTIVE]
+        self.collectives = table.reshape(-1, COLLECTIVE).copy()
+        self.flows, self.uses = alone.sharing.rows(len(lowered.flows), len(lowered.flows.component))
+        self.holders, self.claims = alone.holder_table.copy(), alone.claim_table.copy()
+        self.owners = lowered.flows.op.astype(np.int64)
+        self._put: Callable[..., None] | None = None
+
+    def put(self, store: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
+        """Copy the block into a memory that has room, with these numbers."""
+        _, flows, uses, _ = store.sharing.state
+        what = (
+            (store.rows, store.times, store.links, store.world, flows, uses),
+            (self.cells, self.times, self.links, self.collectives, self.flows, self.uses),
+            (self.holders, self.claims),
+            self.owners,
+            (
+                numbers.fixed,
+                numbers.work_hi,
+                numbers.work_lo.view(np.int64),
+                numbers.limit,
+                numbers.amount,
+            ),
+            at,
+        )
+        if self._put is None:
+            self._put = compiled_for_argument_types(copy_block, *what)
+        self._put(*what)
+
+
+State = tuple[Rows, Array, Links, Array, Array, Array]
+
+
+@jit_without_refcounts
+def copy_block(
+    state: State,
+    block: State,
+    holding: tuple[Array, Array],
+    owners: Array,
+    numbers: tuple[Array, ...],
+    at: tuple[Int, ...],
+) -> None:
+    """Copy a block behind the last row that a memory holds.
+
+    Parameters
+    ----------
+    state, block : rows, times, links, world or collectives, flows, uses
+    holding : holders, claims
+    numbers : fixed, high and low half of the work, limit, amount of each claim
+    at : first cell, link, graph, collective, flow, use, holder and claim, and the tick
+    """
+    rows, times, links, world, flows, uses = state
+    cells, arrivals, after, collectives, own_flows, own_uses = block
+    fixed, work_hi, work_lo, limit, amount = numbers
+    base, edge, graph, collective, flow, use, holder, claim, now = at
+    n = len(fixed)
+    for i in range(len(cells)):
+        c = base + i
+        rows[c] = cells[i]
+        rows[c]["first"] += edge
+        if cells[i]["link"] != NONE:
+            moved = flow
+            if cells[i]["flags"] & FURTHER:
+                moved = base
+            elif cells[i]["flags"] & WIDE:
+                moved = collective
+            rows[c]["link"] += moved
+        for k in range(3):
+            times[c, k] = arrivals[i, k]
+        release = -1 - arrivals[i, ARRIVED]
+        if i < n:
+            rows[c]["left"] = fixed[i]
+            if release > MAX_TICK - now:
+                rows[c]["flags"] |= NEVER
+            if cells[i]["flags"] & ASK:
+                world[ONLINE] = 1
+        times[c, ARRIVED] = -1 - now - (release if release <= MAX_TICK - now else 0)
+    behind = base + len(cells)  # where the successors of the last end
+    rows[behind]["first"] = edge + len(after)
+    rows[behind]["flags"] = 0
+    for i in range(len(after)):
+        links[edge + i] = after[i] + base
+    for i in range(len(collectives)):
+        row = world[COLLECTIVES] + (collective + i) * COLLECTIVE
+        for k in range(COLLECTIVE):
+            world[row + k] = collectives[i, k]
+        world[row + FURTHER_CELL] += base
+        if world[row + WIDE_FLOW] != NONE:
+            world[row + WIDE_FLOW] += flow
+        if world[row + HOLDING] != NONE:
+            world[row + HOLDING] += holder
+    for i in range(len(own_flows)):
+        for k in range(own_flows.shape[1]):
+            flows[flow + i, k] = own_flows[i, k]
+        flows[flow + i, START] += use
+        flows[flow + i, TAG_HI] = work_hi[i]
+        flows[flow + i, TAG_LO] = work_lo[i]
+        flows[flow + i, LIMIT] = UNLIMITED if limit[i] == NO_LIMIT else limit[i]
+        world[world[OWNERS] + flow + i] = base + owners[i]
+    for i in range(len(own_uses)):
+        for k in range(own_uses.shape[1]):
+            uses[use + i, k] = own_uses[i, k]
+    copy_claim_rows(world, holding, amount, base, holder, claim)
+    row = world[GRAPHS] + graph * GRAPH
+    world[row + FIRST_CELL] = base
+    world[row + OPEN_OPS] = n
+    world[GRAPH_COUNT] = graph + 1
+    world[OPEN] += n
+
+
+@jit_without_refcounts
+def copy_claim_rows(
+    world: Array, holding: tuple[Array, Array], amount: Array, base: Int, holder: Int, claim: Int
+) -> None:
+    """Copy the rows of holders and claims of a block."""
+    holders, claims = holding
+    for i in range(len(holders)):
+        row = world[HOLDERS] + (holder + i) * HOLDER
+        for k in range(HOLDER):
+            world[row + k] = holders[i, k]
+        world[row + FIRST_CLAIM] += claim
+        if world[row + LETTING] != NONE:
+            world[row + LETTING] += claim
+    for i in range(len(claims)):
+        row = world[CLAIMS] + (claim + i) * CLAIM
+        for k in range(CLAIM):
+            world[row + k] = claims[i, k]
+        world[row + AMOUNT] = amount[i]
+        world[row + HELD_BY] += base
+        if world[row + UNTIL] != NONE:
+            world[row + UNTIL] += base
+        if world[row + ALSO] != NONE:
+            world[row + ALSO] += claim

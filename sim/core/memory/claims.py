@@ -1,0 +1,78 @@
+"""Tables of holders and claims of one graph, built when it joins a run."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine_api.interface import Claims
+from .state_layout import (
+    ALSO,
+    AMOUNT,
+    CLAIM,
+    CLAIM_COUNT,
+    FIRST_CLAIM,
+    HELD_BY,
+    HOLDER,
+    LETTING,
+    NONE,
+    OF,
+    OUT,
+    STANDS,
+    UNREADY,
+    UNTIL,
+    Array,
+)
+
+Ops = NDArray[np.int32]
+
+
+def holder_rows(claims: Claims) -> Ops:
+    """Rows of ops that hold amounts, or until whose end others hold them, ascending.
+
+    >>> row = np.array([1, 1, 4], np.int32)
+    >>> holder_rows(Claims(row, row, row, np.array([-1, 2, 1], np.int32))).tolist()
+    [1, 2, 4]
+    """
+    return np.union1d(claims.op, claims.until[claims.until >= 0]).astype(np.int32)
+
+
+def collectives_and_holders(
+    wide: Ops, at: Array, places: Array, ops: Ops
+) -> tuple[Ops, Array, Array]:
+    """Collectives and holders together: row, first further place, and number of those.
+
+    A holder without further places has itself in the place of the first.
+    """
+    every = np.union1d(wide, ops)
+    first, count = every.astype(np.int64), np.zeros(len(every), np.int64)
+    known = np.searchsorted(every, wide)
+    first[known], count[known] = at, places
+    return every.astype(np.int32), first, count
+
+
+def holder_and_claim_tables(
+    claims: Claims, ops: Ops, places: Array, base: int, first: int
+) -> tuple[Array, Array]:
+    """Tables of holders and claims: one row per holder, and one row per claim.
+
+    Parameters
+    ----------
+    ops : of the holders
+    places : how many each has
+    base : the graph's first cell
+    first : the number of its first claim
+    """
+    holding = np.full((len(ops), HOLDER), NONE, np.int64)
+    begin, end = (np.searchsorted(claims.op, ops, side) for side in ("left", "right"))
+    holding[:, FIRST_CLAIM], holding[:, CLAIM_COUNT] = first + begin, end - begin
+    holding[:, UNREADY] = places
+    held = np.full((len(claims), CLAIM), NONE, np.int64)
+    held[:, OF], held[:, AMOUNT], held[:, STANDS] = claims.component, claims.amount, OUT
+    held[:, HELD_BY] = claims.op.astype(np.int64) + base
+    until = np.flatnonzero(claims.until >= 0)
+    held[until, UNTIL] = claims.until[until].astype(np.int64) + base
+    lets = np.searchsorted(ops, claims.until[until])
+    for k, let in zip(until.tolist(), lets.tolist(), strict=True):
+        held[k, ALSO], holding[let, LETTING] = holding[let, LETTING], first + k
+    return holding, held

@@ -1,0 +1,131 @@
+"""Compaction of the memory of a run: graphs that are over go, the others move up in order."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...kernel.jit import Int, jit_without_refcounts
+from .state_layout import (
+    BARRIER,
+    BUCKETS,
+    CLAIM,
+    COLLECTIVE,
+    COLLECTIVES,
+    COUNTED,
+    ENDED,
+    FURTHER,
+    FURTHER_CELL,
+    HEAD,
+    HELD_BY,
+    NONE,
+    PART,
+    PARTS,
+    TAIL,
+    UNTIL,
+    WIDE,
+    Array,
+    Links,
+    Rows,
+)
+
+
+@jit_without_refcounts
+def mark_newly_ended(rows: Rows, fresh: NDArray[np.uint8]) -> None:
+    """Mark ops that ended since the last report."""
+    for c in range(len(fresh)):
+        flags = rows[c]["flags"]
+        if rows[c]["state"] == ENDED and not flags & (COUNTED | FURTHER):
+            rows[c]["flags"] = flags | COUNTED
+            fresh[c] = 1
+
+
+@jit_without_refcounts
+def compact(
+    rows: Rows, times: Array, links: Links, world: Array, graphs: Array, lines: Array, to: Links
+) -> None:
+    """Move the cells, links and collectives of graphs that stay to the beginning of memory.
+
+    Parameters
+    ----------
+    graphs : (g, 8) of each that stays: first cell, link and collective, as they are and as they
+        will be; how many cells and collectives
+    lines : components with slots, whose lines are of cells
+    to : (cells + 1,) where each cell goes, NONE for those that go; is filled here
+    """
+    for c in range(len(to)):
+        to[c] = NONE
+    last = len(to) - 1
+    for g in range(len(graphs)):
+        cell, new = graphs[g, 0], graphs[g, 3]
+        for i in range(graphs[g, 6]):
+            to[cell + i] = new + i
+    for b in range(BUCKETS, BUCKETS + 64):
+        renumber_list(rows, world[b], to)
+    renumber_list(rows, world[BARRIER], to)
+    for k in lines:
+        renumber_list(rows, world[world[PARTS] + k * PART + HEAD], to)
+    for g in range(len(graphs)):
+        cell, link, collective = graphs[g, 0], graphs[g, 1], graphs[g, 2]
+        new, new_link, new_collective = graphs[g, 3], graphs[g, 4], graphs[g, 5]
+        links_end = rows[cell + graphs[g, 6]]["first"]  # read before anything is written there
+        for i in range(graphs[g, 6]):
+            c, n = cell + i, new + i
+            rows[n] = rows[c]
+            rows[n]["first"] += new_link - link
+            if rows[n]["flags"] & FURTHER:
+                rows[n]["link"] += new - cell
+            elif rows[n]["flags"] & WIDE:
+                rows[n]["link"] += new_collective - collective
+            following = rows[n]["next"]
+            if following != NONE:
+                rows[n]["next"] = to[following] if following < last else NONE
+            for k in range(3):
+                times[n, k] = times[c, k]
+        for e in range(link, links_end):
+            links[e + new_link - link] = links[e] + (new - cell)
+        for k in range(graphs[g, 7]):
+            old_row = world[COLLECTIVES] + (collective + k) * COLLECTIVE
+            row = world[COLLECTIVES] + (new_collective + k) * COLLECTIVE
+            for j in range(COLLECTIVE):
+                world[row + j] = world[old_row + j]
+            world[row + FURTHER_CELL] += new - cell
+    for b in range(BUCKETS, BUCKETS + 64):
+        renumber_cell(world, b, to)
+    renumber_cell(world, BARRIER, to)
+    for k in lines:
+        renumber_cell(world, world[PARTS] + k * PART + HEAD, to)
+        renumber_cell(world, world[PARTS] + k * PART + TAIL, to)
+
+
+@jit_without_refcounts
+def renumber_cell(world: Array, at: Int, to: Links) -> None:
+    """Replace a cell number stored at ``world[at]`` by the cell's number after compaction."""
+    c = world[at]
+    if c != NONE:
+        world[at] = to[c] if c < len(to) else NONE
+
+
+@jit_without_refcounts
+def renumber_list(rows: Rows, c: Int, to: Links) -> None:
+    """Renumber the back links of a list of cells."""
+    before: Int = NONE
+    while c != NONE:
+        rows[c]["unmet"] = before
+        before = np.int64(to[c])
+        c = rows[c]["next"]
+
+
+@jit_without_refcounts
+def renumber_claims(world: Array, claims: Int, count: Int, to: Links) -> None:
+    """Renumber the ops of claims: those that hold, and those until whose end they do."""
+    for claim in range(claims, claims + count * CLAIM, CLAIM):
+        renumber_cell(world, claim + HELD_BY, to)
+        renumber_cell(world, claim + UNTIL, to)
+
+
+@jit_without_refcounts
+def renumber_owners(world: Array, owners: Int, count: Int, to: Links) -> None:
+    """Renumber the owner of each flow; NONE where its op is gone."""
+    for f in range(owners, owners + count):
+        renumber_cell(world, f, to)

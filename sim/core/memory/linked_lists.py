@@ -1,0 +1,107 @@
+"""Linked lists through the cells: insertion, removal, sorting.
+
+Cells that may leave before it is their turn (events, lines for slots, who is barred) know what is
+before them: a cell there waits for nothing, so that ``unmet`` is free for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...kernel.jit import Int, jit_without_refcounts
+from .state_layout import BINS, FURTHER, NONE, Array, Rows
+
+
+@jit_without_refcounts
+def append(rows: Rows, world: Array, head: Int, c: Int) -> None:
+    """Put a cell at the end of the list ``world[head]`` whose last is ``world[head + 1]``."""
+    rows[c]["next"] = NONE
+    if world[head] == NONE:
+        world[head] = c
+    else:
+        rows[world[head + 1]]["next"] = c
+    world[head + 1] = c
+
+
+@jit_without_refcounts
+def append_doubly_linked(rows: Rows, world: Array, head: Int, c: Int) -> None:
+    """Append to a doubly linked list: one from which any cell may be taken out."""
+    before = world[head + 1] if world[head] != NONE else NONE
+    append(rows, world, head, c)
+    rows[c]["unmet"] = before
+
+
+@jit_without_refcounts
+def prepend(rows: Rows, world: Array, head: Int, c: Int) -> None:
+    """Put a cell at the front of a doubly linked list."""
+    after = world[head]
+    rows[c]["next"] = after
+    rows[c]["unmet"] = NONE
+    if after != NONE:
+        rows[after]["unmet"] = c
+    world[head] = c
+
+
+@jit_without_refcounts
+def unlink(rows: Rows, world: Array, head: Int, c: Int) -> Int:
+    """Take a cell out of the doubly linked list at ``world[head]``; returns the cell before it."""
+    before, after = np.int64(rows[c]["unmet"]), np.int64(rows[c]["next"])
+    if before == NONE:
+        world[head] = after
+    else:
+        rows[before]["next"] = after
+    if after != NONE:
+        rows[after]["unmet"] = before
+    rows[c]["unmet"] = 0
+    return before
+
+
+@jit_without_refcounts
+def is_place_before(rows: Rows, a: Int, b: Int) -> bool:
+    """Order of places within a round: by op, then by place."""
+    op_a = rows[a]["link"] if rows[a]["flags"] & FURTHER else a
+    op_b = rows[b]["link"] if rows[b]["flags"] & FURTHER else b
+    return bool(op_a < op_b or (op_a == op_b and a < b))
+
+
+@jit_without_refcounts
+def merge_sorted_lists(rows: Rows, a: Int, b: Int) -> Int:
+    """Merge two sorted lists."""
+    if is_place_before(rows, b, a):
+        a, b = b, a
+    head = a
+    while b != NONE:
+        following = np.int64(rows[a]["next"])
+        if following == NONE or is_place_before(rows, b, following):
+            rows[a]["next"] = b
+            b = following
+        a = rows[a]["next"]
+    return head
+
+
+@jit_without_refcounts
+def sort_list(rows: Rows, world: Array, head: Int) -> Int:
+    """Merge sort of a list, by op and place."""
+    if head == NONE or rows[head]["next"] == NONE:
+        return head
+    for b in range(BINS, BINS + 32):
+        world[b] = NONE
+    c = head
+    while c != NONE:
+        run = c  # of cells that are in order already
+        while rows[c]["next"] != NONE and is_place_before(rows, c, np.int64(rows[c]["next"])):
+            c = rows[c]["next"]
+        following = rows[c]["next"]
+        rows[c]["next"] = NONE
+        b = BINS
+        while world[b] != NONE:
+            run = merge_sorted_lists(rows, world[b], run)
+            world[b] = NONE
+            b += 1
+        world[b] = run
+        c = following
+    done = NONE
+    for b in range(BINS, BINS + 32):
+        if world[b] != NONE:
+            done = world[b] if done == NONE else merge_sorted_lists(rows, world[b], done)
+    return done

@@ -1,0 +1,502 @@
+"""Memory of a run: the arrays that kernels work on, allocated and grown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine_api.interface import MAX_TICK, ComponentTable, EngineGraph, Numbers
+from ...kernel.blocks import Blocks
+from ...media.max_min.medium_memory import MaxMinMemory
+from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
+from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
+from .fill import reset_graph_rows
+from .plugged_memory import plugged_memory
+from .state_layout import (
+    ALSO,
+    AMOUNT,
+    ARRIVED,
+    ARRIVING,
+    ASK,
+    ASKED,
+    BARRIER,
+    BEGAN,
+    BUCKETS,
+    CELL,
+    CLAIM,
+    CLAIM_COUNT,
+    CLAIMS,
+    COLLECTIVE,
+    COLLECTIVES,
+    DUE,
+    ENDING,
+    FAILED,
+    FIRST_CELL,
+    FIRST_CLAIM,
+    FLOW_COUNT,
+    FURTHER,
+    FURTHER_CELL,
+    GRANTED,
+    GRANTS,
+    GRAPH,
+    GRAPH_COUNT,
+    GRAPHS,
+    HEAD,
+    HELD_BY,
+    HOLDER,
+    HOLDERS,
+    HOLDING,
+    HOLDS,
+    IS_PLUGGED,
+    LETS,
+    LINES,
+    MISSING,
+    MOVES,
+    MOVING,
+    NEVER,
+    NEWS,
+    NONE,
+    OF,
+    ONLINE,
+    OPEN,
+    OPEN_OPS,
+    OWNERS,
+    PART,
+    PARTS,
+    PLUGGED,
+    PLUGGED_DUE,
+    SCRATCH,
+    SLOTS,
+    SOONEST,
+    TABLES,
+    TAIL,
+    UNMOVED,
+    UNTIL,
+    WIDE,
+    WIDE_FLOW,
+    Array,
+    Links,
+    Rows,
+)
+
+if TYPE_CHECKING:
+    from .block import GraphBlock
+
+_LISTS = (
+    ENDING, ARRIVING, MOVING, GRANTED, ASKED, BARRIER, NEWS, SOONEST, DUE, LINES, GRANTS, BEGAN,
+    PLUGGED_DUE,
+)  # fmt: skip
+
+
+class GraphOffsets(NamedTuple):
+    """Offsets of one graph's rows in the tables of a run."""
+
+    cell: int
+    cells: int
+    collective: int
+    collectives: int
+    flow: int
+    use: int
+    holder: int
+    holders: int
+    claim: int
+    claims: int
+
+
+class RunMemory:
+    """Arrays of one run: rows, times, links, and the world that holds all other numbers.
+
+    Parameters
+    ----------
+    parts : ComponentTable
+    """
+
+    def __init__(self, parts: ComponentTable):
+        self.parts = parts
+        self.sharing = MaxMinMemory(parts)
+        self.plugged = plugged_memory(parts)
+        self.rows: Rows = np.zeros(1, CELL)
+        self.times: Array = np.full((1, 3), -1, np.int64)
+        self.links: Links = np.empty(0, np.int32)
+        self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
+        self.borrowed = False  # whether the links are those of the only graph
+        self.holder_rows, self.claim_rows = Blocks(), Blocks()
+        self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
+        self.world: Array = np.zeros(0, np.int64)
+        self._refresh_field_views()
+        self._allocate_world()
+
+    def _refresh_field_views(self) -> None:
+        """Views of single fields of the rows, which are faster to read and write."""
+        self.next, self.flags = self.rows["next"], self.rows["flags"]
+        self.state, self.left, self.link = (self.rows[n] for n in ("state", "left", "link"))
+
+    def _allocate_world(self) -> None:
+        """Allocate the world with room for all tables."""
+        sizes = {
+            PARTS: len(self.parts) * PART,
+            GRAPHS: self.room[GRAPHS] * GRAPH,
+            COLLECTIVES: self.room[COLLECTIVES] * COLLECTIVE,
+            OWNERS: self.room[OWNERS],
+            SCRATCH: self.room[OWNERS],
+            HOLDERS: self.room[HOLDERS] * HOLDER,
+            CLAIMS: self.room[CLAIMS] * CLAIM,
+        }
+        old, world = self.world, np.zeros(TABLES + sum(sizes.values()), np.int64)
+        at = TABLES
+        if len(old):
+            world[:TABLES] = old[:TABLES]
+        else:
+            world[BUCKETS:TABLES] = NONE
+            world[list(_LISTS)] = NONE
+        for table, size in sizes.items():
+            kept = old[old[table] :][: self._size(table)] if len(old) else old
+            world[at : at + len(kept)] = kept
+            world[table] = at
+            at += size
+        self.world = world
+        if not len(old):
+            rows = self.part_table
+            rows[:, SLOTS] = self.parts.slots
+            if len(self.parts.capacity):
+                holds = self.parts.capacity >= 0
+                rows[holds, SLOTS] = self.parts.capacity[holds]
+            rows[:, [HEAD, TAIL]] = NONE
+            if self.plugged is not None:
+                rows[:, IS_PLUGGED], world[PLUGGED] = self.parts.plugged, 1
+            rows[:, MOVES] = UNMOVED
+
+    def _size(self, table: int) -> int:
+        return {
+            PARTS: len(self.parts) * PART,
+            GRAPHS: self.graphs * GRAPH,
+            COLLECTIVES: self.collectives * COLLECTIVE,
+            OWNERS: int(self.world[FLOW_COUNT]),
+            SCRATCH: 0,
+            HOLDERS: self.holders * HOLDER,
+            CLAIMS: self.claims * CLAIM,
+        }[table]
+
+    @property
+    def part_table(self) -> Array:
+        """(components, fields) view of the world."""
+        at = int(self.world[PARTS])
+        return self.world[at : at + len(self.parts) * PART].reshape(-1, PART)
+
+    @property
+    def graph_table(self) -> Array:
+        """(graphs, fields) view of the world."""
+        at = int(self.world[GRAPHS])
+        return self.world[at : at + self.graphs * GRAPH].reshape(-1, GRAPH)
+
+    @property
+    def owners(self) -> Array:
+        """(flows,) first cell of the op of each flow."""
+        at = int(self.world[OWNERS])
+        return self.world[at : at + int(self.world[FLOW_COUNT])]
+
+    def collective_row(self, c: int) -> Array:
+        """Row, in the table of ops with several places, of the op with first cell ``c``."""
+        at = int(self.world[COLLECTIVES]) + int(self.rows[c]["link"]) * COLLECTIVE
+        return self.world[at : at + COLLECTIVE]
+
+    def _make_room(self, **more: int) -> None:
+        """Grow the world for more graphs, collectives, flows, holders and claims."""
+        have = {
+            GRAPHS: self.graphs,
+            COLLECTIVES: self.collectives,
+            OWNERS: int(self.world[FLOW_COUNT]),
+            HOLDERS: self.holders,
+            CLAIMS: self.claims,
+        }
+        wanted = {
+            GRAPHS: "graphs",
+            COLLECTIVES: "collectives",
+            OWNERS: "flows",
+            HOLDERS: "holders",
+            CLAIMS: "claims",
+        }
+        grown = False
+        for table, name in wanted.items():
+            need = have[table] + more.get(name, 0)
+            if need > self.room[table]:
+                self.room[table] = max(need, 2 * have[table])
+                grown = True
+        if grown:
+            self._allocate_world()
+
+    def add_flow(self, c: int, flow: int) -> None:
+        """Note the op of a new flow."""
+        self._grow_flow_owners()
+        self.owners[flow] = c
+        if self.rows[c]["flags"] & WIDE:
+            self.collective_row(c)[WIDE_FLOW] = flow
+        else:
+            self.rows[c]["link"] = flow
+
+    def _grow_flow_owners(self) -> None:
+        """Grow the owners of flows to the number of flows."""
+        have, need = self.world.item(FLOW_COUNT), len(self.sharing)
+        if need > have:
+            self._make_room(flows=need - have)
+            self.world[FLOW_COUNT] = need
+
+    def drop_flow(self, c: int) -> None:
+        """Take the flow from an op."""
+        if self.rows[c]["flags"] & WIDE:
+            self.collective_row(c)[WIDE_FLOW] = NONE
+        else:
+            self.rows[c]["link"] = NONE
+
+    def flow(self, c: int) -> int:
+        """Flow of an op, -1 for none."""
+        if self.flags.item(c) & WIDE:
+            return int(self.collective_row(c)[WIDE_FLOW])
+        return int(self.link.item(c))
+
+    def places(self, c: int) -> list[int]:
+        """Cells of an op."""
+        if not self.rows[c]["flags"] & WIDE:
+            return [c]
+        first = last = int(self.collective_row(c)[FURTHER_CELL])
+        while self.rows[last]["flags"] & FURTHER and self.rows[last]["link"] == c:
+            last += 1
+        return [c, *range(first, last)]
+
+    def add(self, graph: EngineGraph, now: int) -> GraphOffsets:
+        """Add a graph."""
+        n, e, base = len(graph), len(graph.further), self.cells
+        wide, at, places = np.unique(graph.further, return_index=True, return_counts=True)
+        at, ops = at + n, graph.claims.op
+        if len(ops):
+            ops = holder_rows(graph.claims)
+            wide, at, places = collectives_and_holders(wide, at, places, ops)
+        self._make_room(graphs=1, collectives=len(wide))
+        self._make_cells(n + e)
+        edges = self._add_links(graph.successors)
+        collective = self.collectives
+        rows = self.rows[: base + n + e + 1]
+        rows["slot"][base:-1] = graph.slot
+        rows["first"][base : base + n] = graph.indptr[:-1]
+        fixed = np.require(graph.fixed, np.int64, ["C", "W"])
+        reset_graph_rows(rows, self.times, self.links[: self.edges], fixed, base, edges)
+        self._add_further(graph, base, wide, at, places)
+        holder, claim = self._add_claims(graph, base, ops)
+        flow, use = self._add_flows(graph, base)
+        self._add_releases(graph, base, now)
+        if len(graph.online):
+            rows["flags"][base : base + n][graph.online >= 0] |= ASK
+            self.world[ONLINE] |= int(np.any(graph.online >= 0))
+        self.graphs += 1
+        self.world[GRAPH_COUNT] = self.graphs
+        self.world[OPEN] += n
+        self.graph_table[-1, [FIRST_CELL, OPEN_OPS]] = base, n
+        self.cells += n + e
+        return GraphOffsets(
+            base, n + e, collective, len(wide), flow, use, holder, len(ops), claim,
+            len(graph.claims),
+        )  # fmt: skip
+
+    def add_block(self, block: GraphBlock, numbers: Numbers, now: int) -> GraphOffsets:
+        """Add a prepared graph with these numbers."""
+        if self.graphs >= self.room[GRAPHS] or (
+            self.collectives + len(block.collectives) > self.room[COLLECTIVES]
+        ):
+            self._make_room(graphs=1, collectives=len(block.collectives))
+        base, edges, m = self.cells, self.edges, len(block.cells)
+        self._make_cells(m)
+        if len(block.links):
+            self._make_links(len(block.links))
+        flow = use = 0
+        if len(block.flows):
+            flow, use = self.sharing.take(len(block.flows), len(block.uses))
+            self._grow_flow_owners()
+        holders, claims = len(block.holders), len(block.claims)
+        holder, claim = self._take(holders, claims) if claims else (0, 0)
+        at = base, edges, self.graphs, self.collectives, flow, use, holder, claim, now
+        block.put(self, numbers, at)
+        self.graphs += 1
+        self.cells += m
+        self.edges += len(block.links)
+        self.collectives += len(block.collectives)
+        return GraphOffsets(
+            base, m, at[3], len(block.collectives), flow, use, holder, holders, claim, claims
+        )  # fmt: skip
+
+    def report(self) -> NDArray[np.uint8]:
+        """(cells,) 1 for ops that ended since the last call."""
+        fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
+        mark_newly_ended(self.rows, fresh)
+        return fresh
+
+    def keep(self, graphs: Sequence[int], stay: Sequence[GraphOffsets]) -> list[GraphOffsets]:
+        """Drop all graphs but some, compact memory, and return where those lie then.
+
+        Parameters
+        ----------
+        graphs : their rows in the table of graphs
+        stay : where they lie
+        """
+        table = np.zeros((len(stay), 8), np.int64)
+        cell = link = collective = 0
+        moved = []
+        for g, lies in enumerate(stay):
+            first = int(self.rows[lies.cell]["first"])
+            after = int(self.rows[lies.cell + lies.cells]["first"])
+            table[g] = (
+                lies.cell, first, lies.collective, cell, link, collective, lies.cells,
+                lies.collectives,
+            )  # fmt: skip
+            moved.append(lies._replace(cell=cell, collective=collective))
+            cell, link = cell + lies.cells, link + after - first
+            collective += lies.collectives
+        self._make_links(0)
+        to = np.empty(self.cells + 1, np.int32)
+        opened = self.graph_table[list(graphs), OPEN_OPS]
+        lines = np.flatnonzero(self.parts.slots >= 0)
+        compact(self.rows, self.times, self.links, self.world, table, lines, to)
+        renumber_owners(self.world, int(self.world[OWNERS]), int(self.world[FLOW_COUNT]), to)
+        renumber_claims(self.world, int(self.world[CLAIMS]), self.claims, to)
+        self.rows["first"][cell], self.rows["flags"][cell] = link, 0
+        self.cells, self.edges, self.collectives = cell, link, collective
+        self.graphs = self.world[GRAPH_COUNT] = len(stay)
+        self.graph_table[:, FIRST_CELL], self.graph_table[:, OPEN_OPS] = table[:, 3], opened
+        return moved
+
+    def _make_cells(self, more: int) -> None:
+        need = self.cells + more + 1  # one behind the last, for where its successors end
+        have = len(self.rows)
+        if need > have:
+            size = need if self.cells == 0 else max(need, 2 * have)
+            rows, times = np.empty(size, CELL), np.empty((size, 3), np.int64)
+            rows[:have], times[:have] = self.rows, self.times
+            self.rows, self.times = rows, times
+            self._refresh_field_views()
+
+    def _add_links(self, successors: Links) -> int:
+        """Offset of the links of a new graph; a single graph's array is used without a copy."""
+        first, more = self.edges, len(successors)
+        if self.graphs == 0 and self.cells == 0 and not len(self.links):
+            self.links, self.edges = np.require(successors, np.int32, ["C", "A", "W"]), more
+            self.borrowed = True
+            return 0
+        self._make_links(more)
+        self.edges += more
+        np.add(successors, self.cells, out=self.links[first : self.edges], casting="unsafe")
+        return first
+
+    def _make_links(self, more: int) -> None:
+        need = self.edges + more
+        if need > len(self.links) or self.borrowed:
+            links = np.empty(max(need, 2 * self.edges), np.int32)
+            links[: self.edges] = self.links[: self.edges]
+            self.links, self.borrowed = links, False
+
+    def _add_further(
+        self,
+        graph: EngineGraph,
+        base: int,
+        wide: NDArray[np.int32],
+        at: NDArray[np.int64],
+        places: NDArray[np.int64],
+    ) -> None:
+        n, e = len(graph), len(graph.further)
+        if not len(wide):
+            return
+        rows = self.rows[base : base + n + e]
+        rows["link"][n:] = graph.further + base
+        rows["flags"][wide] |= WIDE
+        rows["link"][wide] = self.collectives + np.arange(len(wide))
+        start = int(self.world[COLLECTIVES]) + self.collectives * COLLECTIVE
+        table = self.world[start : start + len(wide) * COLLECTIVE].reshape(-1, COLLECTIVE)
+        none = np.full(len(wide), NONE)
+        table[:] = np.stack([places + 1, base + at, none, none], axis=1)
+        self.collectives += len(wide)
+
+    def _take(self, holders: int, claims: int) -> tuple[int, int]:
+        """First of newly taken rows for holders, and for claims."""
+        holder, claim = self.holder_rows.take(holders), self.claim_rows.take(claims)
+        more = self.holder_rows.top - self.holders, self.claim_rows.top - self.claims
+        if any(more):
+            self._make_room(holders=more[0], claims=more[1])
+            self.holders, self.claims = self.holder_rows.top, self.claim_rows.top
+        return holder, claim
+
+    def _add_claims(self, graph: EngineGraph, base: int, ops: NDArray[np.int32]) -> tuple[int, int]:
+        """First rows of holders and claims, added for the ops of a graph."""
+        if not len(ops):
+            return 0, 0
+        claims, n = graph.claims, len(graph)
+        holder, claim = self._take(len(ops), len(claims))
+        rows = self.rows[base : base + n + len(graph.further)]
+        rows["flags"][claims.op] |= HOLDS
+        rows["flags"][n:][np.isin(graph.further, claims.op)] |= HOLDS
+        rows["flags"][claims.until[claims.until >= 0]] |= LETS
+        row = int(self.world[COLLECTIVES]) + rows["link"][ops].astype(np.int64) * COLLECTIVE
+        self.world[row + HOLDING] = holder + np.arange(len(ops))
+        holding, held = holder_and_claim_tables(claims, ops, self.world[row + MISSING], base, claim)
+        self.holder_table[holder : holder + len(ops)] = holding
+        self.claim_table[claim : claim + len(claims)] = held
+        return holder, claim
+
+    @property
+    def holder_table(self) -> Array:
+        """(holders, fields) view of the world."""
+        at = int(self.world[HOLDERS])
+        return self.world[at : at + self.holders * HOLDER].reshape(-1, HOLDER)
+
+    @property
+    def claim_table(self) -> Array:
+        """(claims, fields) view of the table of claims inside :attr:`world`."""
+        at = int(self.world[CLAIMS])
+        return self.world[at : at + self.claims * CLAIM].reshape(-1, CLAIM)
+
+    def claims_of(self, c: int) -> Array:
+        """Claims of an op that holds amounts."""
+        of = int(self.world[HOLDERS]) + int(self.collective_row(c)[HOLDING]) * HOLDER
+        first, count = self.world[of + FIRST_CLAIM], self.world[of + CLAIM_COUNT]
+        return self.claim_table[first : first + count]
+
+    def add_claim(self, component: int, amount: int) -> int:
+        """Number of a new claim, of a process."""
+        _, number = self._take(0, 1)
+        claim = self.claim_table[number]
+        claim[[OF, AMOUNT]], claim[[HELD_BY, UNTIL, ALSO]] = (component, amount), NONE
+        return number
+
+    def _add_flows(self, graph: EngineGraph, base: int) -> tuple[int, int]:
+        """First rows of flows and of uses, added for a graph."""
+        op = graph.flows.op
+        if not len(op):
+            return 0, 0
+        first = self.sharing.add(graph.flows)
+        number = first + np.arange(len(op))
+        self._grow_flow_owners()
+        self.owners[first : first + len(op)] = op + base
+        rows = self.rows[base : base + len(graph)]
+        wide = (rows["flags"][op] & WIDE) != 0
+        rows["link"][op[~wide]] = number[~wide]
+        start = int(self.world[COLLECTIVES])
+        self.world[start + rows["link"][op[wide]] * COLLECTIVE + WIDE_FLOW] = number[wide]
+        return first, self.sharing.uses_of(first)[0]
+
+    def _add_releases(self, graph: EngineGraph, base: int, now: int) -> None:
+        n, e = len(graph), len(graph.further)
+        arrived = self.times[base : base + n + e, ARRIVED]
+        if now:
+            arrived -= now
+        if not len(graph.release):
+            return
+        beyond = graph.release > MAX_TICK - now
+        arrived[:n] -= np.where(beyond, 0, graph.release)
+        arrived[n:] = arrived[graph.further]
+        self.rows["flags"][base : base + n][beyond] |= NEVER
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """(c,) whether each component has failed."""
+        found: NDArray[np.bool_] = self.part_table[:, FAILED] != 0
+        return found

@@ -1,0 +1,170 @@
+"""Compiled random factors of a prepared graph: the same numbers as of ``sampling.py``."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...engine_api.interface import Numbers
+from ...facts.backend import Spread
+from ...facts.sampling import FRACTION, fixed_point_spread_tables, random_bits
+from ...kernel.jit import INTERPRETED, compiled_for_argument_types, jit, jit_without_refcounts
+from .replica_draws import Arrays, _draw, _factor, _scaled
+
+Array = NDArray[Any]
+
+_REST = np.uint64((1 << 32) - 1)
+MOST = 2.0 ** (63 + FRACTION) * (1 - 1e-12)
+_HALF, _DOWN, _UP = np.uint64(32), np.uint64(FRACTION), np.uint64(32 - FRACTION)
+
+
+class Draws:
+    """Random factors for the durations of one prepared graph in one replica.
+
+    Parameters
+    ----------
+    name : of the graph
+    spreads : (rows, spread) of groups of rows
+    flows : (f,) row of each flow, ascending
+    rank, period : (n,) of each row, as its job counts them
+    seed, replica : of the run
+
+    Examples
+    --------
+    >>> twice = Spread(np.empty(0), np.array([2.0]), np.empty(0))
+    >>> none, one = np.empty(0, np.int64), np.zeros(1, np.int32)
+    >>> draws = Draws("g", [(np.array([0]), twice)], none, one, one, seed=0, replica=0)
+    >>> typical = Numbers(np.array([7]), none, none.astype(np.uint64), none, none)
+    >>> draws.of(typical, ()).fixed.tolist()
+    [14]
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spreads: Sequence[tuple[NDArray[np.int64], Spread]],
+        flows: NDArray[np.int32],
+        rank: NDArray[np.int32],
+        period: NDArray[np.integer],
+        *,
+        seed: int,
+        replica: int,
+    ):
+        n = len(rank)
+        made = [
+            t for _, spread in spreads for t in fixed_point_spread_tables(spread, seed, replica)
+        ]
+        self._at = np.cumsum([0, *map(len, made)])
+        self._table = np.concatenate([np.empty(0, np.int64), *made])
+        self._spread = np.full(n, -1, np.int64)
+        for k, (rows, _) in enumerate(spreads):
+            self._spread[rows] = k
+        graph = zlib.crc32(name.encode())
+        self._prefix = np.stack(
+            [
+                np.broadcast_to(random_bits(seed, replica, 1, rank, period), n),
+                np.broadcast_to(random_bits(seed, replica, 2, graph, np.arange(n)), n),
+            ]
+        )
+        self._flow = np.full(n, -1, np.int64)
+        self._flow[flows] = np.arange(len(flows))
+        self._kernel: Callable[..., Any] | None = None
+
+    def of(self, numbers: Numbers, which: tuple[int, ...]) -> Numbers | None:
+        """Durations and work of one submission, multiplied by random factors keyed by ``which``.
+
+        None where one of them is beyond the range.
+        """
+        fixed, hi, lo = numbers.fixed.copy(), numbers.work_hi.copy(), numbers.work_lo.copy()
+        keys = np.array(which, np.int64).astype(np.uint64)
+        tables = self._spread, self._flow, self._at, self._table
+        what = tables, self._prefix, keys, fixed, (hi, lo)
+        if self._kernel is None:
+            self._kernel = compiled_for_argument_types(apply_random_factors, *what)
+        if INTERPRETED:
+            with np.errstate(over="ignore"):
+                fit = self._kernel(*what)
+        else:
+            fit = self._kernel(*what)
+        if not fit:
+            return None
+        return numbers._replace(fixed=fixed, work_hi=hi, work_lo=lo)
+
+
+@jit
+def apply_random_factors(
+    tables: tuple[Array, ...], prefix: Array, keys: Array, fixed: Array, work: tuple[Array, Array]
+) -> Any:
+    """Multiply durations in place by the factors of rank and period and of the op; whether all fit.
+
+    A result beyond the range of ticks does not fit.
+    """
+    spread, flow, at, table = tables
+    hi, lo = work
+    for i in range(len(fixed)):
+        if spread[i] < 0:
+            continue
+        for part in range(2):
+            k = 2 * spread[i] + part
+            if at[k] < at[k + 1]:
+                random = prefix[part, i]
+                for j in range(len(keys)):
+                    random = _draw(random, keys[j])
+                by = _factor(table, at[k], at[k + 1] - at[k], random)
+                if overflow(fixed[i], by):
+                    return False
+                fixed[i] = _scaled(fixed[i], by)
+                f = flow[i]
+                if f >= 0:
+                    if overflow(hi[f], by):
+                        return False
+                    hi[f], lo[f] = scaled_wide(hi[f], lo[f], by)
+    return True
+
+
+@jit_without_refcounts
+def drawn_amounts(
+    fixed: Any, hi: Any, lo: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays
+) -> Any:
+    """Ticks and work of one op in this replica; spread 0 is none.  `drawn_ticks`, with work."""
+    prefix, at, table = chances
+    if spread:
+        k = 2 * spread - 2
+        if at[k] < at[k + 1]:
+            random = _draw(_draw(prefix[0], rank), step)
+            by = _factor(table, at[k], at[k + 1] - at[k], random)
+            fixed = _scaled(fixed, by)
+            hi, lo = scaled_wide(hi, lo, by)
+        if at[k + 1] < at[k + 2]:
+            random = _draw(prefix[1], row)
+            by = _factor(table, at[k + 1], at[k + 2] - at[k + 1], random)
+            fixed = _scaled(fixed, by)
+            hi, lo = scaled_wide(hi, lo, by)
+    return fixed, hi, lo
+
+
+@jit_without_refcounts
+def overflow(of: Any, by: Any) -> Any:
+    """`sampling.product_may_overflow` of one number."""
+    return np.float64(of) * np.float64(by) >= MOST
+
+
+@jit_without_refcounts
+def scaled_wide(hi: Any, lo: Any, by: Any) -> Any:
+    """`sampling.scaled_int128` of one number."""
+    factor, upper = np.uint64(by), np.uint64(hi)
+    a = (lo & _REST) * factor
+    b = (lo >> _HALF) * factor + (a >> _HALF)
+    c = (upper & _REST) * factor + (b >> _HALF)
+    d = (upper >> _HALF) * factor + (c >> _HALF)
+    e = d >> _HALF
+    a, b, c, d = a & _REST, b & _REST, c & _REST, d & _REST
+    a = a >> _DOWN | b << _UP & _REST
+    b = b >> _DOWN | c << _UP & _REST
+    c = c >> _DOWN | d << _UP & _REST
+    d = d >> _DOWN | e << _UP & _REST
+    return np.int64(d << _HALF | c), b << _HALF | a

@@ -1,0 +1,94 @@
+"""Blocks of ranks that go through their program side by side: each op is read once for all.
+
+Members of a group meet again and again, so they may as well go from meeting to meeting together.
+A block waits where any of its ranks waits.  That is right in whatever order ops are computed; where
+ranks of a block wait for each other's later ops it would wait for ever, and is taken apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...facts.spmd_graph import SpmdGraph
+from .rendezvous import Rendezvous
+
+Arrays = tuple[NDArray[Any], ...]
+MOST = 16  # ranks of a block
+
+
+@dataclass(frozen=True)
+class RankBlocks:
+    """Partition of ranks into blocks of one program.
+
+    Parameters
+    ----------
+    at : (blocks + 1,) where the members of each begin
+    member : (ranks,) ranks, one block after the other
+    of, place : (ranks,) block of each, and which of its members it is
+    whole : (families, blocks) whether the members are one group of that family
+    """
+
+    at: NDArray[np.int64]
+    member: NDArray[np.int64]
+    of: NDArray[np.int64]
+    place: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+
+    @classmethod
+    def of_template(cls, template: SpmdGraph, meet: Rendezvous) -> RankBlocks:
+        """Blocks of ranks of one program in one group of the family that meets most often.
+
+        Examples
+        --------
+        >>> from foretrace.sim.facts.ops import Kind, Ops
+        >>> from foretrace.sim.facts.spmd_graph import RankProgram
+        >>> work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
+        >>> program = RankProgram.chain(work, family=[-1, 0])
+        >>> graph = SpmdGraph((program,), np.zeros(4, np.int32), np.array([[0, 1, 0, 1]]))
+        >>> RankBlocks.of_template(graph, Rendezvous.of(graph)).member.tolist()
+        [0, 2, 1, 3]
+        """
+        calls = template.calls[:, template.program].sum(axis=1)
+        own, program = np.arange(template.ranks), template.program.astype(np.int64)
+        if not len(calls) or not calls.any():
+            return cls.singles(template, meet)
+        group = template.groups[int(np.argmax(calls))].astype(np.int64)
+        order = np.lexsort((own, program, group))
+        new = np.ones(len(order), bool)
+        new[1:] = (np.diff(group[order]) != 0) | (np.diff(program[order]) != 0)
+        begins = np.flatnonzero(new)
+        place = own - np.repeat(begins, np.diff(np.append(begins, len(order))))
+        return cls._of_order(order, new | (place % MOST == 0), meet)
+
+    @classmethod
+    def singles(cls, template: SpmdGraph, meet: Rendezvous) -> RankBlocks:
+        """Each rank a block of its own."""
+        own = np.arange(template.ranks)
+        return cls._of_order(own, np.ones(len(own), bool), meet)
+
+    @classmethod
+    def _of_order(
+        cls, order: NDArray[np.int64], new: NDArray[np.bool_], meet: Rendezvous
+    ) -> RankBlocks:
+        """Blocks of ranks in order, one beginning wherever one is new."""
+        at = np.append(np.flatnonzero(new), len(order)).astype(np.int64)
+        of = np.empty(len(order), np.int64)
+        of[order] = np.cumsum(new) - 1
+        size, place = np.diff(at), np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order)) - np.repeat(at[:-1], size)
+        whole = np.zeros((len(meet.group), len(size)), bool)
+        for f, group in enumerate(meet.group):
+            mine = group[order]
+            one = np.minimum.reduceat(mine, at[:-1]) == np.maximum.reduceat(mine, at[:-1])
+            first = mine[at[:-1]]
+            whole[f] = one & (meet.member_at[first + 1] - meet.member_at[first] == size)
+        return cls(at, order.astype(np.int64), of, place, whole)
+
+    @property
+    def tables(self) -> Arrays:
+        """Arrays as kernels take them."""
+        return self.at, self.member, self.of, self.place, self.whole

@@ -1,0 +1,322 @@
+"""Commands and observations of processes, checked and queued alike for both engines.
+
+How an engine applies what was noted is its own: ``reference/engine.py`` says it plainly,
+``core/actions.py`` does it to the state of the kernels.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import simpy
+
+from ..errors import SimulationError
+from .capacity_ledger import CapacityLedger, Grant
+from .deadlock import CapacityQueue, CapacityShare, StuckState, diagnose
+from .interface import Answer, ComponentTable, Submitted, There
+from .past import Past
+from .simpy_adapter import HandedInGraph, SimpyAdapter
+from .simpy_clock import drive
+from .threshold import Thresholds
+from .validation import (
+    check_amount,
+    check_answer,
+    check_component,
+    check_op,
+    check_rate,
+    check_release,
+    check_resume,
+)
+
+
+class EngineControl(SimpyAdapter):
+    """Base of both engines: takes commands of processes and applies them in the next turn.
+
+    Parameters
+    ----------
+    parts : ComponentTable
+    env : simpy.Environment or None
+    per_second : int
+        Ticks in a second; for messages.
+    """
+
+    def __init__(
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
+    ):
+        super().__init__(parts, env, per_second)
+        self.thresholds = Thresholds(self)
+        self.ledger = CapacityLedger()
+        self.count = 0  # ops that were ever handed in
+        self.held_ops = 0  # of the graphs that are held
+        self.past = Past()
+
+    # Done: noted now, applied at the start of the next turn.
+
+    def set_rate(self, component: int, rate: int) -> None:
+        """Change a rate; flows keep their progress."""
+        check_rate(self.parts, component, rate)
+        self._note_action(lambda: self._set_rate(component, rate))
+
+    def fail(self, component: int) -> None:
+        """Fail a component: stop ops that run on it, use it, or hold a slot of it."""
+        check_component(self.parts, component)
+        self._note_action(lambda: self._fail(component))
+
+    def restore(self, component: int) -> None:
+        """Restore a failed component: its queue moves again; stopped ops stay stopped."""
+        check_component(self.parts, component)
+        self._note_action(lambda: self._restore(component))
+
+    def stop(self, op: int) -> None:
+        """Take an op out of its queue, place and components."""
+        check_op(op, self.count)
+        who = self._acting_process()
+        self._note_action(lambda: self._stop(op, who))
+
+    def resume(
+        self,
+        op: int,
+        keep: bool = True,
+        slots: Sequence[int] | None = None,
+        usage: dict[int, int] | None = None,
+        there: There | None = None,
+    ) -> None:
+        """Let a stopped op queue again; ``there`` is what it takes where it goes on."""
+        check_op(op, self.count)
+        places = self._places(op)
+        if places is not None:
+            check_resume(self.parts, op, places, slots, usage)
+        if isinstance(there, Answer):
+            check_answer(self.parts, op, there)
+        self._note_action(lambda: self._resume(op, keep, slots, usage, there))
+
+    def cancel(self, ops: Sequence[int]) -> None:
+        """Remove ops and all that depends on them."""
+        for op in ops:
+            check_op(op, self.count)
+        self._note_action(lambda: self._cancel(ops))
+
+    def acquire(self, component: int, amount: int, owner: int = 0) -> Grant:
+        """Event of a request for an amount: it fires after the turn that grants it."""
+        check_amount(self.parts, component, amount)
+        grant = Grant(
+            self.env, self.ledger.asked, component, amount, owner, self._acting_process(),
+            self._let_go, self._withdraw_if_forgotten,
+        )  # fmt: skip
+        self.ledger.note_request(grant)
+        self._note_action(lambda: self._ask_for(grant))
+        return grant
+
+    def take(self, component: int, amount: int, owner: int = 0) -> bool:
+        """Acquire an amount of a capacity at once if possible; whether it is held now.
+
+        Refused where too little is free, somebody waits for the capacity, or it has failed.
+        """
+        check_amount(self.parts, component, amount)
+        book = self.ledger
+        free = self.parts.whole(component) - self.held(component) - book.taken.get(component, 0)
+        waits = component in book.waiting or bool(self.waiting(component))
+        if waits or amount > free or self.failed(component):
+            return False
+        book.taken[component] = book.taken.get(component, 0) + amount
+        book.add(self._now, component, amount, owner, self._acting_process())
+        self._note_action(lambda: self._note_taken(component, amount))
+        return True
+
+    def release(self, component: int, amount: int, owner: int = 0) -> None:
+        """Give an amount of a capacity back."""
+        check_amount(self.parts, component, amount)
+        check_release(self.parts, component, amount, self.ledger.of(component, owner))
+        self._give_back(component, amount, owner, self._acting_process())
+
+    def release_all(self, owner: int) -> None:
+        """Give back all amounts that an owner holds, and withdraw its requests."""
+        for line in list(self.ledger.waiting.values()):
+            for grant in [grant for grant in line if grant.owner == owner]:
+                grant.release()
+        for component, amount in list(self.ledger.of_owner(owner)):
+            self._give_back(component, amount, owner, self._acting_process())
+
+    def _let_go(self, grant: Grant) -> None:
+        """Give a grant back, or withdraw its request."""
+        if self.ledger.is_waiting(grant):
+            self.ledger.leave(grant)
+            self._note_action(lambda: self._leave_line(grant))
+        else:
+            held = self.ledger.of(grant.component, grant.owner)
+            check_release(self.parts, grant.component, grant.amount, held)
+            self._give_back(grant.component, grant.amount, grant.owner, grant.who)
+        grant.over = True
+
+    def _withdraw_if_forgotten(self, grant: Grant) -> None:
+        """Withdraw a grant unless a process waits for it again by the next turn."""
+        self._note_action(lambda: self._drop_grant(grant))
+
+    def _drop_grant(self, grant: Grant) -> None:
+        if grant.over or not grant.is_abandoned:
+            return
+        grant.over = True
+        if self.ledger.is_waiting(grant):
+            self.ledger.leave(grant)
+            self._leave_line(grant)
+        elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
+            self.ledger.give_back(self._now, *grant.held)
+            self._return(grant.component, grant.amount)
+
+    def _give_back(self, component: int, amount: int, owner: int, who: str) -> None:
+        self.ledger.give_back(self._now, component, amount, owner, who)
+        self._note_action(lambda: self._return(component, amount))
+
+    def _note_taken(self, component: int, amount: int) -> None:
+        self.ledger.taken[component] -= amount
+        self._hold(component, amount)
+
+    # Waited for.
+
+    def lost(self, graph: Submitted) -> simpy.Event:
+        """Event that fires with the losses (list of :class:`LostOp`) not yet reported."""
+        mine = cast(HandedInGraph, graph)
+        if mine.lost is None or mine.lost.triggered:
+            mine.lost = self.env.event()
+            if mine.untold:
+                mine.lost.succeed(mine.tell())
+        return mine.lost
+
+    def settled(self) -> simpy.Event:
+        """Event that fires after the next turn."""
+        self._note_action(lambda: None)
+        return self.thresholds.settled()
+
+    def reaches(
+        self, what: str, component: int, at_least: int | None = None, at_most: int | None = None
+    ) -> simpy.Event:
+        """Event that fires when a turn leaves ``what`` of a component within the bound."""
+        event = self.thresholds.add(what, component, at_least, at_most)
+        self._note_action(lambda: None)
+        return event
+
+    def amount(self, what: str, component: int) -> int:
+        """Quantity that a threshold compares, as the last turn left it."""
+        if what == "flows":
+            return self.users(component)
+        if what == "held":
+            return self.held(component)
+        line = self.queue if self.parts.whole(component) < 0 else self.waiting
+        return len(line(component))
+
+    # The run as a whole.
+
+    def run(self, until: int | None = None) -> None:
+        """Run until nothing is open, or to a tick: its first turn included, no process.
+
+        Raises
+        ------
+        SimulationError
+            Nothing can happen and ops are open, or somebody waits for a capacity: lost, time
+            overflow, starvation, deadlock.
+        """
+        drive(self, until)
+        if until is None and (self.any_open() or self.ledger.waiting):
+            raise diagnose(self._stuck())
+
+    def blocked_queues(
+        self, held: Mapping[int, Sequence[tuple[int, int]]]
+    ) -> dict[int, CapacityQueue]:
+        """Non-empty queues of capacities in the last state, each with its waiters and holders.
+
+        Parameters
+        ----------
+        held : (op, amount) of what ops hold, by component; the op whose end gives it back
+        """
+        found, book = {}, self.ledger
+        for c in range(len(self.parts)) if len(self.parts.capacity) else ():
+            if waiting := self.waiting(c):
+                names = iter([grant.who for grant in book.waiting.get(c, ())])
+                line = [CapacityShare(op, _op_name(op) or next(names), n) for op, n in waiting]
+                mine = book.held.get(c, {}).items()
+                holding = [CapacityShare(op, _op_name(op), n) for op, n in held.get(c, ())]
+                holding += [CapacityShare(-1, who, n) for (_, who), n in mine]
+                found[c] = CapacityQueue(self.parts.whole(c), line, holding, self.failed(c))
+        return found
+
+    def _cannot_resume_error(self, op: int, why: str) -> SimulationError:
+        message = f"op {op}: cannot be resumed: {why}"
+        return SimulationError("action", message, (op,), self.open_ops())
+
+    # What each engine does in its own way.
+
+    @abstractmethod
+    def queue(self, component: int) -> list[tuple[int, int]]:
+        """(op, number of the place) of each place in a component's queue, first in line first."""
+
+    @abstractmethod
+    def waiting(self, component: int) -> list[tuple[int, int]]:
+        """(op, amount) in the queue of a capacity, first in line first; -1 for a process."""
+
+    @abstractmethod
+    def held(self, component: int) -> int:
+        """Slots or amount in use; of a rate component, sum of weight x rate, rounded down."""
+
+    @abstractmethod
+    def failed(self, component: int) -> bool:
+        """Whether a component has failed, as the last turn left it."""
+
+    @abstractmethod
+    def users(self, component: int) -> int:
+        """Flows in flight that use a component."""
+
+    @abstractmethod
+    def _places(self, op: int) -> int | None:
+        """Number of places of an op; None where it was given back."""
+
+    @abstractmethod
+    def _stuck(self) -> StuckState:
+        """Last state, as input of the deadlock diagnosis."""
+
+    @abstractmethod
+    def _set_rate(self, component: int, rate: int) -> None: ...
+
+    @abstractmethod
+    def _fail(self, component: int) -> None: ...
+
+    @abstractmethod
+    def _restore(self, component: int) -> None: ...
+
+    @abstractmethod
+    def _stop(self, op: int, who: str) -> None: ...
+
+    @abstractmethod
+    def _resume(
+        self,
+        op: int,
+        keep: bool,
+        slots: Sequence[int] | None,
+        usage: dict[int, int] | None,
+        there: There | None,
+    ) -> None: ...
+
+    @abstractmethod
+    def _cancel(self, ops: Sequence[int]) -> None: ...
+
+    @abstractmethod
+    def _ask_for(self, grant: Grant) -> None:
+        """Append a process's request to the queue of a capacity."""
+
+    @abstractmethod
+    def _leave_line(self, grant: Grant) -> None:
+        """Withdraw a process's request."""
+
+    @abstractmethod
+    def _hold(self, component: int, amount: int) -> None:
+        """Add to the amount that processes hold."""
+
+    @abstractmethod
+    def _return(self, component: int, amount: int) -> None:
+        """Subtract from the amount that processes hold."""
+
+
+def _op_name(op: int) -> str:
+    """Name of an op in a message; "" for a process."""
+    return f"op {op}" if op >= 0 else ""

@@ -1,0 +1,41 @@
+"""Final states of ops that an engine gave back."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+
+from .interface import State
+
+
+class Past:
+    """Final state of ops whose rows were freed: cancelled ones as id ranges, all others ended.
+
+    Examples
+    --------
+    >>> past = Past()
+    >>> past.cancelled(3), past.cancelled(4), past.cancelled(9)
+    (None, None, None)
+    >>> past.state(4).name, past.state(5).name, len(past)
+    ('CANCELLED', 'ENDED', 2)
+    """
+
+    def __init__(self) -> None:
+        self._first, self._end = array("q"), array("q")
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def cancelled(self, op: int) -> None:
+        """Add an op that was cancelled."""
+        k = bisect_right(self._first, op)
+        if k and self._end[k - 1] == op:
+            self._end[k - 1] = op + 1
+        else:
+            self._first.insert(k, op)
+            self._end.insert(k, op + 1)
+
+    def state(self, op: int) -> State:
+        """Final state of an op that was given back."""
+        k = bisect_right(self._first, op)
+        return State.CANCELLED if k and op < self._end[k - 1] else State.ENDED

@@ -1,0 +1,127 @@
+"""Adapter that makes either engine a participant in a SimPy simulation.
+
+What a process does is noted and applied, in order, at the start of the machine's next turn; so
+whatever it observes is the machine as its last turn left it.  How a turn goes is each engine's
+own: ``reference/event_loop.py`` says it plainly, ``core/simpy_loop.py`` hands it to
+compiled kernels.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import simpy
+
+from . import interface as engine_api
+from .interface import FIRST, LATER, ComponentTable, LostOp
+from .simpy_clock import Turn, zero_time_loop_error
+
+
+class HandedInGraph:
+    """Graph that was handed in, with the events of its end and its losses.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+    index : how many were handed in before
+    first : id of its row 0
+    count : ops
+    """
+
+    def __init__(self, env: simpy.Environment, index: int, first: int, count: int):
+        self.index, self.first, self.count = index, first, count
+        self.done = env.event()
+        self.lost: simpy.Event | None = None
+        self.untold: list[LostOp] = []
+
+    def tell(self) -> list[LostOp]:
+        """Losses not yet reported; they count as reported now."""
+        told, self.untold = self.untold, []
+        return told
+
+
+class SimpyAdapter(ABC):
+    """Engine whose turns are SimPy events.
+
+    Parameters
+    ----------
+    parts : ComponentTable
+    env : simpy.Environment or None
+    per_second : int
+        Ticks in a second.
+    """
+
+    def __init__(
+        self, parts: ComponentTable, env: simpy.Environment | None = None, per_second: int = 10**12
+    ):
+        self.env = env or simpy.Environment(initial_time=0)
+        self.parts, self.per_second = parts, per_second
+        self.watchers: set[simpy.Process] = set()
+        self.losing: set[HandedInGraph] = set()  # with losses that nobody was told of
+        self.todo: list[Callable[[], None]] = []
+        self.news: list[tuple[simpy.Event, object]] = []
+        self.submissions = 0  # graphs that were ever handed in
+        self.actor = "nobody"
+        self.tick, self.turn = -1, 0
+        self.planned: tuple[int, int] | None = None
+        self.next_turn: Turn | None = None
+        self._plan_turn(self._now, FIRST)
+
+    def due(self) -> tuple[int, int] | None:
+        """Tick and priority of the next planned turn."""
+        return self.planned
+
+    @property
+    def _now(self) -> int:
+        return int(self.env.now)
+
+    def _acting_process(self) -> str:
+        process = self.env.active_process
+        return str(process.name) if process is not None else "the program"
+
+    def _note_action(self, action: Callable[[], None]) -> None:
+        self.todo.append(action)
+        self.actor = self._acting_process()
+        if self.planned is None or self.planned[0] != self._now:
+            self._plan_turn(self._now, LATER)
+
+    def _plan_turn(self, tick: int, priority: int) -> None:
+        """Schedule the next turn, in place of one planned before."""
+        if self.next_turn is not None:
+            self.next_turn.cancel()
+        self.planned = tick, priority
+        self.next_turn = Turn(self.env, self._begin_turn)
+        self.env.schedule(self.next_turn, priority, tick - int(self.env.now))  # type: ignore[arg-type]
+
+    def _begin_turn(self, _: simpy.Event) -> None:
+        now, self.next_turn, self.planned = int(self.env.now), None, None
+        self.turn = self.turn + 1 if now == self.tick else 0
+        self.tick = now
+        if self.turn > engine_api.MAX_TURNS:
+            raise zero_time_loop_error(self, f"{self.turn} turns", self.actor)
+        self._take_turn(now)
+
+    def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:
+        """Losses by graph since the last report."""
+        told: list[tuple[simpy.Event, object]] = [
+            (graph.lost, graph.tell())
+            for graph in sorted(self.losing, key=lambda graph: graph.index)
+            if graph.untold and graph.lost is not None and not graph.lost.triggered
+        ]
+        self.losing.clear()  # who waits later is told at once
+        return told
+
+    # What each engine does in its own way.
+
+    @abstractmethod
+    def _take_turn(self, now: int) -> None:
+        """Apply commands, run the instant, wake those that wait."""
+
+    @abstractmethod
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled, handed in or joined."""
+
+    @abstractmethod
+    def open_ops(self) -> tuple[int, ...]:
+        """Ops that have neither ended nor been cancelled."""

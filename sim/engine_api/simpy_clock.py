@@ -1,0 +1,159 @@
+"""Clock shared by an engine and SimPy: turns are events among those of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import simpy
+from simpy.events import Condition
+
+from ..errors import SimulationError
+from . import interface as engine_api
+
+LOOK = 2**16  # events between two looks whether anything is open
+
+
+class Turn(simpy.Event):
+    """Turn of the engine, as a SimPy event."""
+
+    def __init__(self, env: simpy.Environment, take: Callable[[simpy.Event], None]):
+        self.env, self._ok, self._value = env, True, None
+        self.callbacks = [take]
+
+    def cancel(self) -> None:
+        """Void the turn: another one was planned."""
+        self.callbacks = []
+
+
+class DrivenEngine(Protocol):
+    """Interface of an engine that :func:`drive` needs."""
+
+    env: simpy.Environment
+    watchers: set[simpy.Process]
+
+    def due(self) -> tuple[int, int] | None:
+        """Tick and priority of the next planned turn."""
+
+    @property
+    def submissions(self) -> int:
+        """Number of graphs ever handed in, those given back included."""
+
+    def any_open(self) -> bool:
+        """Whether an op has neither ended nor been cancelled."""
+
+    def open_ops(self) -> tuple[int, ...]:
+        """Ops that have neither ended nor been cancelled."""
+
+
+def fire_in_this_turn(env: simpy.Environment, event: simpy.Event, value: object) -> None:
+    """Fire an event of this turn: before all other SimPy events of the tick."""
+    event._ok, event._value = True, value
+    env.schedule(event, engine_api.FIRST)  # type: ignore[arg-type]
+
+
+def drive(engine: DrivenEngine, until: int | None = None) -> None:
+    """Step SimPy until nothing that may act is due, or to a tick.
+
+    Raises
+    ------
+    ValueError
+        The tick has passed.
+    SimulationError
+        A zero-time loop: too many events at one tick.  Time overflow: only a process beyond the
+        range of ticks is left.  An endless process: it goes on long after the last op.
+    """
+    steps = _TickSteps(engine)
+    if until is None:
+        while engine.due() is not None or is_acting_process_due(engine):
+            steps.one()
+        return
+    if until < engine.env.now:
+        raise ValueError(f"until is tick {until}, but it is {engine.env.now} already")
+    reached = simpy.Event(engine.env)
+    reached._ok, reached._value = True, None
+    engine.env.schedule(reached, engine_api.FIRST - 1, until - engine.env.now)  # type: ignore[arg-type]
+    while not reached.processed:
+        steps.one()
+    while engine.due() == (until, engine_api.FIRST):
+        steps.one()
+
+
+class _TickSteps:
+    """Loop over SimPy events that counts those of one tick."""
+
+    def __init__(self, engine: DrivenEngine):
+        self.engine, self.env = engine, engine.env
+        self.tick, self.count = -1.0, 0
+        self.steps, self.idle, self.submissions = 0, 0, engine.submissions
+
+    def one(self) -> None:
+        env = self.env
+        tick = env.peek()
+        if tick != self.tick:
+            if tick > engine_api.MAX_TICK:
+                raise self._beyond_range_error()
+            self.tick, self.count = tick, 0
+        elif self.count > engine_api.MAX_EVENTS:
+            raise zero_time_loop_error(self.engine, f"{self.count} events", _woken_process(env))
+        self.count += 1
+        self.steps += 1
+        if not self.steps % LOOK:
+            self._check_can_end()
+        env.step()
+
+    def _check_can_end(self) -> None:
+        """Raise an error if the run can no longer end."""
+        engine = self.engine
+        if engine.any_open() or engine.submissions != self.submissions:
+            self.idle, self.submissions = 0, engine.submissions
+            return
+        self.idle += LOOK
+        if self.idle > engine_api.MAX_IDLE:
+            raise endless_process_error(engine, self.idle)
+
+    def _beyond_range_error(self) -> SimulationError:
+        said = "a process waits for a tick beyond the range; use a coarser tick"
+        return SimulationError("time overflow", said, (), self.engine.open_ops())
+
+
+def zero_time_loop_error(engine: DrivenEngine, what: str, who: str) -> SimulationError:
+    """Error for a process that loops without time passing."""
+    message = f"{who}: {what} at tick {engine.env.now}; let some time pass between its actions"
+    return SimulationError("zero-time loop", message, (), engine.open_ops())
+
+
+def endless_process_error(engine: DrivenEngine, idle: int) -> SimulationError:
+    """Error for a process that still runs long after the last op."""
+    who = ", ".join(sorted({_waiting_process(event) for *_, event in engine.env._queue} - {""}))
+    said = (
+        f"{who or 'a process'}: goes on for {idle:,} events though every op is over and none was "
+        "submitted meanwhile; end its loop with them ('while sim.open():'), or declare "
+        "'touches = ()' where it only watches"
+    )
+    return SimulationError("endless process", said)
+
+
+def is_acting_process_due(engine: DrivenEngine) -> bool:
+    """Whether an event is due that wakes a process which may act, or raises its error."""
+    return any(not event._ok or _may_act(event, engine.watchers) for *_, event in engine.env._queue)
+
+
+def _may_act(event: simpy.Event, watchers: set[simpy.Process]) -> bool:
+    if isinstance(event, Turn):
+        return False
+    owners = {getattr(c, "__self__", None) for c in event.callbacks or ()} - {event}
+    return any(
+        _may_act(o, watchers) if isinstance(o, Condition) else o not in watchers for o in owners
+    )
+
+
+def _woken_process(env: simpy.Environment) -> str:
+    """Name of the process that the next event wakes."""
+    return _waiting_process(env._queue[0][3]) or "a process"
+
+
+def _waiting_process(event: simpy.Event) -> str:
+    """Name of the first process that an event wakes; "" for none."""
+    owners = (getattr(callback, "__self__", None) for callback in event.callbacks or ())
+    return next((str(who.name) for who in owners if isinstance(who, simpy.Process)), "")

@@ -1,0 +1,74 @@
+"""Thresholds on quantities of components, and events that fire when they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+from weakref import proxy
+
+import simpy
+
+from .interface import ComponentTable
+from .validation import check_reaches
+
+
+class Measurable(Protocol):
+    """Interface of an engine that thresholds need."""
+
+    env: simpy.Environment
+    parts: ComponentTable
+
+    def amount(self, what: str, component: int) -> int:
+        """Quantity of a component, as the last turn left it."""
+
+
+class Threshold(NamedTuple):
+    """Bound on a quantity of a component, and the event that fires within it."""
+
+    what: str
+    component: int
+    at_least: int | None
+    at_most: int | None
+    event: simpy.Event
+
+    def holds(self, value: int) -> bool:
+        """Whether a value is within the bound."""
+        return (self.at_least is None or value >= self.at_least) and (
+            self.at_most is None or value <= self.at_most
+        )
+
+
+class Thresholds:
+    """Thresholds of a run, in the order in which they were asked for."""
+
+    def __init__(self, engine: Measurable):
+        # They belong to the engine: were each to hold the other, the state of a run would stay
+        # until Python looks for such circles, which it does by their number and not their size.
+        self.engine: Measurable = proxy(engine)
+        self.waiting: list[Threshold] = []
+        self.next_turn: list[simpy.Event] = []
+
+    def add(
+        self, what: str, component: int, at_least: int | None, at_most: int | None
+    ) -> simpy.Event:
+        """Event that fires when a turn settles within the bound."""
+        check_reaches(self.engine.parts, what, component, at_least, at_most)
+        event = self.engine.env.event()
+        self.waiting.append(Threshold(what, component, at_least, at_most, event))
+        return event
+
+    def settled(self) -> simpy.Event:
+        """Event that fires after the next turn."""
+        self.next_turn.append(self.engine.env.event())
+        return self.next_turn[-1]
+
+    def reached(self) -> Iterator[simpy.Event]:
+        """Events to fire after this turn, thresholds first."""
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            if one.holds(self.engine.amount(one.what, one.component)):
+                yield one.event
+            else:
+                self.waiting.append(one)
+        settled, self.next_turn = self.next_turn, []
+        yield from settled

@@ -1,0 +1,403 @@
+"""Checks common to both engines: of graphs, and of the commands of processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UNBOUNDED, BackendError, GraphError, SimulationError
+from .interface import (
+    MAX_TICK,
+    MOST_WEIGHT,
+    NO_LIMIT,
+    ONE,
+    Answer,
+    ComponentTable,
+    EngineGraph,
+    Flows,
+)
+
+WORK_BITS = 127
+FASTEST = 1 << 62  # rate units that nothing may reach
+
+
+def check_graph(parts: ComponentTable, graph: EngineGraph) -> None:
+    """Raise an error for a graph that no engine can run; cycles are not looked for.
+
+    Raises
+    ------
+    GraphError
+        Of kind ``unknown place``, ``no slots``, ``unknown component``, ``no rate``, ``weight``,
+        ``negative``, ``unbounded``, ``too fast``, ``unknown op``, ``no capacity`` or ``amount``,
+        with the first row at fault.
+
+    Examples
+    --------
+    >>> from foretrace.sim.engine_api.engine_literal import LiteralOp
+    >>> from foretrace.sim.engine_api.engine_literal import literal_components, literal_graph
+    >>> check_graph(literal_components((1,), (-1,)), literal_graph("g", [LiteralOp(((7, ()),))]))
+    Traceback (most recent call last):
+    ...
+    foretrace.sim.errors.GraphError: unknown place: graph 'g' op 0: component 7; there are 1
+    """
+    if len(graph.claims):
+        _check_claims(parts, graph)
+    if _is_plain(parts, graph):
+        return
+    n = len(graph)
+    op = np.concatenate([np.arange(n), graph.further])
+    used = np.repeat(graph.flows.op, np.diff(graph.flows.indptr))
+    _check_components(parts, graph, op, used)
+    flows = graph.flows
+    _check_weights(graph, used)
+    for column, row in ((graph.fixed, None), (graph.release, None), (flows.work_hi, flows.op)):
+        at = np.arange(len(column)) if row is None else row
+        _refuse_op(graph, at, column < 0, "negative", "a negative time or work")
+    _refuse_op(graph, flows.op, flows.limit < NO_LIMIT, "negative", "a negative limit")
+    works = (flows.work_hi > 0) | (flows.work_lo > 0)
+    free = works & (np.diff(flows.indptr) == 0) & (flows.limit == NO_LIMIT)
+    _refuse_op(graph, flows.op, free, "unbounded", UNBOUNDED)
+    fast = "its weights let it run at 2^62 rate units or more; give it a limit"
+    _refuse_op(graph, flows.op, may_exceed_rate_range(parts, flows), "too fast", fast)
+    after = graph.successors
+    owner = np.repeat(np.arange(n), np.diff(graph.indptr))
+    lost = (after < 0) | (after >= len(op))
+    _refuse_op(
+        graph, owner, lost, "unknown op", f"a successor that is none of the {len(op)} places"
+    )
+
+
+def _is_plain(parts: ComponentTable, graph: EngineGraph) -> bool:
+    """Whether a graph needs no further checks, decided without a table of its size."""
+    slot, after, times = graph.slot, graph.successors, (graph.fixed, graph.release)
+    places = len(graph) + len(graph.further)
+    if len(graph.flows) or slot.min(initial=-1) < -1 or slot.max(initial=-1) >= len(parts):
+        return False
+    if after.min(initial=0) < 0 or after.max(initial=-1) >= places:
+        return False
+    return _have_slots(parts, slot) and all(column.min(initial=0) >= 0 for column in times)
+
+
+def _have_slots(parts: ComponentTable, slot: NDArray[np.int32]) -> bool:
+    """Whether every component that is queued for has slots."""
+    if np.all(parts.slots[max(slot.min(initial=0), 0) : slot.max(initial=-1) + 1] >= 0):
+        return True  # all between the first and the last have: found in no time
+    used = np.zeros(len(parts) + 1, bool)
+    used[slot] = True  # -1, no slot, is the last one
+    return not np.any(used[:-1] & (parts.slots < 0))
+
+
+def _check_components(
+    parts: ComponentTable, graph: EngineGraph, op: NDArray[np.int64], used: NDArray[np.int32]
+) -> None:
+    count = len(parts)
+    slot, rated = graph.slot, graph.flows.component
+    _refuse_op(
+        graph, op, (slot < -1) | (slot >= count), "unknown place", "component {}", slot, count
+    )
+    bad = (slot >= 0) & (parts.slots[slot] < 0) if count else slot >= 0
+    _refuse_op(graph, op, bad, "no slots", "component {} has no slots to queue for", slot)
+    missing = (rated < 0) | (rated >= count)
+    _refuse_op(graph, used, missing, "unknown component", "component {}", rated, count)
+    bad = parts.rate[rated] < 0 if count else missing
+    _refuse_op(graph, used, bad, "no rate", "component {} has no rate to share", rated)
+    if len(parts.plugged):
+        inside = parts.plugged[rated]
+        first = inside[np.searchsorted(used, used)]
+        said = "component {} and another are in two media; put both in one, or split the op"
+        _refuse_op(graph, used, inside != first, "medium", said, rated)
+
+
+def _check_weights(graph: EngineGraph, used: NDArray[np.int32]) -> None:
+    component, weight = graph.flows.component, graph.flows.weight
+    _refuse_op(graph, used, weight < 1, "weight", "a weight below 2^-40")
+    _refuse_op(graph, used, weight >= MOST_WEIGHT, "weight", "a weight of 2^22 or more")
+    order = np.lexsort((component, used))
+    op, named = used[order], component[order]
+    twice = (np.diff(op) == 0) & (np.diff(named) == 0)
+    _refuse_op(graph, op[1:], twice, "weight", "component {} twice; add up its weights", named[1:])
+
+
+def excess_weight_error(
+    parts: ComponentTable,
+    usage: Mapping[int, Mapping[int, int]],
+    open_ops: Callable[[], Sequence[int]],
+) -> SimulationError | None:
+    """Error for flows whose weights add up to too much; None where they do not.
+
+    Parameters
+    ----------
+    usage : ``{component: weight}`` of every op in its work phase
+
+    Examples
+    --------
+    >>> from foretrace.sim.engine_api.engine_literal import literal_components
+    >>> wire = literal_components((-1,), (10,))
+    >>> excess_weight_error(wire, {3: {0: 2**61}}, tuple) is None
+    True
+    >>> excess_weight_error(wire, {3: {0: 2**61}, 4: {0: 2**61}}, tuple).ops
+    (3, 4)
+    """
+    mass: dict[int, int] = {}
+    for uses in usage.values():
+        for c, weight in uses.items():
+            mass[c] = mass.get(c, 0) + weight
+    heavy = min((c for c, whole in mass.items() if whole >= MOST_WEIGHT), default=None)
+    if heavy is None:
+        return None
+    ops = tuple(op for op, uses in sorted(usage.items()) if heavy in uses)
+    message = (
+        f"{parts.names[heavy]}: the weights of {len(ops):,} ops in flight sum to "
+        f"{mass[heavy] / ONE:g}; they must stay below 2^22: divide its rate and its weights alike"
+    )
+    return SimulationError("weight", message, ops, open_ops())
+
+
+def _check_claims(parts: ComponentTable, graph: EngineGraph) -> None:
+    """Raise an error for claims that can never be granted."""
+    claims, n = graph.claims, len(graph)
+    op, c, until = claims.op, claims.component, claims.until
+    missing = (c < 0) | (c >= len(parts))
+    _refuse_op(graph, op, missing, "unknown component", "component {}", c, len(parts))
+    lost = (until < -1) | (until >= n) | (until == op)
+    _refuse_op(graph, op, lost, "unknown op", f"until {{}}; it is another of the {n} ops", until)
+    whole = [parts.whole(k) for k in c.tolist()]
+    amount = claims.amount.tolist()
+    held: dict[tuple[int, int], int] = {}  # an op may hold twice of one
+    for i, k, n in zip(op.tolist(), c.tolist(), amount, strict=True):
+        held[i, k] = held.get((i, k), 0) + n
+    for i, k, n, most in zip(op.tolist(), c.tolist(), amount, whole, strict=True):
+        name, where = parts.names[k], f"graph {graph.name!r} op {i}"
+        if most < 0:
+            raise GraphError("no capacity", f"{where}: {name} has no capacity to hold", (i,))
+        if n < 1:
+            raise GraphError("amount", f"{where}: {n} of {name}; hold 1 or more", (i,))
+        if held[i, k] > most:
+            said = f"{where}: {held[i, k]} of {name}; there are {most} in all"
+            raise GraphError("amount", said, (i,))
+
+
+def _refuse_op(
+    graph: EngineGraph,
+    op: NDArray[np.int64] | NDArray[np.int32],
+    bad: NDArray[np.bool_],
+    kind: str,
+    what: str,
+    value: NDArray[np.int32] | None = None,
+    count: int | None = None,
+) -> None:
+    """Raise an error for the first op that is marked bad."""
+    at = np.flatnonzero(bad)
+    if not len(at):
+        return
+    first = int(at[np.argmin(op[at])])
+    said = what.format(None if value is None else int(value[first]))
+    said += "" if count is None else f"; there are {count}"
+    row = int(op[first])
+    raise GraphError(kind, f"graph {graph.name!r} op {row}: {said}", (row,))
+
+
+def may_exceed_rate_range(parts: ComponentTable, flows: Flows) -> NDArray[np.bool_]:
+    """Whether each flow may reach a rate beyond 63 bits."""
+    bound = np.where(flows.limit == NO_LIMIT, np.inf, flows.limit.astype(np.float64))
+    owner = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))
+    np.minimum.at(bound, owner, parts.top[flows.component] * (ONE / flows.weight))
+    fast = np.isfinite(bound) & (bound >= 0.99 * FASTEST)
+    for i in np.flatnonzero(fast).tolist():
+        fast[i] = highest_possible_rate(parts, flows.usage(i), int(flows.limit[i])) >= FASTEST
+    return fast
+
+
+def highest_possible_rate(
+    parts: ComponentTable, usage: Mapping[int, int], limit: int = NO_LIMIT
+) -> int:
+    """Highest rate that a flow may ever have; 0 where nothing bounds it.
+
+    Examples
+    --------
+    >>> from foretrace.sim.engine_api.engine_literal import literal_components
+    >>> highest_possible_rate(literal_components((-1,), (10,)), {0: 2 * ONE}) == 2**57 - 1
+    True
+    """
+    bounds = [int(parts.top[c]) * ONE // weight for c, weight in usage.items()]
+    return min([*bounds, *([] if limit == NO_LIMIT else [limit])], default=0)
+
+
+def check_rate(parts: ComponentTable, component: int, rate: int) -> None:
+    """Raise an error for a rate that a component cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name = _component_name(parts, component)
+    if parts.rate[component] < 0:
+        raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
+    if not rate >= 0:
+        raise SimulationError("action", f"{name}: rate {rate}; it must be >= 0")
+    if rate > parts.top[component]:
+        raise SimulationError(
+            "action", f"{name}: rate {rate} above {parts.top[component]}; give it a larger max_rate"
+        )
+
+
+def check_component(parts: ComponentTable, component: int) -> None:
+    """Raise an error for an unknown component.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    _component_name(parts, component)
+
+
+def _component_name(parts: ComponentTable, component: int) -> str:
+    if not 0 <= component < len(parts):
+        raise SimulationError("action", f"component {component}: there are {len(parts)}")
+    return parts.names[component]
+
+
+def check_op(op: int, count: int) -> None:
+    """Raise an error for an op that was never handed in.
+
+    Raises
+    ------
+    GraphError
+        Of kind ``unknown op``.
+    """
+    if not 0 <= op < count:
+        raise GraphError("unknown op", f"op {op}: there are {count}", (op,))
+
+
+def check_resume(
+    parts: ComponentTable,
+    op: int,
+    places: int,
+    slots: Sequence[int] | None,
+    usage: Mapping[int, int] | None,
+) -> None:
+    """Raise an error for places or usage that an op cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    wrong = ""
+    if slots is not None and len(slots) != places:
+        wrong = f"{len(slots)} slots for {places} places"
+    for c in slots or ():
+        if c != -1 and not (0 <= c < len(parts) and parts.slots[c] >= 0):
+            wrong = f"component {c} has no slots"
+    if wrong := wrong or _why_usage_refused(parts, usage or {}, NO_LIMIT):
+        raise SimulationError("action", f"op {op}: cannot be resumed: {wrong}", (op,))
+
+
+def _why_usage_refused(parts: ComponentTable, usage: Mapping[int, int], limit: int) -> str:
+    """Reason why an op cannot have a usage; "" where it can."""
+    for c, weight in usage.items():
+        if not (0 <= c < len(parts) and parts.rate[c] >= 0) or not 1 <= weight < MOST_WEIGHT:
+            return f"usage of component {c} with weight {weight}"
+    if len(units := parts.units(usage)) > 1:
+        return f"usage in several units ({', '.join(sorted(units))})"
+    if len({parts.is_plugged([c]) for c in usage}) > 1:
+        return f"usage in two media ({_component_names(parts, usage)})"
+    fast = highest_possible_rate(parts, usage, limit) >= FASTEST
+    return "weights that let it run at 2^62 rate units or more" if fast else ""
+
+
+def why_move_refused(
+    parts: ComponentTable, before: Mapping[int, int], after: Mapping[int, int]
+) -> str:
+    """Reason why work left over from one usage cannot go on with another; "" where it can.
+
+    What is left is counted in the unit of what was used; of an op that used nothing, in one of
+    its limit alone.
+    """
+    if not after or parts.units(before) == parts.units(after):
+        return ""
+    names = _component_names(parts, before) or "its limit"
+    others = _component_names(parts, after)
+    return f"its work is counted in the unit of {names}, that of {others} is another"
+
+
+def _component_names(parts: ComponentTable, usage: Mapping[int, int]) -> str:
+    return ", ".join(parts.names[c] for c in usage)
+
+
+def check_amount(parts: ComponentTable, component: int, amount: int) -> None:
+    """Raise an error for an amount that a capacity cannot have.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name, whole = _component_name(parts, component), parts.whole(component)
+    if whole < 0:
+        raise SimulationError("action", f"{name}: has no capacity; give the component one")
+    if not 1 <= amount <= whole:
+        raise SimulationError(
+            "action", f"{name}: amount {amount}; it must be within 1 and its capacity {whole}"
+        )
+
+
+def check_release(parts: ComponentTable, component: int, amount: int, held: int) -> None:
+    """Raise an error for giving back more than an owner holds.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    if amount > held:
+        raise SimulationError(
+            "action",
+            f"{_component_name(parts, component)}: {amount} given back, but its owner holds {held} "
+            "of it; release what was acquired or taken, once",
+        )
+
+
+def check_reaches(
+    parts: ComponentTable, what: str, component: int, at_least: int | None, at_most: int | None
+) -> None:
+    """Raise an error for an invalid threshold.
+
+    Raises
+    ------
+    SimulationError
+        Of kind ``action``.
+    """
+    name = _component_name(parts, component)
+    has = parts.rate if what == "flows" else parts.slots
+    if what not in ("queue", "held", "flows"):
+        raise SimulationError("action", f"{name}: {what!r}; it is queue, held or flows")
+    if has[component] < 0 and (what == "flows" or parts.whole(component) < 0):
+        raise SimulationError("action", f"{name}: has no {what}")
+    if at_least is None and at_most is None:
+        raise SimulationError("action", f"{name}: give at_least or at_most")
+
+
+def check_answer(parts: ComponentTable, op: int, answer: Answer) -> None:
+    """Raise an error for an impossible answer of an online backend.
+
+    Raises
+    ------
+    BackendError
+        Names the op and the value.
+    """
+    wrong = ""
+    if answer.fixed < 0 or answer.work < 0 or answer.limit < NO_LIMIT:
+        wrong = f"{answer}: a negative number"
+    elif answer.fixed > MAX_TICK or answer.limit > MAX_TICK:
+        wrong = f"{answer}: a number beyond 63 bits"
+    elif answer.work >> WORK_BITS:
+        wrong = f"work {answer.work} is beyond 127 bits"
+    elif answer.work and not answer.usage and answer.limit == NO_LIMIT:
+        wrong = UNBOUNDED
+    if wrong := wrong or _why_usage_refused(parts, answer.usage, answer.limit):
+        raise BackendError(f"op {op}: its online backend answered {wrong}")

@@ -1,0 +1,336 @@
+"""Graph of work without a machine: ops, dependencies, release times, labels.
+
+A graph is a list of blocks with one space of row numbers. A :class:`~.flat_graph.FlatGraph` holds
+every op; a :class:`~.spmd.spmd_graph.SpmdGraph` holds one program per class of ranks and means what
+its ``expand()`` says. Blocks share no dependency: to chain graphs, a process awaits one and submits
+the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import GraphError
+from .csr import Csr
+from .flat_graph import FlatGraph, Participants, concatenate_blocks
+from .ops import DTYPES, Kind, Ops
+from .roles import Stream, stream_role, with_slots
+
+if TYPE_CHECKING:
+    from .op_times import OpTimes
+    from .spmd_graph import SpmdGraph
+    from .system import System
+
+
+class Label(NamedTuple):
+    """Name of an op, and where it comes from if known."""
+
+    name: str
+    module: str = ""
+    source: str = ""
+
+
+class OpTexts:
+    """Labels and signatures of a graph, each stored once and numbered.
+
+    Examples
+    --------
+    >>> texts = OpTexts()
+    >>> texts.label(Label("mm")), texts.label(Label("add")), texts.label(Label("mm"))
+    (0, 1, 0)
+    """
+
+    def __init__(self) -> None:
+        self._labels: dict[Label, int] = {}
+        self._signatures: dict[str, int] = {}
+
+    def label(self, label: Label) -> int:
+        """Number of a label, a new number where it is new."""
+        return self._labels.setdefault(label, len(self._labels))
+
+    def signature(self, text: str) -> int:
+        """Number of a signature, a new number where it is new."""
+        return self._signatures.setdefault(text, len(self._signatures))
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """All labels, by number."""
+        return tuple(self._labels)
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """All signatures, by number."""
+        return tuple(self._signatures)
+
+
+LAST_PERIOD = int(np.iinfo(DTYPES["period"][0]).max)
+
+
+@dataclass(frozen=True, repr=False)
+class Graph:
+    """Blocks of ops, and what people call them.
+
+    Parameters
+    ----------
+    name : str
+        Keys the random draws: the same name and row draw the same numbers in every variant.
+    blocks : tuple
+    labels : tuple of Label
+    streams : mapping
+        What each (rank, stream) is: ``"host"``, ``"compute"``, ``"copy"`` or ``"network"``.
+        A stream that is not listed is of the kind of its first op.
+    facts : mapping
+        What the maker knows of the whole graph, e.g. ``{"gap_share": 0.02}``; reports show it.
+    system : System or None
+        The machine it was placed on.
+    gpus : (ranks,) component
+        The GPU of every rank, once placed.
+    times : OpTimes or None
+        Times that are said whatever a backend says.
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> build = Builder("two ops")
+    >>> first = build.op(Kind.COMPUTE, duration=1e-3)
+    >>> _ = build.op(Kind.COMPUTE, duration=2e-3, after=[first])
+    >>> graph = build.graph()
+    >>> len(graph), graph.ranks, graph.placed
+    (2, 1, False)
+    """
+
+    name: str
+    blocks: tuple[FlatGraph | SpmdGraph, ...]
+    labels: tuple[Label, ...] = ()
+    streams: Mapping[Stream, str] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
+    system: System | None = None
+    gpus: NDArray[np.int32] | None = None
+    times: OpTimes | None = None
+
+    def __len__(self) -> int:
+        return sum(len(b) for b in self.blocks)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r} {len(self)} ops, {self.ranks} ranks>"
+
+    @property
+    def placed(self) -> bool:
+        """Whether the graph has been placed on a system."""
+        return self.system is not None
+
+    @cached_property
+    def ranks(self) -> int:
+        """Number of ranks, from 0."""
+        return max((b.ranks for b in self.blocks), default=0)
+
+    @cached_property
+    def explicit(self) -> FlatGraph:
+        """Block with all blocks written out."""
+        return concatenate_blocks(
+            [b if isinstance(b, FlatGraph) else self._write_template(b) for b in self.blocks]
+        )
+
+    def _write_template(self, block: SpmdGraph) -> FlatGraph:
+        """Template written out, with the slot of each place where there is a machine."""
+        flat = block.expand()
+        if self.system is None or self.gpus is None:
+            return flat
+        return with_slots(flat, self.system, self.gpus, self.streams)
+
+    @property
+    def template(self) -> SpmdGraph | None:
+        """SPMD graph, where that is the only block; else None."""
+        only = self.blocks[0] if len(self.blocks) == 1 else None
+        return None if isinstance(only, FlatGraph) else only
+
+    def role(self, rank: int, stream: int) -> str | None:
+        """Role of the rank's GPU that a stream's communication occupies; None for none.
+
+        A kernel on the GPU (``""``), a thread of the ``host``, or the ``dma`` engines.
+        """
+        return stream_role(self.streams, (rank, stream))
+
+    @property
+    def ops(self) -> Ops:
+        """Table of all ops, written out."""
+        return self.explicit.ops
+
+    def label(self, row: int) -> Label:
+        """Label of one op; its kind where it has none."""
+        ops = self.ops
+        i = int(ops.label[row])
+        return self.labels[i] if i >= 0 else Label(Kind(ops.kind[row]).name.lower())
+
+    def with_ops(self, ops: Ops) -> Graph:
+        """Graph with other columns of ops, e.g. durations."""
+        return replace(self, blocks=(replace(self.explicit, ops=ops),))
+
+
+class Member(NamedTuple):
+    """Member of a collective: its rank and stream, and what it waits for."""
+
+    rank: int
+    stream: int = 0
+    after: tuple[int, ...] = ()
+
+
+class Builder:
+    """Builder of a graph, op by op.
+
+    Program order is not implied: name every dependency in ``after``.
+
+    Examples
+    --------
+    >>> build = Builder("ring of two")
+    >>> a = build.op(Kind.COMPUTE, rank=0, duration=1.0, name="forward")
+    >>> b = build.op(Kind.COMPUTE, rank=1, duration=2.0, name="forward")
+    >>> both = build.collective([Member(0, 1, (a,)), Member(1, 1, (b,))], bytes=1e6)
+    >>> graph = build.graph()
+    >>> graph.explicit.members[both].tolist(), graph.label(a).name
+    ([0, 1], 'forward')
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self._rows: list[dict[str, object]] = []
+        self._edges: list[tuple[int, int, int]] = []  # op, its dependent, number of the place
+        self._further: list[Sequence[Member]] = []
+        self._texts = OpTexts()
+        self._streams: dict[Stream, str] = {}
+
+    def op(
+        self,
+        kind: Kind,
+        *,
+        rank: int = 0,
+        stream: int = 0,
+        after: Iterable[int] = (),
+        name: str = "",
+        label: Label | None = None,
+        signature: str = "",
+        period: int = 0,
+        flop: float = np.nan,
+        bytes: float = np.nan,
+        duration: float = np.nan,
+        release: float = 0.0,
+        peer: int = -1,
+    ) -> int:
+        """Add one op and return its row.
+
+        Raises
+        ------
+        GraphError
+            A period that cannot be counted.
+        """
+        row = len(self._rows)
+        if not -1 <= period <= LAST_PERIOD:
+            raise GraphError(
+                "period",
+                f"op {row}: period {period}; they are counted from 0 to "
+                f"{LAST_PERIOD}, and -1 is none",
+                (row,),
+            )
+        self._edges += [(int(a), row, 0) for a in after]
+        label = label or (Label(name) if name else None)
+        self._rows.append(
+            {
+                "kind": kind,
+                "rank": rank,
+                "stream": stream,
+                "period": period,
+                "flop": flop,
+                "bytes": bytes,
+                "duration": duration,
+                "release": release,
+                "peer": peer,
+                "label": -1 if label is None else self._texts.label(label),
+                "signature": self._texts.signature(signature) if signature else -1,
+            }
+        )
+        self._further.append(())
+        return row
+
+    def collective(
+        self,
+        members: Sequence[Member],
+        *,
+        name: str = "",
+        label: Label | None = None,
+        signature: str = "",
+        period: int = 0,
+        bytes: float = np.nan,
+        duration: float = np.nan,
+        release: float = 0.0,
+    ) -> int:
+        """Add one collective with a place on every member and return its row.
+
+        Raises
+        ------
+        GraphError
+            It has no members, or a period that cannot be counted.
+        """
+        if not members:
+            raise GraphError("collective", f"op {len(self._rows)}: has no members; name them")
+        first, *further = members
+        row = self.op(
+            Kind.COLLECTIVE,
+            rank=first.rank,
+            stream=first.stream,
+            after=first.after,
+            name=name,
+            label=label,
+            signature=signature,
+            period=period,
+            bytes=bytes,
+            duration=duration,
+            release=release,
+        )
+        self._further[row] = further
+        for k, member in enumerate(further, 1):
+            self._edges += [(int(a), row, k) for a in member.after]
+        return row
+
+    def describe(self, rank: int, stream: int, kind: str) -> None:
+        """Set the kind of a stream: ``host``, ``compute``, ``copy`` or ``network``."""
+        self._streams[rank, stream] = kind
+
+    def graph(self, **facts: object) -> Graph:
+        """Graph of all ops added so far.
+
+        Raises
+        ------
+        GraphError
+            A dependency on an op that does not exist.
+        """
+        n = len(self._rows)
+        members = [(i, m) for i, ms in enumerate(self._further) for m in ms]
+        base = np.cumsum([n, *(len(ms) for ms in self._further)])
+        source = np.array([a for a, _, _ in self._edges], np.int64)
+        if len(source) and (source.min() < 0 or source.max() >= n):
+            a, b, _ = next(e for e in self._edges if not 0 <= e[0] < n)
+            raise GraphError("unknown op", f"op {b} waits for op {a}; rows are 0 to {n - 1}", (b,))
+        target = [b if k == 0 else int(base[b]) + k - 1 for _, b, k in self._edges]
+        pairs = np.array(sorted(set(zip(source.tolist(), target, strict=True))), np.int64)
+        pairs = pairs.reshape(-1, 2)
+        columns = {k: [r[k] for r in self._rows] for k in (self._rows[0] if n else ())}
+        release, peer = columns.pop("release", []), columns.pop("peer", [])
+        ops = Ops.of(**columns, signatures=self._texts.signatures) if n else Ops.of(rank=[])  # type: ignore[arg-type]
+        block = FlatGraph(
+            ops,
+            Csr.from_pairs(pairs[:, 0], pairs[:, 1], n),
+            Participants(
+                np.array([i for i, _ in members], np.int32),
+                np.array([m.rank for _, m in members], np.int32),
+                np.array([m.stream for _, m in members], np.int32),
+            ),
+            np.array(release, np.float64),
+            np.array(peer, np.int32),
+        )
+        return Graph(self.name, (block,), self._texts.labels, self._streams, facts)

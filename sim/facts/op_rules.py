@@ -1,0 +1,380 @@
+"""Rules that name ops of a graph by what they are called, and say what is to be otherwise.
+
+Rows keep their numbers, so that draws of all other ops stay: what is removed takes no time and no
+place, and what came after it waits for what came before it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import GraphError
+from ..units import Seconds
+from .csr import Csr
+from .flat_graph import FlatGraph, Participants
+from .graph import Graph
+from .op_times import OpTimes
+from .ops import KIND_NAMES, Kind
+from .roles import with_slots
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class OpFilter:
+    """Ops that a rule means: all that is given has to fit.
+
+    Parameters
+    ----------
+    name, module, source : str or None
+        Of the label, exactly or as a glob: ``aten::addmm``, ``DataLoader*``; ``source`` is a line
+        of a file.
+    signature : str or None
+        ``compute:mm(*)``; the grammar is that of ``docs/signatures.md``.
+    kind : str or None
+        ``compute``, ``host``, ``copy``, ``send``, ``collective`` …
+    """
+
+    name: str | None = None
+    module: str | None = None
+    signature: str | None = None
+    kind: str | None = None
+    source: str | None = None
+
+    def given(self) -> dict[str, str]:
+        """What is given, by key."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {key: pattern for key, pattern in told.items() if pattern is not None}
+
+
+@dataclass(frozen=True)
+class OpRule:
+    """Rule for the ops that it means.
+
+    Parameters
+    ----------
+    where : Where
+    time : Seconds or None
+        What each takes, whatever is bound.
+    scale : float or None
+        How many times as long each takes.
+    stream, rank : int or None
+        Where each goes on: it waits for what it waited for, and what came next on its stream waits
+        for the op before it instead.
+    remove : bool
+        Leave them out; what came after waits for what came before.
+    """
+
+    where: OpFilter
+    time: Seconds | None = None
+    scale: float | None = None
+    stream: int | None = None
+    rank: int | None = None
+    remove: bool = False
+
+
+class RuleEffect(NamedTuple):
+    """What a rule changed: how many ops, and their share of the recorded time of all.
+
+    The share is NaN where no op of the graph has a recorded time.
+    """
+
+    ops: int
+    share: float
+
+
+def apply_op_rules(graph: Graph, rules: Sequence[OpRule]) -> tuple[Graph, tuple[RuleEffect, ...]]:
+    """Graph with rules applied one after the other, and what each of them changed.
+
+    All of them mean ops by what they are called in the graph as it is given; what one of them
+    removes no other changes.
+
+    Raises
+    ------
+    GraphError
+        A rule that means no op; an op that cannot be where a rule moves it.
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> build = Builder("step")
+    >>> load = build.op(Kind.HOST, name="DataLoader.next", duration=3.0)
+    >>> _ = build.op(Kind.COMPUTE, name="mm", duration=1.0, after=[load])
+    >>> rule = OpRule(OpFilter(name="DataLoader*"), time=0.0)
+    >>> graph, effects = apply_op_rules(build.graph(), [rule])
+    >>> graph.times.time.tolist(), effects
+    ([0.0, nan], (RuleEffect(ops=1, share=0.75),))
+    """
+    rows = [matching_rows(graph, rule.where) for rule in rules]
+    gone = np.unique(np.concatenate([r for x, r in zip(rules, rows, strict=True) if x.remove]
+                                    or [np.empty(0, np.int64)]))  # fmt: skip
+    duration = np.nan_to_num(graph.ops.duration)
+    whole = float(duration.sum())
+    effects = tuple(
+        RuleEffect(len(r), float(duration[r].sum()) / whole if whole else np.nan) for r in rows
+    )
+    for rule, own in zip(rules, rows, strict=True):
+        graph = _apply_rule(graph, rule, np.setdiff1d(own, gone))
+    if len(gone):
+        times = graph.times or OpTimes.none(len(graph))
+        graph = replace(_without_ops(graph, gone), times=times.given(gone, 0.0))
+    return _placed_again(graph), effects
+
+
+def _placed_again(graph: Graph) -> Graph:
+    """Graph with the slots of where its ops are, where it was placed before."""
+    if graph.system is None or graph.gpus is None:
+        return graph
+    block = with_slots(graph.explicit, graph.system, graph.gpus, graph.streams)
+    return replace(graph, blocks=(block,))
+
+
+def _apply_rule(graph: Graph, rule: OpRule, rows: Rows) -> Graph:
+    times = graph.times or OpTimes.none(len(graph))
+    if rule.time is not None:
+        times = times.given(rows, rule.time)
+    if rule.scale is not None:
+        times = times.scaled(rows, rule.scale)
+    if rule.stream is not None or rule.rank is not None:
+        graph = _with_ops_moved(graph, rows, rule.rank, rule.stream)
+    return replace(graph, times=times)
+
+
+# Which ops are meant.
+
+
+def matching_rows(graph: Graph, where: OpFilter) -> Rows:
+    """Rows that fit all that is given.
+
+    Raises
+    ------
+    GraphError
+        There are none; names the key that fits nothing, and what is nearest.
+    """
+    found, counts = np.ones(len(graph), bool), {}
+    for key, pattern in where.given().items():
+        texts, of = _texts(graph, key)
+        fitting = matching_texts(pattern, texts)
+        fits = np.array([text in fitting for text in texts], bool)
+        own = fits[of] if len(texts) else np.zeros(len(graph), bool)
+        if not own.any():
+            raise GraphError(
+                "ops", f"no op has {key} '{pattern}'{_nearest_text_hint(pattern, texts, of)}"
+            )
+        counts[key] = int(own.sum())
+        found &= own
+    if not found.any():
+        each = ", ".join(f"{key} fits {n} ops" for key, n in counts.items())
+        raise GraphError("ops", f"no op fits all of it ({each}); take one away")
+    return np.flatnonzero(found)
+
+
+def matching_texts(pattern: str, texts: Sequence[str]) -> set[str]:
+    """Texts that a pattern means: the one that it is, else all that it fits as a glob.
+
+    >>> sorted(matching_texts("mm*", ["mm", "mm2", "add"])), matching_texts("a[0]", ["a[0]", "a0"])
+    (['mm', 'mm2'], {'a[0]'})
+    """
+    return {pattern} if pattern in texts else {t for t in texts if fnmatchcase(t, pattern)}
+
+
+def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
+    """Different texts of a key, and the number of that of each op."""
+    ops = graph.ops
+    if key == "kind":
+        return KIND_NAMES.tolist(), ops.kind
+    if key == "signature":
+        return [*ops.signatures, ""], ops.signature  # -1 is the last one
+    texts = [str(getattr(label, key)) for label in graph.labels]
+    kinds = KIND_NAMES.tolist() if key == "name" else [""] * len(KIND_NAMES)
+    unlabelled = len(texts) + ops.kind.astype(np.int64)  # these are called by their kind
+    return [*texts, *kinds], np.where(ops.label >= 0, ops.label, unlabelled)
+
+
+def _nearest_text_hint(pattern: str, texts: Sequence[str], of: NDArray[np.integer]) -> str:
+    """The nearest of the texts that ops have, as the end of a message."""
+    count = Counter(texts[i] for i in of.tolist())
+    known = [text for text, _ in count.most_common() if text]
+    if not known:
+        return "; none has one"
+    wanted = pattern.strip("*?")
+    inside = [text for text in known if wanted and wanted.lower() in text.lower()]
+    near = inside or difflib.get_close_matches(wanted, known, 3, 0.5)
+    said = ", ".join(f"'{text}'" for text in (near or known)[:3])
+    return f"; the nearest is {said}" if near else f"; there is {said} …"
+
+
+# Removal.
+
+
+class _Edges:
+    """Dependencies of a block that can be changed: ops before a place, places after an op."""
+
+    def __init__(self, block: FlatGraph):
+        self.before: list[set[int]] = [set() for _ in range(len(block.op_of_place))]
+        self.after: list[set[int]] = [set() for _ in range(len(block))]
+        pairs = zip(block.successors.owner.tolist(), block.successors.values.tolist(), strict=True)
+        for op, place in pairs:
+            self.add(op, place)
+
+    def add(self, op: int, place: int) -> None:
+        self.after[op].add(place)
+        self.before[place].add(op)
+
+    def drop(self, op: int, place: int) -> None:
+        self.after[op].discard(place)
+        self.before[place].discard(op)
+
+    def successors(self, numbers: Callable[[int], int]) -> Csr:
+        """Places after each op, by other numbers."""
+        return Csr.of([sorted(map(numbers, places)) for places in self.after])
+
+
+def _without_ops(graph: Graph, rows: Rows) -> Graph:
+    """Graph in which some ops take no place: a delay stands for each."""
+    block = graph.explicit
+    gone = np.isin(block.places.op, rows)
+    if gone.any():
+        block = _with_single_places(block, rows, gone)
+    kind, peer = block.ops.kind.copy(), block.peer.copy()
+    signature = block.ops.signature.copy()
+    flop, moved = block.ops.flop.copy(), block.ops.bytes.copy()
+    kind[rows], peer[rows], signature[rows] = Kind.DELAY, -1, -1
+    flop[rows], moved[rows] = 0.0, 0.0
+    ops = block.ops.replace(kind=kind, signature=signature, flop=flop, bytes=moved)
+    return replace(graph, blocks=(replace(block, ops=ops, peer=peer),))
+
+
+def _with_single_places(block: FlatGraph, rows: Rows, gone: NDArray[np.bool_]) -> FlatGraph:
+    """Block in which collectives have one place: other members pass on what they waited for."""
+    edges, release = _Edges(block), block.release.copy()
+    n, rank, op_of = len(block), block.rank.tolist(), block.op_of_place.tolist()
+    further: dict[int, list[int]] = {}
+    for k in np.flatnonzero(gone).tolist():
+        further.setdefault(op_of[n + k], []).append(n + k)
+    for op, places in further.items():
+        others = {rank[p] for p in places} - {rank[op]}
+        for after in sorted(edges.after[op]):
+            alone = rank[after] in others  # who was no member waits for all of them
+            own = [p for p in places if rank[p] == rank[after] or rank[after] not in
+                   {rank[op], *others}]  # fmt: skip
+            for before in sorted({b for p in own for b in edges.before[p]}):
+                edges.add(before, after)
+            if alone:
+                edges.drop(op, after)
+                release[op_of[after]] = max(release[op_of[after]], release[op])
+        for p in places:
+            for before in list(edges.before[p]):
+                edges.drop(before, p)
+    kept = np.flatnonzero(~gone)
+    to = np.concatenate([np.arange(n), np.cumsum(~gone) - 1 + n])
+    of = block.places
+    return replace(
+        block,
+        successors=edges.successors(lambda place: int(to[place])),
+        places=Participants(of.op[kept], of.rank[kept], of.stream[kept]),
+        release=release,
+    )
+
+
+# Moving to another stream or rank.
+
+
+def _with_ops_moved(graph: Graph, rows: Rows, rank: int | None, stream: int | None) -> Graph:
+    """Graph in which some ops are on another stream or rank, in the same order of time."""
+    block = graph.explicit
+    _check_rank(graph, block, rows, rank)
+    turn = {op: i for i, op in enumerate(_topological_rows(block))}
+    edges, op_of = _Edges(block), block.op_of_place
+    moved = np.flatnonzero(np.isin(op_of, rows))
+    was = list(zip(block.rank.tolist(), block.stream.tolist(), strict=True))
+    now = list(was)
+    for p in moved.tolist():
+        r, s = was[p]
+        now[p] = (r if rank is None else rank, s if stream is None else stream)
+    moved = moved[[was[p] != now[p] for p in moved.tolist()]]
+    goes = set(moved.tolist())
+    for line in _places_by_stream(was, {was[p] for p in goes}, turn, op_of):
+        _reconnect_stream(line, goes, edges, op_of)
+    for line in _places_by_stream(now, {now[p] for p in goes}, turn, op_of):
+        for a, b in pairwise(line):
+            if a in goes or b in goes:
+                edges.add(int(op_of[a]), b)
+    ranks, streams = (np.array(column, np.int32) for column in zip(*now, strict=True))
+    n = len(block)
+    kinds = {now[p]: graph.streams[was[p]] for p in sorted(goes) if was[p] in graph.streams}
+    made = replace(
+        block,
+        ops=block.ops.replace(rank=ranks[:n], stream=streams[:n]),
+        places=Participants(block.places.op, ranks[n:], streams[n:]),
+        successors=edges.successors(int),
+    )
+    return replace(graph, blocks=(made,), streams={**kinds, **graph.streams})
+
+
+def _check_rank(graph: Graph, block: FlatGraph, rows: Rows, rank: int | None) -> None:
+    if rank is None:
+        return
+    if not 0 <= rank < graph.ranks:
+        raise GraphError("ops", f"there is no rank {rank}; ranks are 0 to {graph.ranks - 1}")
+    for row in rows.tolist():
+        wide = np.any(block.places.op == row) or block.peer[row] == rank
+        if wide:
+            name = graph.label(row).name
+            raise GraphError(
+                "ops", f"op {row} ({name}) is between ranks; it cannot be on rank {rank} alone"
+            )
+
+
+def _topological_rows(block: FlatGraph) -> Iterator[int]:
+    """Rows, each after all that it waits for, in order of rows where that leaves it open."""
+    waits = np.bincount(block.op_of_place[block.successors.values], minlength=len(block)).tolist()
+    due = [op for op, count in enumerate(waits) if not count]
+    while due:
+        op = heapq.heappop(due)
+        yield op
+        for after in block.op_of_place[block.successors[op]].tolist():
+            waits[after] -= 1
+            if not waits[after]:
+                heapq.heappush(due, after)
+
+
+def _places_by_stream(
+    at: Sequence[tuple[int, int]],
+    wanted: set[tuple[int, int]],
+    turn: dict[int, int],
+    op_of: Rows,
+) -> list[list[int]]:
+    """Places of each wanted (rank, stream), in order of time."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for place, where in enumerate(at):
+        if where in wanted:
+            found.setdefault(where, []).append(place)
+    return [sorted(found[w], key=lambda p: turn[int(op_of[p])]) for w in sorted(found)]
+
+
+def _reconnect_stream(line: Sequence[int], goes: set[int], edges: _Edges, op_of: Rows) -> None:
+    """Let what stays on a stream follow on itself, where it followed on what goes."""
+    last: int | None = None  # of those that stay
+    between: list[int] = []
+    for place in line:
+        if place in goes:
+            between.append(place)
+            continue
+        chain = [p for p in (*([last] if last is not None else []), *between, place)]
+        linked = all(int(op_of[a]) in edges.before[b] for a, b in pairwise(chain))
+        if between:
+            edges.drop(int(op_of[between[-1]]), place)
+            if linked and last is not None:
+                edges.add(int(op_of[last]), place)
+        last, between = place, []

@@ -1,0 +1,229 @@
+"""Table of ops: one row per op, one NumPy column per field, 45 bytes a row.
+
+An op says *what* must be done.  Which component does it is placement's answer, how long it
+takes its backend's, and when it happens the simulation's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import BackendError
+from .csr import Csr
+
+if TYPE_CHECKING:
+    from .system import System
+
+
+class Kind(IntEnum):
+    """Kind of an op; the text form is the lower-case name."""
+
+    COMPUTE = 0
+    HOST = 1
+    COPY = 2
+    SEND = 3
+    RECV = 4
+    COLLECTIVE = 5
+    DELAY = 6
+    GAP = 7
+
+
+KIND_NAMES = np.array([k.name.lower() for k in Kind], object)
+
+DTYPES: dict[str, tuple[type[Any], Any]] = {
+    "kind": (np.uint8, Kind.COMPUTE),
+    "rank": (np.int32, 0),
+    "stream": (np.int32, 0),
+    "period": (np.int32, 0),
+    "flop": (np.float64, np.nan),
+    "bytes": (np.float64, np.nan),
+    "signature": (np.int32, -1),
+    "duration": (np.float64, np.nan),
+    "label": (np.int32, -1),
+}
+
+
+@dataclass(frozen=True)
+class OpPlacement:
+    """Component and endpoints of the ops of a table, for backends.
+
+    Parameters
+    ----------
+    system : System
+    component : (n,) component that was asked; -1 where the fabric is
+    members : (n,) rows of endpoint components (GPUs) of a send or a collective, in group order
+    """
+
+    system: System
+    component: NDArray[np.int32]
+    members: Csr
+
+
+@dataclass(frozen=True)
+class Ops:
+    """Ops as columns.  Unknown ``flop``, ``bytes`` and ``duration`` are NaN.
+
+    Parameters
+    ----------
+    kind : (n,) a :class:`Kind`
+    rank, stream : (n,) where in the trace; of a collective, those of its first place
+    period : (n,) number of the period, 0 for the first; -1 where there are none
+    flop, bytes : (n,) work of the op; of a collective, the bytes of one rank's buffer
+    signature : (n,) index into ``signatures``; -1 for none
+    duration : (n,) s, as recorded
+    label : (n,) index into the graph's labels; -1 for none
+    signatures : texts by the grammar of ``docs/signatures.md``
+    at : where they run, once placed
+
+    Examples
+    --------
+    >>> ops = Ops.of(flop=[0, 2e6], bytes=1000)
+    >>> len(ops), ops.bytes.tolist(), ops.kind_names
+    (2, [1000.0, 1000.0], ['compute', 'compute'])
+    """
+
+    kind: NDArray[np.uint8]
+    rank: NDArray[np.int32]
+    stream: NDArray[np.int32]
+    period: NDArray[np.int32]
+    flop: NDArray[np.float64]
+    bytes: NDArray[np.float64]
+    signature: NDArray[np.int32]
+    duration: NDArray[np.float64]
+    label: NDArray[np.int32]
+    signatures: tuple[str, ...] = ()
+    at: OpPlacement | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, *, signatures: tuple[str, ...] = (), **columns: ArrayLike) -> Ops:
+        """Table from columns; scalars are repeated, absent columns are unknown.
+
+        Raises
+        ------
+        TypeError
+            A name that is no column, or columns of different lengths.
+        """
+        unknown = columns.keys() - DTYPES.keys()
+        if unknown:
+            raise TypeError(f"no column {sorted(unknown)}; the columns are {list(DTYPES)}")
+        n = max((np.size(c) for c in columns.values() if np.ndim(c)), default=1)
+        made: dict[str, Any] = {}
+        for name, (dtype, default) in DTYPES.items():
+            values = np.asarray(columns.get(name, default), dtype)
+            if values.ndim and len(values) != n:
+                raise TypeError(f"column {name!r} has {len(values)} rows, others {n}")
+            made[name] = np.ascontiguousarray(np.broadcast_to(values, (n,)))
+        return cls(**made, signatures=signatures)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, rows: ArrayLike) -> Ops:
+        """Chosen rows, in that order; where they run is dropped.
+
+        >>> Ops.of(flop=[1, 2, 3]).take([2, 0]).flop.tolist()
+        [3.0, 1.0]
+        """
+        rows = np.asarray(rows)
+        taken: dict[str, Any] = {n: getattr(self, n)[rows] for n in DTYPES}
+        return replace(self, **taken, at=None)
+
+    def part(self, rows: ArrayLike) -> Ops:
+        """Chosen rows, in that order, with where they run.
+
+        >>> from foretrace.sim.facts.system import Component, System
+        >>> system = System((Component("a", "gpu"), Component("b", "gpu")))
+        >>> Ops.of(flop=[1, 2, 3]).asked(system, [0, 1, 1]).part([2, 0]).at.component.tolist()
+        [1, 0]
+        """
+        rows, part = np.asarray(rows), self.take(rows)
+        if self.at is None:
+            return part
+        return part.asked(self.at.system, self.at.component[rows], self.at.members.take(rows))
+
+    def replace(self, **columns: ArrayLike) -> Ops:
+        """Copy with other columns (scalars are repeated).
+
+        >>> Ops.of(flop=[1, 2]).replace(rank=3).rank.tolist()
+        [3, 3]
+        """
+        made: dict[str, Any] = {
+            name: np.ascontiguousarray(np.broadcast_to(np.asarray(c, DTYPES[name][0]), len(self)))
+            for name, c in columns.items()
+        }
+        return replace(self, **made)
+
+    def asked(self, system: System, component: ArrayLike, members: Csr | None = None) -> Ops:
+        """Copy with the placement of its ops."""
+        where = np.broadcast_to(np.asarray(component, np.int32), len(self))
+        return replace(self, at=OpPlacement(system, where, members or Csr.empty(len(self))))
+
+    @property
+    def kind_names(self) -> list[str]:
+        """(n,) ``compute``, ``host``, and so on."""
+        names: list[str] = KIND_NAMES[self.kind].tolist()
+        return names
+
+    def signature_text(self, row: int) -> str:
+        """The signature of one row, ``""`` for none.
+
+        >>> Ops.of(signature=[0], signatures=("compute:mm",)).signature_text(0)
+        'compute:mm'
+        """
+        i = int(self.signature[row])
+        return self.signatures[i] if i >= 0 else ""
+
+    @staticmethod
+    def concat(tables: list[Ops]) -> Ops:
+        """Concatenation of tables; texts of signatures are merged.
+
+        >>> tables = [Ops.of(signature=[0], signatures=(text,)) for text in "xy"]
+        >>> Ops.concat(tables).signatures
+        ('x', 'y')
+        """
+        texts: dict[str, int] = {}
+        moved = []
+        for table in tables:
+            to = np.array([texts.setdefault(s, len(texts)) for s in table.signatures] + [-1])
+            moved.append(to[table.signature])
+        columns: dict[str, Any] = {
+            n: np.concatenate([getattr(t, n) for t in tables]) for n in DTYPES if n != "signature"
+        }
+        return Ops.of(**columns, signature=np.concatenate(moved), signatures=tuple(texts))
+
+
+def require(ops: Ops, *columns: str) -> None:
+    """Raise an error for ops whose columns are unknown (NaN), naming the first.
+
+    Raises
+    ------
+    BackendError
+        A needed column is unknown.
+
+    Examples
+    --------
+    >>> require(Ops.of(flop=1), "bytes")
+    Traceback (most recent call last):
+    ...
+    foretrace.sim.errors.BackendError: op 0 (compute): bytes are unknown; bind a backend that \
+does not need them ('recorded'), or record them
+    """
+    for name in columns:
+        unknown = np.flatnonzero(np.isnan(getattr(ops, name)))
+        if len(unknown):
+            row = int(unknown[0])
+            what = ops.signature_text(row) or ops.kind_names[row]
+            if name == "duration":
+                raise BackendError(
+                    f"op {row} ({what}): no time was recorded; bind a model that answers for what "
+                    "was not recorded ({use: [recorded, roofline]})"
+                )
+            raise BackendError(
+                f"op {row} ({what}): {name} are unknown; bind a backend that does not need them "
+                f"('recorded'), or record them"
+            )

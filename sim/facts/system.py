@@ -1,0 +1,653 @@
+"""The machine: facts about its parts and how they are joined, no behaviour."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import GraphError
+from ..units import Seconds
+from .component import CORE as CORE
+from .component import UNCOUNTED as UNCOUNTED
+from .component import Component as Component
+from .component_list import ComponentList
+from .part_names import ChosenNames, PartsByRole
+
+FEW = 32  # flows that are quicker one by one, from the cache of routes
+WITHOUT_FACTS = (
+    "numbers",
+    "machine",
+    "_matches",
+    "_players_by_role",
+    "_route_cache",
+    "_share_cache",
+)
+
+
+class Route(NamedTuple):
+    """One way between two GPUs.
+
+    Parameters
+    ----------
+    components : numbers of the rate components that data cross, in order
+    weight : share of the data that goes this way, beside those of the other routes
+    """
+
+    components: tuple[int, ...]
+    weight: float = 1.0
+
+
+Router = Callable[[int, int], Sequence[int] | Sequence[Route]]
+"""From GPU to GPU, by number: the components that data cross, or several routes."""
+
+
+class Crossings(NamedTuple):
+    """Components that flows cross: a row for each component of each flow.
+
+    Parameters
+    ----------
+    flow, component : (n,) by number; those of one flow in the order in which it crosses them
+    share : (n,) of the flow's data; a component that two routes of a flow cross has two rows
+    """
+
+    flow: NDArray[np.int64]
+    component: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+@runtime_checkable
+class FlowRouter(Protocol):
+    """A router that answers for many flows at once, and says the same as one by one.
+
+    Attributes
+    ----------
+    sprays : whether data of a pair go so many ways that nobody should list them
+    """
+
+    sprays: bool
+
+    def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
+        """Routes of one pair."""
+        ...
+
+    def crossings(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], label: NDArray[np.int64] | int
+    ) -> Crossings:
+        """Components that flows cross; ``label`` tells flows of one pair apart."""
+        ...
+
+    def loads(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], amount: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Components, and the amounts that all flows together send over each."""
+        ...
+
+    def longest(
+        self, source: NDArray[np.int64], target: NDArray[np.int64], cost: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """(flows,) most that the costs of components add up to along a way; NaN without one."""
+        ...
+
+
+@runtime_checkable
+class ExchangeRouter(Protocol):
+    """A router that knows what an exchange among many loads, without going through all pairs."""
+
+    def exchange_loads(
+        self, members: NDArray[np.int64], amount: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Components, and amounts over each, as of ``loads`` of all pairs; None: cannot tell."""
+        ...
+
+
+@runtime_checkable
+class AvoidingRouter(Protocol):
+    """A router that can lead around components that are down.
+
+    Attributes
+    ----------
+    avoidable : numbers of the components that it can lead around
+    """
+
+    avoidable: frozenset[int]
+
+    def __call__(self, a: int, b: int) -> Sequence[int] | Sequence[Route]:
+        """Routes of one pair."""
+        ...
+
+    def around(self, components: Iterable[int]) -> AvoidingRouter:
+        """The same router with ways around these as well; a GraphError where there are none."""
+        ...
+
+
+def no_route(a: int, b: int) -> Sequence[int]:
+    """Router of a system without a network: the empty route."""
+    return ()
+
+
+@dataclass(frozen=True)
+class System:
+    """Components, who belongs to which GPU, and the routes between GPUs.
+
+    Parameters
+    ----------
+    components : ComponentList
+        Or components one by one.
+    gpus : names in rank order
+        Ranks are placed on them in this order.
+    parts : mapping
+        Of a GPU, by role: ``{"node0.gpu0": {"host": "node0.host", "dma": "node0.gpu0.dma",
+        "hbm": "node0.gpu0.hbm"}}``.
+    router : Router
+        Rate components that data from GPU a to GPU b use, in order; or routes, each of which
+        takes its share.
+    fabric : str
+        The component whose backend answers for sends and collectives; "" for none.
+
+    Examples
+    --------
+    >>> link = Component("wire", "link", rate=1e9, latency=1e-6)
+    >>> gpus = [Component(f"node{i}.gpu0", "gpu", slots=1) for i in range(2)]
+    >>> system = System((*gpus, link), ("node0.gpu0", "node1.gpu0"), router=lambda a, b: (2,))
+    >>> system.route(0, 1), system.match("node*.gpu*")
+    ((2,), (0, 1))
+    """
+
+    components: ComponentList
+    gpus: Sequence[str] = ()
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    router: Router = field(default=no_route, repr=False)
+    fabric: str = ""
+
+    def __init__(
+        self,
+        components: Iterable[Component],
+        gpus: Sequence[str] = (),
+        parts: Mapping[str, Mapping[str, str]] | None = None,
+        router: Router = no_route,
+        fabric: str = "",
+    ):
+        facts = {"components": ComponentList.of(components), "gpus": gpus, "parts": parts or {}}
+        for name, value in (*facts.items(), ("router", router), ("fabric", fabric)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def index(self) -> Mapping[str, int]:
+        """Number of each component by name."""
+        return self.components.by_name
+
+    def with_facts(self, components: ComponentList) -> System:
+        """The same machine with other rates, latencies and capacities of its parts, in order.
+
+        It is itself where none differs; names, roles and routes that are known stay known.
+
+        Examples
+        --------
+        >>> wire = Component("wire", "link", rate=1e9)
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> system = System((wire, *gpus), ("gpu0", "gpu1"), router=lambda a, b: (0,))
+        >>> faster = system.components.replaced({0: replace(wire, rate=2e9)})
+        >>> system.with_facts(faster).bandwidth(1, 2)
+        2000000000.0
+        >>> system.with_facts(system.components.replaced({0: wire})) is system
+        True
+        """
+        if components is self.components:
+            return self
+        made = replace(self, components=components)
+        vars(made).update({name: getattr(self, name) for name in WITHOUT_FACTS})
+        return made
+
+    def __getitem__(self, name: str) -> Component:
+        return self.components[self.number(name)]
+
+    def number(self, name: str) -> int:
+        """The number of a component.
+
+        Raises
+        ------
+        GraphError
+            No such name; the nearest one is named.
+        """
+        if name not in self.index:
+            near = difflib.get_close_matches(name, self.index, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {list(self.index)[:12]}"
+            raise GraphError("unknown component", f"no component is named {name!r}; {hint}")
+        return self.index[name]
+
+    def match(self, pattern: str) -> tuple[int, ...]:
+        """Numbers of all components that a glob means: by name, or ``kind:POOL`` for ``node*``.
+
+        A name of a component is no glob.
+
+        >>> System((Component("gpu[0]", "gpu"), Component("gpu0", "gpu"))).match("gpu[0]")
+        (0,)
+        >>> spare = Component("node7.gpu0", "gpu", node="node7", pool="spare")
+        >>> System((spare,)).match("kind:spare.gpu*"), System((spare,)).match("node0.*")
+        ((0,), ())
+        """
+        return tuple(self.matching(pattern).tolist())
+
+    def matching(self, pattern: str) -> NDArray[np.int64]:
+        """Numbers of all components that a glob means, as of :meth:`match`."""
+        if pattern in self.index:
+            return np.array([self.index[pattern]])
+        if pattern not in self._matches:
+            self._matches[pattern] = self.components.matching(
+                lambda part: fits(pattern, part), by_digits=tells_digits(pattern)
+            )
+        return self._matches[pattern]
+
+    @cached_property
+    def _matches(self) -> dict[str, NDArray[np.int64]]:
+        return {}
+
+    def select(
+        self, *, kind: str | None = None, node: str | None = None, pool: str | None = None
+    ) -> tuple[str, ...]:
+        """Names of the components that match all given criteria.
+
+        Parameters
+        ----------
+        kind : of the component: ``gpu``, ``nic``, ``host``
+        node : machine that it is in
+        pool : kind of that machine
+
+        Raises
+        ------
+        GraphError
+            No component has such a kind, node or pool; says which there are.
+
+        Examples
+        --------
+        >>> gpus = [Component(f"node{i}.gpu0", "gpu", node=f"node{i}", pool="trainer")
+        ...         for i in range(2)]
+        >>> System(tuple(gpus)).select(kind="gpu", node="node1", pool="trainer")
+        ('node1.gpu0',)
+        """
+        wanted = {"kind": kind, "node": node, "pool": pool}
+        key = (kind, node, pool)
+        if key not in self._selections:
+            self._selections[key] = self._select(wanted)
+        return self._selections[key]
+
+    @cached_property
+    def _selections(self) -> dict[tuple[str | None, ...], tuple[str, ...]]:
+        return {}
+
+    def _select(self, wanted: Mapping[str, str | None]) -> tuple[str, ...]:
+        found = np.arange(len(self.components))
+        for fact, value in wanted.items():
+            if value is None:
+                continue
+            told = self._texts_of(fact)
+            if not np.any(told == value):
+                known = ", ".join([t for t in dict.fromkeys(told.tolist()) if t][:12]) or "none"
+                raise GraphError(
+                    "unknown component", f"no component has {fact} {value!r}; there is {known}"
+                )
+            found = found[told[found] == value]
+        return tuple(self.components.names.name(i) for i in found.tolist())
+
+    def _texts_of(self, fact: str) -> NDArray[Any]:
+        """(components,) kind, pool or machine of each."""
+        if fact == "node":
+            return np.array([*map(self.node_of, range(len(self.components)))], object)
+        return self.components.column(lambda part: getattr(part, fact), object)
+
+    def part(self, gpu: int, role: str) -> int:
+        """The component that plays a role for a GPU; -1 where there is none."""
+        return int(self.played(role)[gpu])
+
+    def likeness(self, components: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n,) equal for components of one kind, rate, limit and delays, in machines or between.
+
+        >>> wires = [Component(f"wire{i}", "link", rate=r) for i, r in enumerate((1e9, 2e9, 1e9))]
+        >>> System(tuple(wires)).likeness(np.array([0, 1, 2])).tolist()
+        [0, 1, 0]
+        """
+        return self._likenesses[components]
+
+    @cached_property
+    def _likenesses(self) -> NDArray[np.int64]:
+        seen: dict[object, int] = {}
+
+        def number(p: Component) -> int:
+            facts = p.kind, p.rate, p.latency, p.overhead, p.limit, bool(p.node)
+            return seen.setdefault(facts, len(seen))
+
+        return self.components.column(number, np.int64)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Numbers of the GPUs, in rank order."""
+        if isinstance(self.gpus, ChosenNames):
+            return tuple(self.gpus.numbers.tolist())
+        return tuple(self.number(name) for name in self.gpus)
+
+    def played(self, role: str) -> NDArray[np.int32]:
+        """(components,) component that plays the role for each one, as of :meth:`part`."""
+        if role not in self._players_by_role:
+            self._players_by_role[role] = self._find_players(role)
+        return self._players_by_role[role]
+
+    def _find_players(self, role: str) -> NDArray[np.int32]:
+        if isinstance(self.parts, PartsByRole):
+            return self.parts.played(role, len(self.components))
+        found = np.full(len(self.components), -1, np.int32)
+        for name, parts in self.parts.items():
+            if role in parts:
+                found[self.number(name)] = self.number(parts[role])
+        return found
+
+    def players(self, role: str) -> dict[int, int]:
+        """The component that plays a role for each GPU that has one, by number.
+
+        >>> parts = Component("gpu0", "gpu", slots=1), Component("hbm", "memory", rate=1e12)
+        >>> System(parts, ("gpu0",), {"gpu0": {"hbm": "hbm"}}).players("hbm")
+        {0: 1}
+        """
+        gpus = np.array(self.numbers, np.int64)
+        part = self.played(role)[gpus]
+        has = part >= 0
+        return dict(zip(gpus[has].tolist(), part[has].tolist(), strict=True))
+
+    @cached_property
+    def _players_by_role(self) -> dict[str, NDArray[np.int32]]:
+        return {}
+
+    def node_of(self, component: int) -> str:
+        """The machine that a component is in; "" between machines."""
+        return self.components.names.node(component)
+
+    @cached_property
+    def machine(self) -> NDArray[np.int64]:
+        """(components,) number of the machine that each is in; -1 between machines."""
+        return self.components.names.machines()
+
+    @cached_property
+    def _route_cache(self) -> dict[tuple[int, int], tuple[Route, ...]]:
+        return {}
+
+    @cached_property
+    def _share_cache(self) -> dict[tuple[int, int], dict[int, float]]:
+        return {}
+
+    def routes(self, a: int, b: int) -> tuple[Route, ...]:
+        """The ways from GPU ``a`` to GPU ``b``, at least one; weights add up to 1.
+
+        Raises
+        ------
+        GraphError
+            A weight that is not above 0.
+
+        Examples
+        --------
+        >>> wires = [Component(f"wire{i}", "link", rate=1e9) for i in range(2)]
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> system = System((*wires, *gpus), ("gpu0", "gpu1"),
+        ...     router=lambda a, b: [Route((0,), 3), Route((1,), 1)])
+        >>> system.routes(2, 3)
+        (Route(components=(0,), weight=0.75), Route(components=(1,), weight=0.25))
+        >>> system.pinned({("gpu0", "gpu1"): 1}).routes(2, 3)
+        (Route(components=(1,), weight=1.0),)
+        """
+        if (a, b) not in self._route_cache:
+            self._route_cache[a, b] = (
+                _normalised_routes(self.router(a, b)) if a != b else (Route(()),)
+            )
+        return self._route_cache[a, b]
+
+    def route(self, a: int, b: int) -> tuple[int, ...]:
+        """Rate components of the first of the routes, in order."""
+        return self.routes(a, b)[0].components
+
+    def shares(self, a: int, b: int) -> Mapping[int, float]:
+        """Share of the data from GPU ``a`` to GPU ``b`` that crosses each component."""
+        if (a, b) in self._share_cache:
+            return self._share_cache[a, b]
+        if self._sprays:
+            _, component, share = self.crossings(a, b)
+            crossed: Iterable[tuple[int, float]] = list(
+                zip(component.tolist(), share.tolist(), strict=True)
+            )
+        else:
+            routes = self.routes(a, b)
+            if len(routes) == 1:
+                return dict.fromkeys(routes[0].components, 1.0)
+            crossed = [(c, weight) for components, weight in routes for c in components]
+        found: dict[int, float] = {}
+        for c, part in crossed:
+            found[c] = found.get(c, 0.0) + part
+        self._share_cache[a, b] = found
+        return found
+
+    @cached_property
+    def _flow_router(self) -> FlowRouter | None:
+        """The router, if it answers for many flows at once; asking a protocol takes 80 us."""
+        return self.router if isinstance(self.router, FlowRouter) else None
+
+    @cached_property
+    def _sprays(self) -> bool:
+        """Whether the ways of a pair are too many to list."""
+        return self._flow_router is not None and self._flow_router.sprays
+
+    def delays(self, source: ArrayLike, target: ArrayLike) -> NDArray[np.float64]:
+        """(flows,) s that a message without bytes takes: latencies and costs to enter, added up.
+
+        Of several routes, the longest: the message is there when all of it is.  NaN for none.
+
+        Examples
+        --------
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> wire = Component("wire", "link", rate=1e9, latency=2.0, overhead=1.0)
+        >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
+        >>> system.delays([0, 1], [1, 1]).tolist()
+        [3.0, 0.0]
+        """
+        here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
+        if self._flow_router is not None and (self._sprays or len(here) > FEW):
+            return self._flow_router.longest(here, there, self._delay_of_each)
+        of = self.components
+        pairs = zip(here.tolist(), there.tolist(), strict=True)
+        ways = [[r.components for r in self.routes(*pair)] for pair in pairs]
+        found = [max(sum(of[c].latency + of[c].overhead for c in w) for w in each) for each in ways]
+        joined = [any(each) for each in ways]
+        return np.where(np.array(joined, bool) | (here == there), np.array(found), np.nan)
+
+    @cached_property
+    def _delay_of_each(self) -> NDArray[np.float64]:
+        return self.components.column(lambda part: part.latency + part.overhead, np.float64)
+
+    def crossings(self, source: ArrayLike, target: ArrayLike, label: ArrayLike = 0) -> Crossings:
+        """Components that flows cross, many flows at once.
+
+        Parameters
+        ----------
+        source, target : (flows,) GPUs or hosts by number
+        label : tells flows of one pair apart, where a hash chooses among routes
+
+        Examples
+        --------
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> wire = Component("wire", "link", rate=1e9)
+        >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
+        >>> system.crossings([0, 1], [1, 0]).component.tolist()
+        [2, 2]
+        """
+        here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
+        if self._flow_router is not None:
+            told = np.broadcast_to(np.asarray(label, np.int64), here.shape)
+            return self._flow_router.crossings(here, there, told)
+        rows = [
+            (flow, c, share)
+            for flow, pair in enumerate(zip(here.tolist(), there.tolist(), strict=True))
+            for c, share in self.shares(*pair).items()
+        ]
+        columns = np.array(rows, np.float64).reshape(-1, 3)
+        return Crossings(
+            columns[:, 0].astype(np.int64), columns[:, 1].astype(np.int64), columns[:, 2]
+        )
+
+    def loads(
+        self, source: ArrayLike, target: ArrayLike, amount: ArrayLike
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Components, and the amounts that flows together send over each.
+
+        Examples
+        --------
+        >>> gpus = [Component(f"gpu{i}", "gpu", slots=1) for i in range(2)]
+        >>> wire = Component("wire", "link", rate=1e9)
+        >>> system = System((*gpus, wire), ("gpu0", "gpu1"), router=lambda a, b: (2,))
+        >>> component, amount = system.loads([0, 1], [1, 0], [1.0, 2.0])
+        >>> component.tolist(), amount.tolist()
+        ([2], [3.0])
+        """
+        here, there = (np.atleast_1d(np.asarray(x, np.int64)) for x in (source, target))
+        sent = np.broadcast_to(np.asarray(amount, np.float64), here.shape)
+        if self._flow_router is not None and len(here) > FEW:
+            return self._flow_router.loads(here, there, sent)
+        found: dict[int, float] = {}
+        for a, b, much in zip(here.tolist(), there.tolist(), sent.tolist(), strict=True):
+            for c, share in self.shares(a, b).items():
+                found[c] = found.get(c, 0.0) + share * much
+        return np.array(list(found), np.int64), np.array(list(found.values()))
+
+    def exchange_loads(
+        self, members: Sequence[int], amount: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Components, and the amounts over each, where each member sends each other as much.
+
+        None where the router cannot tell without going through all pairs.
+        """
+        if not isinstance(self.router, ExchangeRouter):
+            return None
+        return self.router.exchange_loads(np.asarray(members, np.int64), amount)
+
+    def pinned(self, pins: Mapping[tuple[str, str], int]) -> System:
+        """The same machine in which data between some GPUs take one of their routes alone.
+
+        Parameters
+        ----------
+        pins : number of the route, by names of sender and receiver
+
+        Raises
+        ------
+        GraphError
+            No such GPU, or no such route.
+        """
+        by_number: dict[tuple[int, int], Route] = {}
+        for (here, there), pick in pins.items():
+            pair = self.number(here), self.number(there)
+            routes = self.routes(*pair)
+            if not 0 <= pick < len(routes):
+                raise GraphError(
+                    "no route",
+                    f"route {pick} from {here} to {there} is asked for, and there are "
+                    f"{len(routes)}; take 0 to {len(routes) - 1}",
+                )
+            by_number[pair] = routes[pick]._replace(weight=1.0)
+
+        def router(a: int, b: int) -> Sequence[Route]:
+            return [by_number[a, b]] if (a, b) in by_number else self.routes(a, b)
+
+        return replace(self, router=router)
+
+    def around(self, components: Iterable[int]) -> System:
+        """The same machine in which data are led around some components.
+
+        Raises
+        ------
+        GraphError
+            One that nothing leads around, by its name.
+        """
+        down, router = sorted(components), self.router
+        avoidable = router.avoidable if isinstance(router, AvoidingRouter) else frozenset()
+        for c in down:
+            if c not in avoidable:
+                raise GraphError(
+                    "no route",
+                    f"nothing leads around {self.components[c].name}: there is no other way, or "
+                    "uplinks are one pool (routing: ecmp or spray makes each a link of its own)",
+                )
+        if not down:
+            return self
+        assert isinstance(router, AvoidingRouter)  # noqa: S101  it can avoid them
+        return replace(self, router=router.around(down))
+
+    def latency(self, a: int, b: int) -> Seconds:
+        """Latencies along the longest route, added up."""
+        if self._flow_router is not None and self._sprays:
+            cost = self.components.column(lambda part: part.latency, np.float64)
+            return float(self._flow_router.longest(np.array([a]), np.array([b]), cost)[0])
+        return max(sum(self.components[c].latency for c in r.components) for r in self.routes(a, b))
+
+    def bandwidth(self, a: int, b: int) -> float:
+        """Largest rate from ``a`` to ``b``: the first component to saturate; infinite for none."""
+        rates = {c: self.components[c].rate or 0.0 for c in self.shares(a, b)}
+        shares = self.shares(a, b)
+        return min((rate / shares[c] for c, rate in rates.items()), default=float("inf"))
+
+
+def _normalised_routes(ways: Sequence[int] | Sequence[Route]) -> tuple[Route, ...]:
+    """Routes from a router's answer, with weights normalised to 1."""
+    routes = [r for r in ways if isinstance(r, Route)]
+    if not routes:
+        return (Route(tuple(c for c in ways if not isinstance(c, Route))),)
+    if len(routes) < len(ways):
+        raise GraphError("routes", f"a router says numbers or routes, and not both: {ways}")
+    if len(routes) == 1:
+        return (routes[0]._replace(weight=1.0) if routes[0].weight != 1 else routes[0],)
+    if not all(r.weight > 0 for r in routes):
+        raise GraphError(
+            "routes",
+            f"weights are {[r.weight for r in routes]}; give each above 0, or leave it out",
+        )
+    total = math.fsum(r.weight for r in routes)
+    return tuple(Route(tuple(r.components), r.weight / total) for r in routes)
+
+
+SELECTED = "kind:"
+DIGITS = re.compile(r"[0-9?\[]")  # what tells names apart that differ in digits alone
+
+
+def tells_digits(pattern: str) -> bool:
+    """Whether of two names that differ in digits alone a glob may mean one.
+
+    >>> [tells_digits(glob) for glob in ("node*.gpu*", "node1*.gpu*", "kind:store.nic0")]
+    [False, True, False]
+    """
+    return not pattern.startswith(SELECTED) and DIGITS.search(pattern) is not None
+
+
+def fits(pattern: str, component: Component, name: str = "") -> bool:
+    """Whether a glob means a component: by name, or by its machine or the kind of that.
+
+    Parameters
+    ----------
+    name : to look at in place of its own: of what it is a part of
+
+    Examples
+    --------
+    >>> nic = Component("node5.nic0.tx", "nic", rate=1.0, node="node5", pool="store")
+    >>> [fits(p, nic) for p in ("kind:store.nic*", "kind:store", "node5.nic*", "kind:trainer")]
+    [True, True, True, False]
+    >>> fits("node5", nic), fits("node", nic)
+    (True, False)
+    """
+    name = name or component.name
+    if not pattern.startswith(SELECTED):
+        return fnmatchcase(name, pattern) or pattern == component.node != ""
+    pool, dot, below = pattern.removeprefix(SELECTED).partition(".")
+    if not component.pool or component.pool != pool:
+        return False
+    return not dot or fnmatchcase(name.removeprefix(f"{component.node}."), below)

@@ -1,0 +1,134 @@
+"""Compilation of kernels: linked and cached; by plain ``njit``; or none, without numba.
+
+``link`` and ``prefetch`` build on numba's private API and are used with the versions whose API is
+known.  Another version compiles with ``njit`` alone: the same answers, but anew in every process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+Int = Any  # a 64-bit integer in a kernel: np.int64 interpreted, a machine word compiled
+
+log = logging.getLogger(__name__)
+
+OLDEST, AFTER = (0, 61), (0, 69)  # numba's versions whose private API is known; AFTER is not
+KNOWN = "numba>={}.{},<{}.{}".format(*OLDEST, *AFTER)  # as in setup.cfg
+
+try:
+    import numba
+except ImportError:  # no wheel for this platform: the same kernels, interpreted
+    INTERPRETED = True  # then unsigned numbers wrap with a warning
+else:
+    INTERPRETED = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+
+
+def _is_linking_available() -> bool:
+    """Whether the installed numba has the private API that linked kernels need."""
+    if INTERPRETED or os.environ.get("FORETRACE_PLAIN_NJIT") == "1":
+        return False
+    known: bool = OLDEST <= numba.version_info.short < AFTER
+    if not known:
+        log.warning(
+            "numba %s: its private API is not known, so the engine compiles for a minute in each "
+            "process; pip install '%s'",
+            numba.__version__,
+            KNOWN,
+        )
+    return known
+
+
+LINKED = _is_linking_available()
+
+if not LINKED:
+
+    def jit(kernel: Kernel) -> Kernel:
+        """Kernel compiled at its first call in this process; the function itself without numba."""
+        return kernel if INTERPRETED else cast(Kernel, numba.njit(nogil=True)(kernel))
+
+    jit_without_refcounts = passed_jit = jit
+
+else:
+    from numba.core import event
+
+    from .numba_linking import LinkedKernel, PassedKernel
+
+    _SIM = Path(__file__).parents[1]
+    _ROOMS = ("kernel", "core", "media")  # all that kernels are made of, with what they read:
+    _READ = ("engine_api/interface.py", "facts/sampling.py", "facts/program_encoding.py")
+    _SOURCES = [f for room in _ROOMS for f in (_SIM / room).rglob("*.py")]
+    _SOURCES += [_SIM / name for name in _READ]
+    _STATS = [source.stat() for source in _SOURCES]
+
+    def _compile_kernel(kernel: Kernel, **options: Any) -> Kernel:
+        """Compiled kernel whose cache is dropped once any of the sources has changed.
+
+        Left alone, numba looks at the kernel's own file only, and code of the kernels that it
+        calls stays in it as it was.  What is cached names its module, and a plug-in's may change.
+        """
+        made: Any = LinkedKernel(kernel, nogil=True, **options)
+        own = Path(kernel.__code__.co_filename)
+        if own.exists():  # else it was typed in, and there is no place for a cache
+            stats = _STATS if own in _SOURCES else [*_STATS, own.stat()]
+            made.enable_caching()
+            made._cache._cache_file._source_stamp = (*_stamp(stats), kernel.__module__)
+        return cast(Kernel, made)
+
+    def _stamp(stats: list[os.stat_result]) -> tuple[float, int]:
+        return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
+
+    def jit(kernel: Kernel) -> Kernel:
+        """The kernel, compiled at its first call.
+
+        An index that is computed may not be below zero: it does not count from the end, and
+        only ``NUMBA_BOUNDSCHECK=1`` refuses it.
+        """
+        return _compile_kernel(kernel)
+
+    def jit_without_refcounts(kernel: Kernel) -> Kernel:
+        """Compile a kernel that creates no array, without reference counts of arrays.
+
+        A small kernel spends a quarter of its time on that count.
+        """
+        return _compile_kernel(kernel, _nrt=False)
+
+    def passed_jit(kernel: Kernel) -> Kernel:
+        """The same of a kernel that may be an argument of another: see `as_argument`."""
+        return _compile_kernel(kernel, passed=True, _nrt=False)
+
+    class _CompileAnnouncement(event.Listener):
+        """Log line, written once, that kernels are being compiled and that it takes a while."""
+
+        said = False
+
+        def on_start(self, event: Any) -> None:
+            kernel = event.data["dispatcher"].py_func
+            if not self.said and kernel.__module__.startswith(__name__.removesuffix("kernel.jit")):
+                self.said = True
+                log.info("compiling the engine, some 10 s; done once for this machine and version")
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", _CompileAnnouncement())  # type: ignore[no-untyped-call]
+
+
+def compiled_for_argument_types(kernel: Kernel, *arguments: object) -> Kernel:
+    """Compiled kernel for these exact argument types, called without checking them.
+
+    Looking costs more than a short kernel takes.
+    """
+    if not LINKED:
+        return kernel
+    made: Any = kernel
+    return cast(Kernel, made.compile(tuple(map(numba.typeof, arguments))))
+
+
+def as_argument(kernel: Callable[..., Any], *arguments: object) -> object:
+    """Kernel as an argument of others, to be given arguments like these."""
+    return PassedKernel(cast(LinkedKernel, kernel), arguments) if LINKED else kernel

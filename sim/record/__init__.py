@@ -1,0 +1,1 @@
+"""Record of a run: what backends answered, the schedule that came out, or its aggregates."""

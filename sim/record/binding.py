@@ -1,0 +1,388 @@
+"""Binding of backends to components, and one question to each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence, ValuesView
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import UNBOUNDED, BackendError, GraphError
+from ..facts.backend import Backend, Spread, Timing, check_timing
+from ..facts.csr import Csr
+from ..facts.doubt import Doubt
+from ..facts.graph import Graph
+from ..facts.merge import Merge
+from ..facts.op_times import SAID, OpTimes
+from ..facts.ops import Kind, Ops
+from ..facts.part_names import Names
+from ..facts.place import component_asked_per_op
+from ..facts.roles import NETWORK
+from ..facts.system import System
+
+AS_RECORDED = "recorded: delay or gap of the trace"
+NOBODY, TOLD = -1, -2  # is asked about an op: it lasts as recorded, or as a rule says
+
+
+class Bindings(Sequence[Backend | None]):
+    """Backend of each component.
+
+    Parameters
+    ----------
+    backends : each once
+    which : (components,) number of each one's; -1 for none
+
+    Examples
+    --------
+    >>> model = Backend()
+    >>> bound = Bindings.of([model, None, model])
+    >>> bound.which.tolist(), bound[1], bound[2] is model
+    ([0, -1, 0], None, True)
+    """
+
+    def __init__(self, backends: Sequence[Backend], which: NDArray[np.int32]):
+        self.backends, self.which = tuple(backends), which
+
+    @classmethod
+    def of(cls, bound: Sequence[Backend | None]) -> Bindings:
+        """From the backend of each component."""
+        if isinstance(bound, cls):
+            return bound
+        once = {id(b): b for b in bound if b is not None}
+        number = {key: i for i, key in enumerate(once)}
+        return cls(tuple(once.values()), np.array([number.get(id(b), -1) for b in bound], np.int32))
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    @overload
+    def __getitem__(self, at: int) -> Backend | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Backend | None]: ...
+    def __getitem__(self, at: int | slice) -> Backend | Sequence[Backend | None] | None:
+        """Backend of a component, or of several."""
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        which = int(self.which[at])
+        return None if which < 0 else self.backends[which]
+
+    def first_of_each(self, components: Sequence[int]) -> list[int]:
+        """The first of some components that each backend, or none, is bound to."""
+        numbers = np.asarray(components, np.int64)
+        _, first = np.unique(self.which[numbers], return_index=True)
+        return [int(i) for i in numbers[first]]
+
+    def used(self) -> Bindings:
+        """The same without backends of no component, in the order of the first of each."""
+        used, first = np.unique(self.which[self.which >= 0], return_index=True)
+        order = used[np.argsort(first)]
+        place = np.full(len(self.backends) + 1, -1, np.int32)  # the last is nobody's
+        place[order] = np.arange(len(order))
+        return Bindings([self.backends[i] for i in order.tolist()], place[self.which])
+
+    def others(self, other: Callable[[Backend], Backend]) -> Bindings:
+        """The same with another backend in place of each."""
+        return Bindings([other(b) for b in self.backends], self.which)
+
+
+class BackendsByName(Mapping[str, Backend]):
+    """Backends of components by name, without a row for each.
+
+    Parameters
+    ----------
+    names : of all components
+    bound : their backends
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.part_names import ListedNames
+    >>> model = Backend()
+    >>> named = BackendsByName(ListedNames(("a", "b"), ("", "")), Bindings.of([None, model]))
+    >>> list(named), named["b"] is model, "a" in named
+    (['b'], True, False)
+    """
+
+    def __init__(self, names: Names, bound: Bindings):
+        self.names, self.bound = names, bound
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return [int(i) for i in np.flatnonzero(self.bound.which >= 0)]
+
+    def __getitem__(self, name: str) -> Backend:
+        """Backend of the component of a name."""
+        number = self.names.find(name)
+        found = self.bound[number] if number >= 0 else None
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the components that have a backend."""
+        return map(self.names.name, self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def values(self) -> ValuesView[Backend]:
+        """Backends, each once."""
+        return dict(enumerate(self.bound.backends)).values()
+
+    def others(self, other: Callable[[Backend], Backend]) -> BackendsByName:
+        """The same with another backend in place of each."""
+        return BackendsByName(self.names, self.bound.others(other))
+
+
+def other_backends(
+    backends: Mapping[str, Backend], other: Callable[[Backend], Backend]
+) -> Mapping[str, Backend]:
+    """The same names with another backend in place of each, asked once for each."""
+    if isinstance(backends, BackendsByName):
+        return backends.others(other)
+    made = {id(b): other(b) for b in backends.values()}
+    return {name: made[id(b)] for name, b in backends.items()}
+
+
+def bind(system: System, backends: Mapping[str, Backend]) -> Bindings:
+    """Backend of each component: the exact name over a glob, a longer glob over a shorter.
+
+    Raises
+    ------
+    GraphError
+        A name or glob that fits no component.
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.system import Component
+    >>> system = System((Component("node0.gpu0", "gpu", slots=1),))
+    >>> model, driver = Backend(), Backend()
+    >>> bind(system, {"node*.gpu*": model, "node0.gpu0": driver})[0] is driver
+    True
+    """
+    if isinstance(backends, BackendsByName):
+        return backends.bound
+    which = np.full(len(system.components), -1, np.int32)
+    once = {id(b): b for b in backends.values()}
+    number = {key: i for i, key in enumerate(once)}
+    for pattern in sorted(backends, key=lambda p: (p in system.index, len(p))):
+        there = system.matching(pattern)
+        which[there if len(there) else system.number(pattern)] = number[id(backends[pattern])]
+    return Bindings(tuple(once.values()), which).used()
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Timing of every op of a graph, merged from the answers of all backends.
+
+    Parameters
+    ----------
+    timing : Timing
+        One row per op; every usage written out.
+    component : (n,) who was asked, -1 for nobody
+    source : (n,) index into ``sources``
+    sources : texts
+    spreads : of groups of rows
+    online : (n,) index into ``drivers`` of ops that are asked when they start; -1 for the others
+    drivers : online backends
+    doubt : (n,) index into ``doubts``, -1 for none; None where no backend has any
+    doubts : how wrong the answers may be
+    """
+
+    timing: Timing
+    component: NDArray[np.int32]
+    source: NDArray[np.int32]
+    sources: tuple[str, ...]
+    spreads: tuple[tuple[NDArray[np.int64], Spread], ...]
+    online: NDArray[np.int16]
+    drivers: tuple[Backend, ...]
+    doubt: NDArray[np.int16] | None = None
+    doubts: tuple[Doubt, ...] = ()
+
+
+def ask(graph: Graph, bound: Sequence[Backend | None], system: System | None = None) -> Answers:
+    """Answers to a graph, from one question to each backend about all its ops.
+
+    Parameters
+    ----------
+    system : with the routes of now; that of the placement unless said
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    BackendError
+        An impossible answer.
+    """
+    system = system or graph.system
+    component = component_asked_per_op(graph)
+    assert system is not None  # noqa: S101  asked() refuses an unplaced graph
+    return ask_all(
+        graph.ops, component, communication_endpoints(graph), system, bound, times=graph.times
+    )
+
+
+def ask_all(
+    ops: Ops,
+    component: NDArray[np.int32],
+    members: Csr,
+    system: System,
+    bound: Sequence[Backend | None],
+    called: NDArray[np.int64] | None = None,
+    times: OpTimes | None = None,
+) -> Answers:
+    """Answers to a table of ops, from one question to each backend; see :func:`ask`.
+
+    Parameters
+    ----------
+    component : (n,) who is asked, -1 for nobody
+    members : (n,) GPUs of each send and collective
+    called : (n,) what errors call each op; its row in the table
+    times : that are said whatever a backend says
+    """
+    merge, asked_about = Merge(len(ops)), component
+    if times is not None:
+        told = np.flatnonzero(times.told)
+        merge.add(told, Timing.of(times.time[told]), component[told], SAID)
+        asked_about = _components_to_ask(component, times)
+    _timing_of_unasked(ops, asked_about, merge)
+    drivers: list[Backend] = []
+    online = np.full(len(ops), -1, np.int16)
+    for who, rows in _rows_by_backend(asked_about, bound, system, ops):
+        whole = len(rows) == len(ops)  # then nothing has to be copied
+        own = ops if whole else ops.take(rows)
+        table = own.asked(system, component[rows], members if whole else members.take(rows))
+        if who.online:
+            online[rows] = len(drivers)
+            drivers.append(who)
+            merge.add(rows, Timing.of(np.zeros(len(rows))), component[rows], who.source)
+            continue
+        said = who.timing(table)
+        names = rows if called is None else called[rows]
+        check_timing(said, table, system.components[component[rows[0]]].name, names)
+        merge.add(rows, said, component[rows], who.source)
+    timing = merge.timing()
+    if times is not None:
+        timing = times.applied(timing)
+    return Answers(
+        timing, component, merge.source, tuple(merge.sources), tuple(merge.spreads), online,
+        tuple(drivers), *((timing.doubt.codes, timing.doubt.values) if timing.doubt else ()),
+    )  # fmt: skip
+
+
+def questions_by_backend(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[Backend, NDArray[np.int64], Ops]]:
+    """Each backend, the rows of a placed graph that it is asked about, and those ops, placed.
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    """
+    system, component, members = (
+        graph.system,
+        component_asked_per_op(graph),
+        communication_endpoints(graph),
+    )
+    assert system is not None  # noqa: S101  asked() refuses an unplaced graph
+    asked_about = component if graph.times is None else _components_to_ask(component, graph.times)
+    for who, rows in _rows_by_backend(asked_about, bound, system, graph.ops):
+        ops = graph.ops.take(rows).asked(system, component[rows], members.take(rows))
+        yield who, rows, ops
+
+
+def backend_refusals(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[int, NDArray[np.int32], str]]:
+    """Refusals of backends to time ops of a placed graph: ``(row, components asked, why)``.
+
+    Each is asked about one op of those that look alike: their kind, their signature, and which
+    of their numbers are known; those that took longest first.  Those that are asked only
+    when ops start are left alone.
+
+    Raises
+    ------
+    GraphError
+        An op whose component has no backend.
+    """
+    for who, rows, ops in questions_by_backend(graph, bound):
+        known = sum(np.isnan(c) << k for k, c in enumerate((ops.flop, ops.bytes, ops.duration)))
+        key = (ops.signature.astype(np.int64) * len(Kind) + ops.kind) * 8 + known
+        _, first, alike = np.unique(key, return_index=True, return_inverse=True)
+        took = np.bincount(alike.reshape(-1), np.nan_to_num(ops.duration))
+        one = first[np.argsort(-took, kind="stable")]
+
+        def why(at: NDArray[np.int64], who: Backend = who, ops: Ops = ops) -> str:
+            try:
+                free = who.timing(ops.part(at)).unbounded()
+            except BackendError as error:
+                return str(error)
+            if not len(free):
+                return ""
+            return f"op {free[0]}: {UNBOUNDED}"
+
+        if who.online or not why(one):
+            continue
+        assert ops.at is not None  # noqa: S101  questions() places them
+        for row in one.tolist():
+            if said := why(np.array([row])):
+                name = f"op {rows[row]}"
+                yield int(rows[row]), ops.at.component, re.sub(r"^op 0\b", name, said)
+
+
+def communication_endpoints(graph: Graph) -> Csr:
+    """GPUs that take part in each send or collective, in group order; no row for other ops."""
+    block = graph.explicit
+    network = np.isin(block.ops.kind, NETWORK)
+    own, sends = np.flatnonzero(network), np.flatnonzero(network & (block.peer >= 0))
+    row = np.concatenate([own, sends, block.places.op])
+    rank = np.concatenate([block.ops.rank[own], block.peer[sends], block.places.rank])
+    assert graph.gpus is not None  # noqa: S101
+    return Csr.from_pairs(row, graph.gpus[rank], len(block))
+
+
+def _components_to_ask(component: NDArray[np.int32], times: OpTimes) -> NDArray[np.int32]:
+    """(n,) component that is asked about each op, TOLD where its time is given."""
+    return np.where(times.told, TOLD, component).astype(np.int32)
+
+
+def _timing_of_unasked(ops: Ops, component: NDArray[np.int32], merge: Merge) -> None:
+    """Timing of ops that no backend is asked about: as recorded; a recv ends with its send."""
+    rows = np.flatnonzero(component == NOBODY)
+    strange = rows[~np.isin(ops.kind[rows], (Kind.DELAY, Kind.GAP))]
+    if len(strange):
+        row = int(strange[0])
+        raise GraphError(
+            "no fabric",
+            f"op {row} ({ops.kind_names[row]}) crosses the network, but the system has no fabric; "
+            "give the cluster a fabric",
+            (row,),
+        )
+    unknown = rows[np.isnan(ops.duration[rows])]
+    if len(unknown):
+        raise BackendError(f"op {unknown[0]} (a {ops.kind_names[unknown[0]]}) has no duration")
+    merge.add(rows, Timing.of(ops.duration[rows]), component[rows], AS_RECORDED)
+
+
+def _rows_by_backend(
+    component: NDArray[np.int32], bound: Sequence[Backend | None], system: System, ops: Ops
+) -> list[tuple[Backend, NDArray[np.int64]]]:
+    """Rows of each backend, in the order of their first row."""
+    rows = np.flatnonzero(component >= 0)
+    made = Bindings.of(bound)
+    group = made.which[component[rows]]
+    if np.any(group < 0):
+        row = int(rows[np.argmax(group < 0)])
+        name = system.components[component[row]].name
+        raise GraphError(
+            "unbound",
+            f"op {row} ({ops.signature_text(row) or ops.kind_names[row]}) needs {name}, which "
+            f"has no backend; bind one, e.g. backends: {{{name}: {{use: recorded}}}}",
+            (row,),
+        )
+    found = [(who, rows[group == g]) for g, who in enumerate(made.backends)]
+    return sorted((one for one in found if len(one[1])), key=lambda one: int(one[1][0]))

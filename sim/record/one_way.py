@@ -1,0 +1,51 @@
+"""Refusal of flows that do not go one way, in a medium whose flows are messages."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..engine_api.interface import ComponentTable
+from ..errors import GraphError
+from ..facts.backend import Timing
+from ..facts.csr import Csr
+from ..facts.ops import Kind, Ops
+from ..facts.system import System
+
+
+def check_one_way(
+    parts: ComponentTable, ops: Ops, said: Timing, members: Csr, system: System
+) -> None:
+    """Refuse flows that do not go one way, where the plugged medium wants that.
+
+    Parameters
+    ----------
+    said : with usage written out, one row per op
+    members : (n,) GPUs of each send and collective
+
+    Raises
+    ------
+    GraphError
+        Names the op, the medium and the setting.
+    """
+    if parts.medium is None or not parts.medium.one_way:
+        return
+    usage = said.usage
+    assert usage is not None  # noqa: S101  answers have it written out
+    row = np.repeat(np.arange(len(ops)), np.diff(usage.indptr))
+    inside = np.unique(row[parts.plugged[usage.component]])
+    for one in inside[np.isin(ops.kind[inside], (Kind.COLLECTIVE, Kind.SEND))].tolist():
+        what, name = ops.signature_text(one) or ops.kind_names[one], parts.medium.name
+        if ops.kind[one] == Kind.COLLECTIVE:
+            raise GraphError(
+                "medium",
+                f"op {one} ({what}) is one op over all links of its members, and '{name}' carries "
+                "messages; write it out as its sends (cluster.fabric.expand: ring, pairwise)",
+                (one,),
+            )
+        if (system.crossings(*members[one][[0, -1]]).share < 1).any():
+            raise GraphError(
+                "medium",
+                f"op {one} ({what}) is sprayed over several ways, and '{name}' carries a message "
+                "over one; take routing: ecmp",
+                (one,),
+            )

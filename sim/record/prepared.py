@@ -1,0 +1,506 @@
+"""Prepared graph: checked, placed and timed once, then submitted often with other numbers.
+
+Its shape, places and dependencies are fixed.  A submission may give rows other flop and bytes;
+backends are asked once for each row that they have not seen, and what they said is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api.interface import EngineGraph, Numbers, PreparedShape
+from ..errors import GraphError
+from ..facts.backend import Holds, Spread, Timing, Usage
+from ..facts.graph import Graph
+from ..facts.ops import Ops
+from ..facts.system import System
+from .binding import Answers
+from .schedule import SubmittedRun
+
+Values = Mapping[int, float] | Sequence[float] | NDArray[np.float64]
+T = TypeVar("T")
+Pair = tuple[float, float]  # flop and bytes
+Draw = Callable[[Numbers, tuple[int, ...]], Numbers]
+
+MOST_KNOWN = 65_536  # rows whose answers one prepared graph remembers; then it begins anew
+MOST_STRUCTURES = 256  # variants of shape that it remembers
+
+
+class AnswerStructure(NamedTuple):
+    """Structure of a backend's answer for one op, without numbers: uses, holds, source, spread.
+
+    Parameters
+    ----------
+    usage : (component, weight) of each use
+    limited : whether it has a limit
+    source : where its time comes from
+    holds : (component, row until whose end or -1) of each amount that it holds
+    spread : quantiles as bytes; () for none
+    """
+
+    usage: tuple[tuple[int, float], ...]
+    limited: bool
+    source: str
+    holds: tuple[tuple[int, int], ...] = ()
+    spread: tuple[bytes, ...] = ()
+
+
+class RowAnswer(NamedTuple):
+    """Answer of a backend for one row, in SI units and as integers."""
+
+    fixed: float
+    work: float
+    limit: float
+    amounts: tuple[int, ...]
+    structure: AnswerStructure
+    ticks: int
+    work_hi: int
+    work_lo: int
+    rate_limit: int
+
+    def is_like(self, other: RowAnswer) -> bool:
+        """Whether an op takes the same of the same components."""
+        mine, others = self.structure, other.structure
+        return self[:4] == other[:4] and mine.usage == others.usage
+
+
+class Asking(NamedTuple):
+    """Functions of a run that a prepared graph calls.
+
+    Parameters
+    ----------
+    rows : what backends say of some rows, given as a table, in SI units and as integers
+    lower : the graph and its answers as an engine takes them
+    variant : what is to be known of those to hand them in
+    """
+
+    rows: Callable[[NDArray[np.int64], Ops], tuple[Answers, EngineGraph]]
+    lower: Callable[[Graph, Answers], EngineGraph]
+    variant: Callable[[Graph, Answers, EngineGraph], NumberSet]
+
+
+@dataclass(frozen=True, eq=False)
+class NumberSet:
+    """Prepared graph for one combination of :class:`AnswerStructure`, one of each op.
+
+    Parameters
+    ----------
+    graph : placed
+    answers : of every backend
+    lowered : with the numbers that were asked about first
+    ranks : as its job counts them, see :class:`~.schedule.SubmittedRun`
+    shape : of the engine
+    draw : the numbers of a submission by its key; None where nothing is drawn
+    """
+
+    graph: Graph
+    answers: Answers
+    lowered: EngineGraph
+    ranks: NDArray[np.int32] | None
+    shape: PreparedShape
+    draw: Draw | None
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Durations, work and amounts as first answered by the backends."""
+        return Numbers.of(self.lowered).copy()
+
+    @cached_property
+    def flow_of_row(self) -> list[int]:
+        """(n,) flow of each row; -1 for none."""
+        found = np.full(len(self.lowered), -1, np.int64)
+        found[self.lowered.flows.op] = np.arange(len(self.lowered.flows))
+        return found.tolist()
+
+    @cached_property
+    def claim_of_row(self) -> list[int]:
+        """(n,) first claim of each row, or where it would be."""
+        rows = np.arange(len(self.lowered))
+        first: list[int] = np.searchsorted(self.lowered.claims.op, rows).tolist()
+        return first
+
+    @cached_property
+    def run(self) -> SubmittedRun:
+        """Variant as a graph of a run."""
+        return SubmittedRun(self.graph, self.answers, self.lowered, 0, self.ranks)
+
+
+class Prepared:
+    """Prepared graph of a run; see :meth:`~.process.Running.prepare`.
+
+    Parameters
+    ----------
+    run : whose it is
+    variant : Variant
+        With the flop and bytes of the graph.
+    routed : System
+        By whose routes it was prepared.
+    """
+
+    def __init__(self, run: object, variant: NumberSet, asking: Asking, routed: System):
+        self.run, self.variant, self._asking, self.routed = run, variant, asking, routed
+        self._known: dict[tuple[int, float | None, float | None], RowAnswer] = {}
+        self._variants: dict[tuple[tuple[int, AnswerStructure], ...], NumberSet] = {}
+        self._whole: dict[tuple[tuple[int, str], ...], dict[int, RowAnswer]] = {}
+        holds = variant.answers.timing.holds
+        self._tied = holds is not None and bool(np.any(holds.until >= 0))
+
+    def __len__(self) -> int:
+        return len(self.variant.lowered)
+
+    def __repr__(self) -> str:
+        return f"<Prepared {self.graph.name!r} {len(self)} ops>"
+
+    @property
+    def graph(self) -> Graph:
+        """Graph as it was placed."""
+        return self.variant.graph
+
+    def submission(self, flop: Values | None, bytes: Values | None) -> Submission:
+        """Submission of the graph with other numbers.
+
+        Raises
+        ------
+        GraphError
+            A row that it does not have, or a number that is no number of flop or bytes.
+        BackendError
+            What cannot be timed.
+        """
+        changed = self._changed_numbers(flop, bytes)
+        if not changed:
+            return Submission(self.variant, self.variant.numbers, {}, {})
+        by_row = self._ask_backends(
+            {row: pair for row, pair in changed.items() if not self._is_online(row)}
+        )
+        other = tuple(
+            (r, t.structure)
+            for r, t in by_row.items()
+            if t.structure != self._prepared_structures[r]
+        )
+        variant = self._number_set_with(other, by_row) if other else self.variant
+        numbers = variant.numbers.copy()
+        for row, answer in by_row.items():
+            numbers.fixed[row] = answer.ticks
+            for j, amount in enumerate(answer.amounts, variant.claim_of_row[row]):
+                numbers.amount[j] = amount
+            k = variant.flow_of_row[row]
+            if k >= 0:
+                numbers.work_hi[k], numbers.work_lo[k] = answer.work_hi, answer.work_lo
+                numbers.limit[k] = answer.rate_limit
+        made = Submission(variant, numbers, changed, by_row)
+        if any(self._is_online(row) for row in changed):
+            online = self._asking.lower(made.graph, variant.answers)
+            return made._replace(numbers=numbers._replace(backends=online.backends))
+        return made
+
+    def _is_online(self, row: int) -> bool:
+        return bool(self.variant.answers.online[row] >= 0)
+
+    @cached_property
+    def _answer_pairs(self) -> list[Pair]:
+        ops = self.graph.ops
+        return list(zip(ops.flop.tolist(), ops.bytes.tolist(), strict=True))
+
+    @cached_property
+    def _row_classes(self) -> list[int]:
+        """(n,) class of each row; rows of one differ in nothing but flop and bytes."""
+        graph, found = self.graph, {}  # type: Graph, dict[tuple[object, ...], int]
+        ops, block = graph.ops, graph.explicit
+        columns = (ops.kind, ops.rank, ops.stream, ops.period, ops.signature, ops.label)
+        rows = zip(*(c.tolist() for c in columns), map(str, ops.duration.tolist()), strict=True)
+        component, members = self.variant.answers.component.tolist(), block.members
+        keys = [(*r, component[i], members[i].tobytes()) for i, r in enumerate(rows)]
+        return [found.setdefault(key, len(found)) for key in keys]
+
+    @cached_property
+    def _prepared_structures(self) -> list[AnswerStructure]:
+        """Way of each row as it was prepared."""
+        return answer_structures(self.variant.answers)
+
+    def _changed_numbers(self, flop: Values | None, bytes: Values | None) -> dict[int, Pair]:
+        """Rows whose numbers differ from those that were prepared."""
+        changed: dict[int, Pair] = {}
+        for column, values in enumerate((flop, bytes)):
+            if values is None:
+                continue
+            for row, value in self._checked_items(values):
+                pair = changed.get(row, self._answer_pairs[row])
+                if pair[column] != value:
+                    changed[row] = (value, pair[1]) if column == 0 else (pair[0], value)
+        return dict(sorted(changed.items())) if len(changed) > 1 else changed
+
+    def _checked_items(self, values: Values) -> list[tuple[int, float]]:
+        """Rows and their checked new numbers."""
+        n = len(self)
+        if isinstance(values, Mapping):
+            items = [(int(row), float(value)) for row, value in values.items()]
+        else:
+            if len(values) != n:
+                raise GraphError(
+                    "numbers", f"{self!r}: {len(values)} numbers; give one for each of its {n} ops"
+                )
+            items = [(i, v) for i, v in enumerate(np.asarray(values, float).tolist()) if v == v]
+        for row, value in items:
+            if not 0 <= row < n:
+                raise GraphError("numbers", f"{self!r}: op {row}; its rows are 0 to {n - 1}")
+            if not 0 <= value < np.inf:
+                raise GraphError("numbers", f"{self!r}: op {row}: {value}; give a number >= 0")
+        return items
+
+    def _ask_backends(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+        """Answers for rows; backends are asked about combinations that are new."""
+        if self._tied:
+            return self._ask_whole(changed)
+        known, classes, seen = self._known, self._row_classes, {}
+        for row, (flop, moved) in changed.items():
+            seen[row] = (
+                classes[row], flop if flop == flop else None, moved if moved == moved else None
+            )  # fmt: skip
+        new = _first_rows({row: key for row, key in seen.items() if key not in known})
+        if new:
+            if len(known) + len(new) > MOST_KNOWN:
+                known.clear()
+                new = _first_rows(seen)
+            rows = np.array(list(new.values()), np.int64)
+            ops = self.graph.ops.take(rows).replace(
+                flop=[changed[r][0] for r in rows.tolist()],
+                bytes=[changed[r][1] for r in rows.tolist()],
+            )
+            answers = row_answers(*self._asking.rows(rows, ops))
+            if any(end >= 0 for one in answers for _, end in one.structure.holds):
+                self._tied = True
+                return self._ask_whole(changed)
+            known.update(zip(new, answers, strict=True))
+        return {row: known[key] for row, key in seen.items()}
+
+    def _ask_whole(self, changed: Mapping[int, Pair]) -> dict[int, RowAnswer]:
+        """Answers for all rows from one question, as some amounts are held until other rows end."""
+        key = tuple((row, str(pair)) for row, pair in changed.items())
+        if key not in self._whole:
+            if len(self._whole) * len(self) >= MOST_KNOWN:
+                self._whole.clear()
+            ops = self.graph.ops
+            flop, moved = ops.flop.copy(), ops.bytes.copy()
+            for row, pair in changed.items():
+                flop[row], moved[row] = pair
+            every = np.arange(len(self), dtype=np.int64)
+            answers = row_answers(*self._asking.rows(every, ops.replace(flop=flop, bytes=moved)))
+            self._whole[key] = {
+                row: one
+                for row, (one, was) in enumerate(zip(answers, self._first_answers, strict=True))
+                if one != was and not self._is_online(row)
+            }
+        return self._whole[key]
+
+    @cached_property
+    def _first_answers(self) -> list[RowAnswer]:
+        """Answer for each row as it was prepared."""
+        return row_answers(self.variant.answers, self.variant.lowered)
+
+    def _number_set_with(
+        self, other: tuple[tuple[int, AnswerStructure], ...], by_row: Mapping[int, RowAnswer]
+    ) -> NumberSet:
+        """Number set in which some rows have other answer structures; cached."""
+        if other not in self._variants:
+            if len(self._variants) >= MOST_STRUCTURES:
+                self._variants.clear()
+            graph = self.variant.graph
+            answers = merge_answers(
+                self.variant.answers, self._prepared_structures, {r: by_row[r] for r, _ in other}
+            )
+            lowered = self._asking.lower(graph, answers)
+            self._variants[other] = self._asking.variant(graph, answers, lowered)
+        return self._variants[other]
+
+
+class Submission(NamedTuple):
+    """One submission of a prepared graph, before its draws.
+
+    Parameters
+    ----------
+    variant : Variant
+    numbers : typical, or as they were drawn
+    changed : flop and bytes of rows that have others
+    by_row : answers for them
+    """
+
+    variant: NumberSet
+    numbers: Numbers
+    changed: Mapping[int, Pair]
+    by_row: Mapping[int, RowAnswer]
+
+    @property
+    def graph(self) -> Graph:
+        """Graph with the submission's flop and bytes."""
+        if not self.changed:
+            return self.variant.graph
+        ops = self.variant.graph.ops
+        flop, moved = ops.flop.copy(), ops.bytes.copy()
+        for row, pair in self.changed.items():
+            flop[row], moved[row] = pair
+        return self.variant.graph.with_ops(ops.replace(flop=flop, bytes=moved))
+
+    @property
+    def answers(self) -> Answers:
+        """Answers with the submission's times."""
+        answers = self.variant.answers
+        if not self.by_row:
+            return answers
+        timing = answers.timing
+        fixed, work = timing.fixed.copy(), None if timing.work is None else timing.work.copy()
+        for row, answer in self.by_row.items():
+            fixed[row] = answer.fixed
+            if work is not None:
+                work[row] = answer.work
+        holds = timing.holds
+        if holds is not None:
+            holds = replace(holds, amount=self.numbers.amount)
+        return replace(answers, timing=replace(timing, fixed=fixed, work=work, holds=holds))
+
+
+class PreparedRun(SubmittedRun):
+    """Run of one submission of a prepared graph; its tables are computed when they are read."""
+
+    def __init__(
+        self,
+        submission: Submission,
+        first: int,
+        job: int = 0,
+        at: int = 0,
+        by: str = "",
+        which: tuple[int, ...] = (),
+    ):
+        own = {"job": job, "at": at, "by": by, "which": which}
+        ranks = submission.variant.ranks
+        self.__dict__.update(submission=submission, first=first, ranks=ranks, **own)
+
+    submission: Submission
+
+    def alone(self, first: int) -> PreparedRun:
+        """Submission as in the result of its job alone, where its row 0 has another id."""
+        return PreparedRun(self.submission, first, 0, self.at, self.by, self.which)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Graph as placed."""
+        return self.submission.graph
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What backends answered for the ops of this submission, with its flop and bytes."""
+        return self.submission.answers
+
+    @cached_property
+    def lowered(self) -> EngineGraph:
+        """Engine graph, with its draws."""
+        return self.submission.numbers.put_into(self.submission.variant.lowered)
+
+
+def answer_structures(answers: Answers) -> list[AnswerStructure]:
+    """Way of each row."""
+    timing, n = answers.timing, len(answers.source)
+    usage = timing.usage or Usage.same([], n)
+    pairs = list(zip(usage.component.tolist(), usage.weight.tolist(), strict=True))
+    ends = usage.indptr.tolist()
+    limited = [False] * n if timing.limit is None else np.isfinite(timing.limit).tolist()
+    spread: list[tuple[bytes, ...]] = [()] * n
+    for rows, one in answers.spreads:
+        key = (one.step.tobytes(), one.op.tobytes(), one.start.tobytes())
+        for row in rows.tolist():
+            spread[row] = key
+    held = holds_of(timing, n)
+    return [
+        AnswerStructure(
+            tuple(pairs[ends[i] : ends[i + 1]]),
+            limited[i],
+            answers.sources[s],
+            tuple((component, until) for component, _, until in held[i]),
+            spread[i],
+        )
+        for i, s in enumerate(answers.source.tolist())
+    ]
+
+
+def holds_of(timing: Timing, n: int) -> list[list[tuple[int, int, int]]]:
+    """Holds of each row: (component, amount, row at whose end it is released or -1 for its own)."""
+    holds = timing.holds
+    if holds is None:
+        return [[] for _ in range(n)]
+    columns = holds.component.tolist(), holds.amount.tolist(), holds.until.tolist()
+    flat, ends = list(zip(*columns, strict=True)), holds.indptr.tolist()
+    return [flat[ends[i] : ends[i + 1]] for i in range(n)]
+
+
+def _first_rows(keys: Mapping[int, T]) -> dict[T, int]:
+    """First row of each key, ascending."""
+    found: dict[T, int] = {}
+    for row, key in keys.items():
+        found.setdefault(key, row)
+    return found
+
+
+def row_answers(answers: Answers, lowered: EngineGraph) -> list[RowAnswer]:
+    """Answer for each row of a table."""
+    timing, flows, n = answers.timing, lowered.flows, len(answers.source)
+    work = np.zeros(n) if timing.work is None else timing.work
+    limit = np.full(n, np.inf) if timing.limit is None else timing.limit
+    hi, lo, most = [0] * n, [0] * n, [-1] * n
+    for k, row in enumerate(flows.op.tolist()):
+        hi[row], lo[row] = int(flows.work_hi[k]), int(flows.work_lo[k])
+        most[row] = int(flows.limit[k])
+    amounts = [tuple(amount for _, amount, _ in held) for held in holds_of(timing, n)]
+    columns = (
+        timing.fixed.tolist(),
+        work.tolist(),
+        limit.tolist(),
+        amounts,
+        answer_structures(answers),
+    )
+    return [
+        RowAnswer(*row) for row in zip(*columns, lowered.fixed.tolist(), hi, lo, most, strict=True)
+    ]
+
+
+def merge_answers(
+    answers: Answers, base: Sequence[AnswerStructure], by_row: Mapping[int, RowAnswer]
+) -> Answers:
+    """Answers with those of some rows replaced."""
+    n, timing = len(base), answers.timing
+    row_ways = [by_row[i].structure if i in by_row else way for i, way in enumerate(base)]
+    fixed = timing.fixed.copy()
+    work = np.zeros(n) if timing.work is None else timing.work.copy()
+    limit = np.full(n, np.inf) if timing.limit is None else timing.limit.copy()
+    for row, answer in by_row.items():
+        fixed[row], work[row], limit[row] = answer.fixed, answer.work, answer.limit
+    sources = list(dict.fromkeys(way.source for way in row_ways))
+    spreads: dict[tuple[bytes, ...], list[int]] = {}
+    for row, way in enumerate(row_ways):
+        if way.spread:
+            spreads.setdefault(way.spread, []).append(row)
+    uses = [use for way in row_ways for use in way.usage]
+    usage = Usage(
+        np.cumsum([0, *(len(way.usage) for way in row_ways)]),
+        np.array([c for c, _ in uses], np.int32),
+        np.array([w for _, w in uses], np.float64),
+    )
+    held = holds_of(timing, n)
+    for row, answer in by_row.items():
+        of = zip(answer.structure.holds, answer.amounts, strict=True)
+        held[row] = [(component, amount, until) for (component, until), amount in of]
+    holds = Holds.of(held) if any(held) else None
+    return replace(
+        answers,
+        timing=Timing(fixed, work, usage, limit, holds=holds),
+        source=np.array([sources.index(way.source) for way in row_ways], np.int32),
+        sources=tuple(sources),
+        spreads=tuple(
+            (np.array(rows, np.int64), Spread(*map(np.frombuffer, key)))
+            for key, rows in spreads.items()
+        ),
+    )

@@ -1,0 +1,178 @@
+"""Effect on a run of how wrong its answers may be, found by running again.
+
+Held-out errors of a family of ops on a machine are mostly one shift that all share, so its ops
+are wrong together: one probability is taken for all of them, and each is multiplied by what its
+doubt says there.  Families are wrong independently of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..facts.backend import Backend, Timing, uncontended_seconds
+from ..facts.csr import Csr
+from ..facts.doubt import Doubt
+from ..facts.graph import Graph
+from ..facts.ops import Kind, Ops
+from ..facts.program_encoding import distinct_questions
+from ..facts.roles import ROLE, components_by_role
+from ..facts.system import System
+from ..record.binding import questions_by_backend
+from ..run.simulation import Simulation
+
+
+class ErringBackend(Backend):
+    """Backend whose answers about some families are as wrong as their doubts say.
+
+    Like ``AlteredBackend`` it asks a copy of the other backend, but for a device.
+
+    Parameters
+    ----------
+    families : of ops; empty for all
+    probability : that a time is no longer than this; 0.95 for slow
+    unjudged : of families that nobody has judged
+    """
+
+    def __init__(
+        self, inner: Backend, families: Iterable[str], probability: float, unjudged: Doubt
+    ):
+        self.inner = inner if inner.online else copy(inner)
+        self.families, self.probability = frozenset(families), probability
+        self.unjudged = unjudged
+        self.online, self.uniform, self.source = inner.online, inner.uniform, inner.source
+
+    def __copy__(self) -> ErringBackend:
+        """Copy, with a copy of the other backend."""
+        return ErringBackend(self.inner, self.families, self.probability, self.unjudged)
+
+    def open(self, system: System) -> None:
+        """Open the other backend."""
+        self.inner.open(system)
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """What the other backend knows."""
+        return self.inner.knows(ops)
+
+    def alike(self, system: System) -> NDArray[np.int64] | None:
+        """Groups of components that the other backend answers alike for."""
+        return self.inner.alike(system)
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Answer of the other backend, each time with the error of its family."""
+        said = self.inner.timing(ops, now)
+        if said.doubt is None:
+            return said
+        factors = np.array([*map(self._factor, said.doubt.values), 1.0])[said.doubt.codes]
+        work = None if said.work is None else said.work * factors
+        return replace(said, fixed=said.fixed * factors, work=work)
+
+    def _factor(self, doubt: Doubt) -> float:
+        if self.families and doubt.family not in self.families:
+            return 1.0
+        return (doubt if doubt.quantiles else self.unjudged).factor(self.probability)
+
+
+def simulation_with_doubts(
+    simulation: Simulation, families: Iterable[str], probability: float, unjudged: Doubt
+) -> Simulation:
+    """Simulation in which ops of these families take what their doubts say; see ``ErringBackend``.
+
+    Examples
+    --------
+    >>> from foretrace.sim.facts.graph import Builder
+    >>> from foretrace.sim.facts.ops import Kind
+    >>> from foretrace.sim.facts.system import Component
+    >>> class Model(Backend):
+    ...     def timing(self, ops, now=0.0):
+    ...         return Timing.of([1.0] * len(ops), doubt=Doubt("norm", "", (-0.7, 0.7)))
+    >>> build = Builder("one")
+    >>> _ = build.op(Kind.COMPUTE)
+    >>> system = System((Component("node0.gpu0", "gpu", slots=1),), ("node0.gpu0",))
+    >>> simulation = Simulation(system, {"node0.gpu0": Model()}, engine="reference")
+    >>> wide = Doubt("", "", (-1.0, 1.0))
+    >>> slow = simulation_with_doubts(simulation, ["norm"], 0.95, unjudged=wide)
+    >>> round(slow.run(build.graph()).makespan, 2)
+    2.01
+    """
+    return simulation.with_answers(
+        simulation.system, lambda b: ErringBackend(b, families, probability, unjudged)
+    )
+
+
+def interval_factors(
+    graph: Graph, bound: Sequence[Backend | None], unjudged: Doubt
+) -> NDArray[np.float64]:
+    """(2, n) factors on the time of each op between which it lies with 90 %; NaN without a doubt.
+
+    Parameters
+    ----------
+    graph : placed; of a template all is NaN
+    bound : opened backend of each component; those that are asked only when ops start are left out
+    unjudged : of families that nobody has judged
+    """
+    found = np.full((2, len(graph)), np.nan)
+    if graph.template is not None:
+        return found
+    for who, rows, ops in questions_by_backend(graph, bound):
+        said = None if who.online else who.timing(ops)
+        if said is None or said.doubt is None:
+            continue
+        known = [(d if d.quantiles else unjudged).interval() for d in said.doubt.values]
+        found[:, rows] = np.array([*known, (np.nan, np.nan)])[said.doubt.codes].T
+    return found
+
+
+def doubted_seconds(graphs: Iterable[Graph], bound: Sequence[Backend | None]) -> dict[str, float]:
+    """Seconds of ops by the family of their doubt, if nothing else runs; others are left out.
+
+    Parameters
+    ----------
+    graphs : placed; of a template what its ranks and their hosts compute
+    bound : opened backend of each component; those that are asked only when ops start are left out
+    """
+    found: dict[str, float] = {}
+    for graph in graphs:
+        for who, ops, asked, times in _questions(graph, bound):
+            said = None if who.online else who.timing(ops)
+            if said is None or said.doubt is None:
+                continue
+            took = (uncontended_seconds(said, ops) * times)[asked]
+            whole = np.bincount(said.doubt.codes[asked] + 1, took, len(said.doubt.values) + 1)[1:]
+            for doubt, seconds in zip(said.doubt.values, whole.tolist(), strict=True):
+                found[doubt.family] = found.get(doubt.family, 0.0) + seconds
+    return found
+
+
+def _questions(
+    graph: Graph, bound: Sequence[Backend | None]
+) -> Iterator[tuple[Backend, Ops, NDArray[np.int64], int]]:
+    """Backends and what they are asked, which of these each op asks, and how many such there are.
+
+    Of a template one rank of each program is asked about what it and its host compute, once about
+    ops that are alike.
+    """
+    if graph.template is None:
+        for who, rows, ops in questions_by_backend(graph, bound):
+            yield who, ops, np.arange(len(rows)), 1
+        return
+    assert graph.system is not None and graph.gpus is not None  # noqa: S101, PT018  it was placed
+    played = components_by_role(graph.system, graph.gpus)
+    kinds = (Kind.COMPUTE, Kind.HOST)
+    for (number, program), kind in product(enumerate(graph.template.programs), kinds):
+        ranks = np.flatnonzero(graph.template.program == number)
+        rows = np.flatnonzero(program.ops.kind == kind)
+        if not len(ranks) or not len(rows):
+            continue
+        part = played[ROLE[kind]][ranks[0]]
+        who = bound[part]
+        if who is not None:
+            asked, first = distinct_questions(program.ops.take(rows), program.family[rows])
+            where = np.full(len(first), part, np.int32)
+            ops = program.ops.take(rows[first]).asked(graph.system, where, Csr.empty(len(first)))
+            yield who, ops, asked, len(ranks)

@@ -1,0 +1,121 @@
+"""Components of a pool, handed out first come, first served.
+
+Who asks for more than is free waits, and everybody after it.  What has failed is not handed out;
+it may be put back and is handed out again once it is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import simpy
+
+from ..errors import SimulationError
+
+if TYPE_CHECKING:
+    from .process import Running
+
+
+class Allocator:
+    """Components of a pool, given to processes first come, first served.
+
+    Parameters
+    ----------
+    sim : Running
+        Of the process that makes it; any process of the run may use it.
+    pool : names of components
+
+    Examples
+    --------
+    A process takes two GPUs, works on them and puts them back::
+
+        gpus = Allocator(sim, sim.system.select(kind="gpu"))
+        mine = yield gpus.request(2)
+        yield sim.submit(place(graph, sim.system, mine)).done
+        gpus.put(mine)
+    """
+
+    def __init__(self, sim: Running, pool: Sequence[str]):
+        for name in pool:
+            sim.system.number(name)
+        self.pool = tuple(pool)
+        self._sim = sim
+        self._taken: set[str] = set()
+        self._waiting: list[tuple[simpy.Event, int]] = []
+        sim.enrol(self)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Components free to be handed out, in the order of the pool."""
+        return tuple(
+            name for name in self.pool if name not in self._taken and not self._sim.failed(name)
+        )
+
+    def request(self, count: int) -> simpy.Event:
+        """Event that fires with the names of ``count`` components.
+
+        Raises
+        ------
+        SimulationError
+            More than there are in the pool.
+        """
+        if not 1 <= count <= len(self.pool):
+            raise SimulationError(
+                "action",
+                f"allocator: {count} components are asked for, and the pool has {len(self.pool)}; "
+                f"ask for 1 to {len(self.pool)}",
+            )
+        event = simpy.Event(self._sim.env)
+        self._waiting.append((event, count))
+        self.serve()
+        return event
+
+    def drop(self, request: simpy.Event) -> None:
+        """Withdraw a request; components granted to it meanwhile return to the pool."""
+        if request.triggered:
+            self.put(request.value)  # type: ignore[arg-type]
+        self._waiting = [(event, count) for event, count in self._waiting if event is not request]
+        self.serve()
+
+    def put(self, names: Iterable[str]) -> None:
+        """Give components back.
+
+        Raises
+        ------
+        SimulationError
+            One that was not handed out.
+        """
+        for name in names:
+            if name not in self._taken:
+                raise SimulationError("action", f"allocator: {name} is put back, but was not taken")
+            self._taken.remove(name)
+        self.serve()
+
+    def check(self) -> None:
+        """Raise an error if the run ends while a request waits.
+
+        Raises
+        ------
+        SimulationError
+            Names who holds what is waited for.
+        """
+        if self._waiting:
+            held = ", ".join(name for name in self.pool if name in self._taken) or "none"
+            down = ", ".join(name for name in self.pool if self._sim.failed(name)) or "none"
+            raise SimulationError(
+                "deadlock",
+                f"allocator: the run ends while {self._waiting[0][1]} components are waited for; "
+                f"handed out and not put back: {held}; failed: {down}",
+            )
+
+    def serve(self, _: object = None) -> None:
+        """Grant waiting requests from the free components, first come, first served."""
+        while self._waiting:
+            event, count = self._waiting[0]
+            given = self.free[:count]
+            if len(given) < count:
+                return
+            self._taken.update(given)
+            self._waiting.pop(0)
+            event.succeed(given)

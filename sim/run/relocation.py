@@ -1,0 +1,334 @@
+"""Ops that go on elsewhere: where that is, what backends say about them there, and the tables.
+
+Elsewhere is another GPU or slot, or another route between the same.
+
+A rank is moved by naming the GPU that stands in for another: slots follow as at placement, and
+routes as well.  An op is moved by naming the slots of its places: the GPU of a place is then the
+one that has this slot.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import proxy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api.interface import Answer, EngineGraph, State, There
+from ..errors import SimulationError
+from ..facts.csr import Csr
+from ..facts.ops import Kind
+from ..facts.roles import NETWORK, ROLE, stream_role
+from ..facts.system import System
+from ..record.prepared import RowAnswer, answer_structures, merge_answers, row_answers
+from ..record.schedule import SubmittedRun
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class OpPlace(NamedTuple):
+    """Where an op is.
+
+    Parameters
+    ----------
+    slots : component of each of its places; -1 for none
+    gpus : GPU of each of its places, and of the other end of a send or recv
+    component : that is asked about it; -1 for none
+    """
+
+    slots: tuple[int, ...]
+    gpus: tuple[int, ...]
+    component: int
+
+
+class MovedOp(NamedTuple):
+    """Op that goes on elsewhere, with what was said about it there, before any draw."""
+
+    place: OpPlace
+    said: RowAnswer
+    online: bool
+
+
+def place_of(run: SubmittedRun, row: int) -> OpPlace:
+    """Where an op was placed."""
+    block, gpus = run.graph.explicit, run.graph.gpus
+    assert gpus is not None  # noqa: S101  submitted graphs are placed
+    places = places_of(run, row)
+    ranks = block.rank[places].tolist()
+    peer = [int(block.peer[row])] if block.peer[row] >= 0 else []
+    return OpPlace(
+        tuple(run.lowered.slot[places].tolist()),
+        tuple(int(gpus[r]) for r in ranks + peer),
+        int(run.answers.component[row]),
+    )
+
+
+def places_of(run: SubmittedRun, row: int) -> NDArray[np.int64]:
+    """Numbers of all places of an op."""
+    further = run.lowered.further
+    a, b = np.searchsorted(further, [row, row + 1])
+    return np.array([row, *range(len(run.lowered) + a, len(run.lowered) + b)], np.int64)
+
+
+def place_on_other_gpus(
+    run: SubmittedRun, row: int, now: OpPlace, instead: Mapping[int, int], system: System
+) -> OpPlace:
+    """Place of an op once other GPUs stand in for those of its ranks."""
+    block, kind = run.graph.explicit, run.graph.ops.kind[row]
+    slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
+    for k, p in enumerate(places_of(run, row).tolist()):
+        if slots[k] >= 0 and gpus[k] != now.gpus[k]:
+            stream = int(block.rank[p]), int(block.stream[p])
+            role = ROLE.get(Kind(kind), stream_role(run.graph.streams, stream))
+            slots[k] = _component_in_role(system, gpus[k], role or "")
+    return OpPlace(tuple(slots), gpus, _asked(system, kind, gpus[0], now.component))
+
+
+def place_in_slots(
+    run: SubmittedRun, row: int, now: OpPlace, slots: Sequence[int], system: System
+) -> OpPlace:
+    """Place of an op in other slots."""
+    kind = run.graph.ops.kind[row]
+    if len(slots) != len(now.slots):
+        raise SimulationError(
+            "action",
+            f"op {run.first + row}: cannot be resumed: {len(slots)} slots for "
+            f"{len(now.slots)} places",
+            (run.first + row,),
+        )
+    gpus = list(now.gpus)
+    for k, (was, slot) in enumerate(zip(now.slots, slots, strict=True)):
+        if slot != was and slot >= 0:
+            gpus[k] = _gpu_of_slot(system, slot, now.gpus[k])
+    asked = now.component
+    if kind in ROLE and slots[0] >= 0 and slots[0] != now.slots[0]:
+        asked = slots[0]
+    return OpPlace(tuple(slots), tuple(gpus), asked)
+
+
+def _asked(system: System, kind: int, gpu: int, before: int) -> int:
+    """Component that is asked about an op of a rank on a GPU."""
+    return _component_in_role(system, gpu, ROLE[Kind(kind)]) if kind in ROLE else before
+
+
+def _component_in_role(system: System, gpu: int, role: str) -> int:
+    """Component that plays a role for a GPU: the GPU itself where there is none."""
+    found = system.part(gpu, role) if role else -1
+    return gpu if found < 0 else found
+
+
+def _gpu_of_slot(system: System, slot: int, before: int) -> int:
+    """GPU that has a slot: itself, the one that had it before, else the first that has it."""
+    if slot in system.numbers:
+        return slot
+    having = [g for g in (before, *system.numbers) if slot in (
+        system.part(g, "host"), system.part(g, "dma"))]  # fmt: skip
+    return having[0] if having else slot
+
+
+class Relocations:
+    """Moves of a run: asks backends about them, and puts them into its tables."""
+
+    def __init__(self, session: Session):
+        # They belong to it: two that hold each other stay until Python looks for such circles.
+        self.session: Session = proxy(session)
+        self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
+        self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
+        self.ops: set[int] = set()  # all that were ever moved
+        self.routed = session.system  # with the routes of now
+        self.down: frozenset[int] = frozenset()  # components that routes lead around
+        self._systems = {self.down: session.system}
+
+    def lead(self, down: frozenset[int]) -> None:
+        """Lead data around these components from now on, and around no others.
+
+        Raises
+        ------
+        GraphError
+            One that nothing leads around.
+        """
+        if down not in self._systems:
+            self._systems[down] = self.session.system.around(down)
+        self.down, self.routed = down, self._systems[down]
+        for run in self.session.runs:
+            self.reroute(run)
+
+    def reroute(self, run: SubmittedRun) -> None:
+        """Let open sends and collectives of a graph go on by the routes of now."""
+        machine, over = self.session.machine, (State.ENDED, State.CANCELLED)
+        kinds = run.graph.ops.kind
+        rows = np.flatnonzero(np.isin(kinds, NETWORK) & (run.answers.component >= 0)).tolist()
+        rows = [r for r in rows if machine.state(run.first + r) not in over]
+        if not rows:
+            return
+        before = row_answers(run.answers, run.lowered)
+        places = []
+        for row in rows:
+            moved = self.moved.get(run.first + row)
+            places.append(place_of(run, row) if moved is None else moved.place)
+            before[row] = before[row] if moved is None else moved.said
+        for op, (slots, there) in self._ask(run, rows, places, before).items():
+            machine.stop(op)
+            machine.resume(op, True, slots, None, there)
+
+    def move(
+        self,
+        ops: Sequence[int],
+        slots: Sequence[int] | None,
+        instead: Mapping[int, int] | None,
+    ) -> dict[int, tuple[Sequence[int], There | None]]:
+        """Slots of ops from now on, and what they take there; None where the place is the same.
+
+        Raises
+        ------
+        SimulationError
+            An op that would hold other amounts of capacities than before.
+        """
+        found: dict[int, tuple[Sequence[int], There | None]] = {}
+        runs, system = self.session.runs, self.session.system
+        by_run: dict[int, list[int]] = {}
+        for op in ops:
+            by_run.setdefault(bisect_right(runs, op, key=lambda run: run.first) - 1, []).append(op)
+        for k, own in by_run.items():
+            run, rows, places = runs[k], [], []
+            for op in own:
+                row = op - run.first
+                now = self.moved[op].place if op in self.moved else place_of(run, row)
+                if instead is not None:
+                    then = place_on_other_gpus(run, row, now, instead, system)
+                else:
+                    then = place_in_slots(run, row, now, slots or (), system)
+                found[op] = then.slots, None
+                if then != now:
+                    rows.append(row)
+                    places.append(then)
+            if rows:
+                found |= self._ask(run, rows, places)
+        return found
+
+    def _ask(
+        self,
+        run: SubmittedRun,
+        rows: Sequence[int],
+        places: Sequence[OpPlace],
+        before: Sequence[RowAnswer] = (),
+    ) -> dict[int, tuple[Sequence[int], There | None]]:
+        """What backends say about rows at other places.
+
+        Parameters
+        ----------
+        before : what they said of each row of the graph; who says the same stays where it is
+        """
+        session, kinds = self.session, run.graph.ops.kind
+        at = np.array(rows, np.int64)
+        component = np.array([p.component for p in places], np.int32)
+        members = Csr.of(
+            [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
+        )
+        said, loose = session.ask_rows(run.graph, at, component, members)
+        moved = [
+            MovedOp(place, _of_graph(one, rows), bool(online))
+            for place, one, online in zip(
+                places, row_answers(said, loose), said.online >= 0, strict=True
+            )
+        ]
+        spreads = tuple((at[local], spread) for local, spread in said.spreads)
+        among = loose.among(len(run), at)
+        there = SubmittedRun(
+            run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
+        )
+        drawn = session.drawn(there, run.which)
+        found: dict[int, tuple[Sequence[int], There | None]] = {}
+        for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
+            if before and self._stays(run.first + row, one, before[row]):
+                continue
+            if not one.online:
+                _check_holds(run, row, one.said, session.parts.names)
+            backend = said.drivers[said.online[k]] if one.online else None
+            asks = None if backend is None else session.asks(
+                run.graph, backend, {row: int(component[k])}, {row: members[k]}
+            )  # fmt: skip
+            self.moved[run.first + row] = one
+            self.ops.add(run.first + row)
+            self.unsettled.add(run.first + row)
+            found[run.first + row] = one.place.slots, asks or _answer(drawn, row)
+        return found
+
+    def _stays(self, op: int, moved: MovedOp, before: RowAnswer) -> bool:
+        """Whether an op is not concerned by a change of routes."""
+        if moved.online:  # it is asked when it starts; who started may be on what is down
+            return self.down.isdisjoint(self.session.machine.usage(op))
+        return moved.said.is_like(before)
+
+    def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
+        """Graphs of the run, with what was moved where it ran last."""
+        by_run: dict[int, dict[int, MovedOp]] = {}
+        for op in sorted(self.unsettled):
+            k = bisect_right(runs, op, key=lambda run: run.first) - 1
+            by_run.setdefault(k, {})[op - runs[k].first] = self.moved[op]
+        self.unsettled.clear()
+        return [self._settled(run, by_run[k]) if k in by_run else run for k, run in enumerate(runs)]
+
+    def keep(self, runs: Sequence[SubmittedRun]) -> None:
+        """Keep what is known of moves in these graphs alone: others are held no more."""
+        held = {run.first: run.first + len(run) for run in runs}
+        firsts = list(held)
+        for op in list(self.moved):
+            at = bisect_right(firsts, op) - 1
+            if at < 0 or op >= held[firsts[at]]:
+                del self.moved[op]
+
+    def _settled(self, run: SubmittedRun, moved: Mapping[int, MovedOp]) -> SubmittedRun:
+        rows = np.array(sorted(moved), np.int64)
+        said = merge_answers(
+            run.answers, answer_structures(run.answers), {r: m.said for r, m in moved.items()}
+        )
+        component, online = said.component.copy(), said.online.copy()
+        component[rows] = [moved[r].place.component for r in rows.tolist()]
+        online[rows] = -1  # nobody asks them any more
+        said = replace(said, component=component, online=online)
+        again = SubmittedRun(
+            run.graph, said, self.session.lower(run.graph, said), run.first, run.ranks, run.job,
+            run.at, run.by, run.which,
+        )  # fmt: skip
+        lowered, slot = self.session.drawn(again, run.which), run.lowered.slot.copy()
+        for row, one in moved.items():
+            slot[places_of(run, row)] = one.place.slots
+        return replace(again, lowered=replace(lowered, slot=slot))
+
+
+def _of_graph(said: RowAnswer, rows: Sequence[int]) -> RowAnswer:
+    """Answer from a table of some rows, with the ops that it holds until by their row."""
+    holds = tuple((c, until if until < 0 else rows[until]) for c, until in said.structure.holds)
+    return said._replace(structure=said.structure._replace(holds=holds))
+
+
+def _answer(lowered: EngineGraph, row: int) -> Answer:
+    """Answer about a row, in the numbers of an engine."""
+    flows, fixed = lowered.flows, int(lowered.fixed[row])
+    at = int(np.searchsorted(flows.op, row))
+    if at < len(flows) and flows.op[at] == row:
+        return Answer(fixed, flows.work(at), flows.usage(at), int(flows.limit[at]))
+    return Answer(fixed, 0, {})
+
+
+def _check_holds(run: SubmittedRun, row: int, said: RowAnswer, names: Sequence[str]) -> None:
+    """Raise an error for an op that would hold something else at its new place."""
+    claims = run.lowered.claims
+    at = np.flatnonzero(claims.op == row).tolist()
+    held = [(int(claims.component[k]), int(claims.amount[k]), int(claims.until[k])) for k in at]
+    pairs = zip(said.structure.holds, said.amounts, strict=True)
+    wants = [(component, amount, until) for (component, until), amount in pairs]
+    if wants != held:
+        what = ", ".join(sorted({names[c] for c, _, _ in (*wants, *held)}))
+        raise SimulationError(
+            "action",
+            f"op {run.first + row}: cannot be resumed: there it would hold another amount than it "
+            f"does ({what}); cancel it, and submit its work anew",
+            (run.first + row,),
+        )

@@ -1,0 +1,234 @@
+"""Result of a run, with the questions that people ask of it as methods."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analysis.blame import Blame, Charge, blame
+from ..analysis.folded_aggregates import aggregates_of_op_rows
+from ..analysis.frames import op_frame, rank_period_frame
+from ..analysis.holdings import seconds_held_by_processes
+from ..analysis.metrics import component_busy_spans, may_ops_overlap
+from ..analysis.notebook import html_table
+from ..analysis.op_sums import stored_or_summed_aggregates
+from ..analysis.periods import period_edges
+from ..facts.ops import Kind
+from ..facts.system import UNCOUNTED
+from ..record.aggregates import RunAggregates
+from ..record.run_record import RunRecord
+from ..units import Seconds, seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger(__name__)
+
+
+class Difference(NamedTuple):
+    """Number in two results: this one's, the other's, and other / this - 1."""
+
+    this: float
+    other: float
+    change: float
+
+
+@dataclass(frozen=True, repr=False)
+class Result(RunRecord):
+    """Result of a run: its record, and the analyses (blame, utilization, frames) as methods.
+
+    Times are answered whatever was kept; what needs one row per op says so, or is asked of
+    :attr:`detail`.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Result {self.count} ops, makespan {self.makespan:.6g} s, {self.engine}>"
+
+    def _repr_html_(self) -> str:
+        """HTML table for notebooks: first numbers, and the largest charges of the critical path."""
+        # Looking at a result repeats no run: who is charged is shown where it is known.
+        blamed = {} if self.written is None else self.blame().seconds
+        charged = sorted(blamed.items(), key=lambda c: -c[1])[:5]
+        rows = [
+            ("makespan", f"{self.makespan:.6g} s"),
+            *(("period, p50", f"{t:.6g} s") for t in [self.period_time] if t == t),
+            ("ops", f"{self.count:,}"),
+            ("engine", self.engine),
+            *((f"critical path: {who}", f"{t:.6g} s") for who, t in charged),
+        ]
+        return html_table(repr(self), rows)
+
+    def without_rows(self, keep: str, again: Callable[[], Result] | str) -> Result:
+        """Result with aggregates in place of one row per op, job by job.
+
+        Parameters
+        ----------
+        again : runs the same with one row per op, or why nothing does
+        """
+        several = self.jobs if len(self.jobs) > 1 else ()
+        by_job = tuple(self.of(name).without_rows(keep, again) for name in several)
+        summary = aggregates_of_op_rows(self, keep)
+        return replace(self, written=None, summary=summary, again=again, by_job=by_job, whole=None)
+
+    @cached_property
+    def detail(self) -> Result:
+        """Result with one row per op; the run is repeated, with a log line, where none were kept.
+
+        Identical ranks of a template stay folded: there is one of each, under its own number.
+
+        Raises
+        ------
+        NotKeptError
+            The run cannot be repeated.
+        """
+        if self.written is not None:
+            return self
+        if isinstance(self.again, str):
+            raise self._not_kept_error(f"the run cannot be repeated: {self.again}")
+        log.info("rows of ops were not kept (keep=%r): running again for them", self.keep)
+        return self.again()
+
+    @cached_property
+    def kept(self) -> RunAggregates:
+        """Aggregates by rank, period, component and kind of op, whatever was kept."""
+        return stored_or_summed_aggregates(self)
+
+    @property
+    def metrics(self) -> tuple[tuple[str, float, float], ...]:
+        """Emitted values of processes: (name, time in s, value), in order."""
+        return tuple(self.emitted)
+
+    @cached_property
+    def periods(self) -> NDArray[np.float64]:
+        """(k,) s, wall time of each period, in order; (0,) without any.
+
+        A period lasts from the end of the one before it (the first: from its own first start, or
+        from the end of what was under way then and is in no period) to the last end of its ops on
+        any rank.
+        """
+        edges = period_edges(self)
+        return seconds(np.diff(edges) if edges is not None else np.empty(0, np.int64), self.tick)
+
+    @property
+    def period_time(self) -> Seconds:
+        """Median wall time of one period, s; NaN without any."""
+        return float(np.median(self.periods)) if len(self.periods) else float("nan")
+
+    @cached_property
+    def busy_by_kind(self) -> dict[tuple[str, str], Seconds]:
+        """Seconds of work of each component by kind of op: of all slots, at full rate or all held.
+
+        What processes hold of a capacity is of no kind.
+        """
+        found: dict[tuple[str, str], float] = {}
+        whole = seconds(self.kept.busy, self.tick) + self.kept.moved
+        for c, kind in np.argwhere(whole).tolist():
+            found[self.parts.names[c], Kind(kind).name.lower()] = float(whole[c, kind])
+        return found
+
+    @cached_property
+    def busy(self) -> dict[str, Seconds]:
+        """Seconds of work that each component did: of all its slots together, or at full rate.
+
+        Of a capacity, seconds at which all of it was held would come to the same.  Charged where
+        an op ran last.  Names of idle components are left out.
+        """
+        whole = self._busy_seconds
+        return {self.parts.names[c]: float(whole[c]) for c in np.flatnonzero(whole).tolist()}
+
+    @cached_property
+    def _busy_seconds(self) -> NDArray[np.float64]:
+        """(components,) seconds of work of each, as ``busy`` says."""
+        held = seconds(self.kept.busy.sum(axis=1), self.tick)
+        return np.asarray(held + self.kept.moved.sum(axis=1) + seconds_held_by_processes(self))
+
+    def utilization(self) -> dict[str, float]:
+        """Share of wall time in which each component works, of those that did anything.
+
+        A GPU works while a kernel runs on any of its streams, one of communication too, and is left
+        out where the run kept too little to tell; of a host it is cores in work over cores (left
+        out where nobody said how many it has), of others the mean use.
+        """
+        wall, apart = self.makespan or 1.0, may_ops_overlap(self)
+        slots = self.system.components.column(lambda part: part.slots or 1, np.int64)
+        share, names = self._busy_seconds / (wall * slots), self.parts.names
+        told = np.flatnonzero((self._busy_seconds != 0) & (slots != UNCOUNTED) & ~apart)
+        found = {names[c]: float(share[c]) for c in told.tolist()}
+        return dict(sorted((found | self._overlapping(apart, wall)).items()))
+
+    def _overlapping(self, chosen: NDArray[np.bool_], wall: Seconds) -> dict[str, float]:
+        """Share of wall time in which any slot of chosen components was taken."""
+        names = self.parts.names
+        if self.written is None:
+            windows = self.aggregates.windows
+            mean = np.zeros(len(names)) if windows is None else windows.mean(axis=1)
+            return {names[c]: float(mean[c]) for c in np.flatnonzero(chosen & (mean > 0)).tolist()}
+        component, start, end = component_busy_spans(self, chosen)
+        ticks = np.zeros(len(names), np.int64)
+        np.add.at(ticks, component, end - start)
+        took = seconds(ticks, self.tick)
+        return {names[c]: float(took[c]) / wall for c in np.flatnonzero(took).tolist()}
+
+    def compare(self, other: Result) -> dict[str, Difference]:
+        """Differences in makespan, period time and busy times; equal numbers are left out.
+
+        Works whatever either result kept.
+        """
+        mine, others = self._numbers_by_name(), other._numbers_by_name()
+        found = {}
+        for name in dict.fromkeys((*mine, *others)):
+            a, b = mine.get(name, 0.0), others.get(name, 0.0)
+            if a != b:
+                found[name] = Difference(a, b, b / a - 1 if a else np.inf)
+        return found
+
+    def _numbers_by_name(self) -> dict[str, float]:
+        """Makespan, period time and busy times in seconds, by name."""
+        found = {"makespan": self.makespan}
+        if len(self.periods):
+            found["period_time"] = self.period_time
+        return found | {f"{name}.busy": t for name, t in sorted(self.busy.items())}
+
+    def blame(self) -> Blame:
+        """Critical path, with every tick charged; see :mod:`~foretrace.sim.analysis.blame`."""
+        return blame(self.detail)
+
+    def critical_path(self) -> list[Charge]:
+        """The chain of ops and waits that made the run as long as it was, first to last."""
+        return list(self.blame().path)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per op: name, kind, rank, stream, period, component, ready/start/end in µs.
+
+        The job before them where there are several, no period where there are none.
+
+        Raises
+        ------
+        ImportError
+            pandas is missing.
+        """
+        return op_frame(self.detail)
+
+    def rank_frame(self) -> pd.DataFrame:
+        """One row for each period of each rank: first start, last end, exposed communication.
+
+        One for each rank where there are no periods; the job first where there are several.
+
+        Raises
+        ------
+        ImportError
+            pandas is missing.
+        """
+        return rank_period_frame(self)
+
+    @property
+    def sources(self) -> dict[str, Seconds]:
+        """Seconds of ops by where their time comes from, largest first."""
+        found = {text: float(seconds(t, self.tick)) for text, t in self.kept.sources.items()}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))

@@ -1,0 +1,278 @@
+"""State of a job in one run: its number there, its ranks, what of it goes on.
+
+A job goes on while a process of it has not returned or a graph that it handed in has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import simpy
+
+from ..engine_api.interface import Submitted
+from ..errors import SimulationError
+from ..facts.graph import Graph
+from ..facts.sampling import MAIN
+from .job import Job
+from .ranks import Ranks
+from .workload import check_started
+
+if TYPE_CHECKING:
+    from .process import Lost, Process, Running, Steps
+    from .session import Session
+
+STOPPED = "its job was stopped"
+
+
+class RunningJob:
+    """Job of a run: its number, its ranks, its open graphs and processes.
+
+    Parameters
+    ----------
+    session : Session
+    number : int
+        Jobs that the run had before.
+    job : Job
+        As described; :attr:`job` is the same under way.
+    parent : Job or None
+        Who launched it.
+    """
+
+    def __init__(self, session: Session, number: int, job: Job, parent: Job | None = None):
+        self.session, self.number, self.parent = session, number, parent
+        self.job = job.begun(self, session.system)
+        self.arrived = session.ticks(job.arrives)
+        self.given: int | None = None  # rows of the graph whose periods count
+        self.opening: int | None = None  # its number
+        self.count = 0  # ops that were handed in
+        self.ranks = Ranks()
+        self.times: dict[str, int] = {}  # how often a graph of a name was submitted
+        self.stopped = False
+        self._graphs: dict[int, Submitted] = {}  # that have not ended, by their number
+        self.processes: dict[simpy.Process, None] = {}  # that have not returned, and monitors
+        self._going = 0  # processes that may act and have not returned
+        self._done: simpy.Event | None = None
+        self._lost: simpy.Event | None = None
+        self._untold: list[Lost] = []
+        self._timer: simpy.Event | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the job."""
+        return self.job.name
+
+    @property
+    def seed(self) -> tuple[int, int]:
+        """Seed of the run, and its replica + 1 (0 for the typical run)."""
+        replica = self.session.replica
+        return self.session.simulation.seed, 0 if replica is None else replica + 1
+
+    @property
+    def placement(self) -> tuple[str, ...] | None:
+        """Components of its ranks: its first pool."""
+        return next(iter(self.job.on.values()), None)
+
+    @cached_property
+    def what(self) -> Graph | Process:
+        """Graph or process that its workload starts in this run."""
+        return check_started(self.job.workload.start(self.job), f"job {self.name}")
+
+    def begin(self, processes: Sequence[Process] = ()) -> None:
+        """Arrive: begin at once, or when it has what it holds of capacities."""
+        self.arrived = int(self.session.machine.env.now)
+        amounts = self.holds
+        if amounts:
+
+            def hold_and_begin(sim: Running) -> Steps:
+                yield from self._begin_with(amounts, processes, sim)
+
+            self.start([hold_and_begin])
+        else:
+            self._begin(processes)
+        until = self.job.workload.until
+        if until is not None:
+            self._timer = self.session.machine.env.timeout(self.session.ticks(until))
+            cast(list[Any], self._timer.callbacks).append(lambda _: self.stop())
+
+    @cached_property
+    def holds(self) -> Mapping[str, int]:
+        """Amounts of capacities that it has from its start to its end, by component."""
+        return self.job.workload.holds(self.job, self.session.system)
+
+    def _begin_with(
+        self, amounts: Mapping[str, int], processes: Sequence[Process], sim: Running
+    ) -> Steps:
+        """Begin once it has all amounts.
+
+        They are asked for at one instant, so that of two jobs one is ahead in every line.
+        """
+        if self.job.workload.waits:
+            yield sim.env.all_of([sim.acquire(c, n) for c, n in amounts.items()])
+        else:
+            self._take(amounts, sim)
+        self._begin(processes)
+
+    def _take(self, amounts: Mapping[str, int], sim: Running) -> None:
+        """Take amounts that are free.
+
+        Raises
+        ------
+        SimulationError
+            One is not.
+        """
+        for component, amount in amounts.items():
+            if not sim.take(component, amount):
+                part = self.session.system[component]
+                raise SimulationError(
+                    "capacity",
+                    f"job {self.name}: needs {amount:,} of the {part.capacity:,} {part.unit} of "
+                    f"{component}, and others hold too much; let it wait, or run it elsewhere",
+                )
+
+    def _begin(self, processes: Sequence[Process]) -> None:
+        """Submit its graph or start its process, then those beside it."""
+        if isinstance(self.what, Graph):
+            self.given = len(self.what)
+            handle = self.session.submit(self.what, self)
+            self.opening, self.session.given[handle.first] = handle.index, handle.count
+        else:
+            self.start([self.what])
+        self.start(processes)
+
+    def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
+        """Start processes of this job."""
+        from .process import Running
+
+        found = []
+        for process in processes:
+            touches = getattr(process, "touches", None)
+            running = Running(self.session, self, self._process_label(process), touches)
+            made = self.session.machine.env.process(process(running))
+            if touches is not None and not len(touches):
+                self.session.machine.watchers.add(made)
+            else:
+                self._going += 1
+                cast(list[Any], made.callbacks).append(self._note_process_returned)
+            self.processes[made] = None
+            found.append(made)
+        return found
+
+    def _process_label(self, process: Process) -> str:
+        """Name of a process, in messages."""
+        own = str(getattr(process, "__name__", type(process).__name__))
+        return own if self.name == MAIN else f"{self.name}: {own}"
+
+    def next_submission(self, name: str, key: int | None = None) -> int:
+        """Number of earlier graphs of a name in this job (one more from now on), or the key."""
+        number = self.times.get(name, 0)
+        self.times[name] = number + 1
+        return number if key is None else key
+
+    def handed_in(self, graph: Submitted) -> None:
+        """Count a submitted graph of this job as open until all its ops are over."""
+        self.count += graph.count
+        self._graphs[graph.index] = graph
+        cast(list[Any], graph.done.callbacks).append(lambda _: self._note_graph_ended(graph.index))
+        if self._lost is not None and not self._lost.triggered:
+            self._listen_to_graph(graph)
+
+    def open(self) -> bool:
+        """Whether an op that it handed in has neither ended nor been cancelled."""
+        return any(g.count and not g.done.triggered for g in self._graphs.values())
+
+    @property
+    def done(self) -> simpy.Event:
+        """Event that fires when all its processes and graphs are over."""
+        if self._done is None:
+            self._done = simpy.Event(self.session.machine.env)
+            self._finish_if_over()
+        return self._done
+
+    @property
+    def lost(self) -> simpy.Event:
+        """Event that fires with the losses not yet reported."""
+        if self._lost is None or self._lost.triggered:
+            self._lost = simpy.Event(self.session.machine.env)
+            if self._untold:
+                self._fire_losses()
+            else:
+                for graph in self._graphs.values():
+                    self._listen_to_graph(graph)
+        return self._lost
+
+    def stop(self) -> None:
+        """End its processes and cancel what it handed in."""
+        env, machine = self.session.machine.env, self.session.machine
+        if env.active_process in self.processes:
+            raise SimulationError(
+                "action", f"job {self.name}: is stopped by its own process; let that return"
+            )
+        self.stopped = True
+        for process in tuple(self.processes):
+            if process.is_alive:
+                _end_process(process)
+        for graph in self._graphs.values():
+            machine.cancel(range(graph.first, graph.first + graph.count))
+        self._give_back()
+
+    def _listen_to_graph(self, graph: Submitted) -> None:
+        from .process import event_of_losses
+
+        event = event_of_losses(self.session, graph)
+        if event.callbacks is not None and self._was_lost not in event.callbacks:
+            event.callbacks.append(self._was_lost)
+
+    def _was_lost(self, event: simpy.Event) -> None:
+        self._untold += event.value  # type: ignore[arg-type]
+        self._fire_losses()
+
+    def _fire_losses(self) -> None:
+        """Fire the event of losses with all so far."""
+        if self._lost is not None and not self._lost.triggered:
+            self._lost.succeed(self._untold)
+            cast(list[Any], self._lost.callbacks).append(self._mark_reported)
+
+    def _mark_reported(self, _: simpy.Event) -> None:
+        self._untold = []
+
+    def _note_graph_ended(self, index: int) -> None:
+        del self._graphs[index]
+        self._finish_if_over()
+
+    def _note_process_returned(self, process: simpy.Event) -> None:
+        del self.processes[cast(simpy.Process, process)]
+        self._going -= 1
+        self._finish_if_over()
+
+    def _finish_if_over(self) -> None:
+        """Finish the job if no process or graph of it is left.
+
+        Fires ``done``, releases its capacities and disarms the timer that would stop it.
+        """
+        if self._going or self._graphs:
+            return
+        if self._done is not None and not self._done.triggered:
+            self._done.succeed()
+        if self._timer is not None:
+            self._timer.callbacks = []
+        self._give_back()
+
+    @property
+    def owner(self) -> int:
+        """Its number as an owner of amounts; those from 0 on are for processes to choose."""
+        return -1 - self.number
+
+    def _give_back(self) -> None:
+        """Give back its amounts of capacities, and withdraw its requests."""
+        if len(self.session.parts.capacity):
+            self.session.machine.release_all(self.owner)
+
+
+def _end_process(process: simpy.Process) -> None:
+    """End a waiting process: its ``finally`` runs, and whoever awaits it goes on."""
+    if process.target.callbacks is not None:
+        process.target.callbacks.remove(process._resume)
+    process._generator.close()
+    process.succeed()

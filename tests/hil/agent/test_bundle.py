@@ -1,0 +1,135 @@
+"""The agent as one file: standard library and NumPy are enough, online and offline."""
+
+import ast
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy
+import pytest
+from foretrace.hil.agent.bundle import bundle_bytes, cached_bundle, write_bundle
+from foretrace.hil.agent.client import RemoteDriver
+from foretrace.hil.agent.transport import start_agent_process
+from foretrace.hil.measuring.work_list import WorkList
+from foretrace.hil.recording import read
+from foretrace.hil.sample import Request
+from foretrace.sim.errors import DriverFault
+
+ODD = Path(__file__).parents[2] / "helpers/devices/odd_driver.py"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A folder with the agent's file, and an environment that holds NumPy and nothing else."""
+    folder = tmp_path_factory.mktemp("there")
+    write_bundle(folder / "foretrace-agent.pyz")
+    site = Path(numpy.__file__).parent.parent
+    (folder / "site").mkdir()
+    for name in ("numpy", "numpy.libs"):
+        if (site / name).exists():
+            (folder / "site" / name).symlink_to(site / name)
+    environment = {**os.environ, "PYTHONPATH": str(folder / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return folder, [sys.executable, "-S", str(folder / "foretrace-agent.pyz")], environment
+
+
+def test_the_file_needs_nothing_but_numpy(bare):
+    _, command, environment = bare
+    remote = RemoteDriver(start_agent_process([*command, "--stdio"], environment), "host")
+    remote.open({})
+    assert remote.timing([Request("copy:h2h uint8[4096]", 3)])[0].ns.min() > 0
+    remote.close()
+    site = [sys.executable, "-S", "-c", "import simpy"]
+    assert subprocess.run(site, env=environment, capture_output=True).returncode == 1
+
+
+def test_a_work_list_is_done_offline_and_comes_back_checked(bare):
+    folder, command, environment = bare
+    asked = (Request("host:chase uint8[4096]", 3), Request("copy:h2h uint8[65536]", 3))
+    work = WorkList("host", asked, starts=2, most_starts=2, blocks=3, busy=1e6)
+    (folder / "work.json").write_text(work.text())
+    record = [*command, "--record", "work.json", "--out", "back"]
+    done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (path,) = (folder / "back").iterdir()
+    found = read(path)
+    assert found.driver == "host"
+    assert found.ended == ""
+    assert {s.start for s in found.samples} == {0, 1}
+    assert {s.signature for s in found.samples} == {r.signature for r in asked}
+    assert found.versions["numpy"] == numpy.__version__
+
+
+def test_offline_a_driver_that_is_missing_or_not_allowed_ends_with_4(bare):
+    folder, command, environment = bare
+    (folder / "torch.json").write_text(
+        WorkList("torch", (Request("compute:aten::mm fp32[2x2] fp32[2x2]"),)).text()
+    )
+    for extra, said in (
+        (["--allow", "host"], "denied: this agent serves host"),
+        ([], "missing: no module"),
+    ):
+        record = [*command, "--record", "torch.json", *extra]
+        done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 4
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize(("fault", "ends", "said"), [
+    ({"fault": "died", "after": 4}, 4, "died: the agent ended (code 7)"), ({}, 3, "time limit"),
+])  # fmt: skip
+def test_offline_a_driver_of_ones_own_that_ends_early_is_not_0_and_what_it_measured_is_kept(
+    bare, fault, ends, said
+):
+    folder, command, environment = bare
+    seconds = 170.0 if fault else 1e-9
+    work = WorkList("odd", (Request("host:idle", 2),), fault, busy=1e6, seconds=seconds)
+    (folder / "work.json").write_text(work.text())
+    record = [*command, "--load", str(ODD), "--record", "work.json", "--out", f"kept-{ends}"]
+    done = subprocess.run(record, cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode, said in done.stderr) == (ends, True), done.stderr
+    (path,) = (folder / f"kept-{ends}").iterdir()
+    assert len(read(path).samples) == bool(fault)
+
+
+def test_offline_a_file_that_is_no_work_list_ends_with_2(bare):
+    folder, command, environment = bare
+    (folder / "no.json").write_text("{}")
+    done = subprocess.run([*command, "--record", "no.json"], cwd=folder, env=environment,
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 2
+    assert "no.json: is no work list" in done.stderr
+
+
+def test_the_file_is_the_same_on_every_day_and_kept_once(tmp_path, monkeypatch):
+    assert bundle_bytes() == bundle_bytes()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cached_bundle() == cached_bundle()
+    assert [p.name for p in (tmp_path / "foretrace").iterdir()] == [cached_bundle().name]
+
+
+def test_a_python_without_numpy_is_told_what_to_install(bare):
+    folder, _, _ = bare
+    command = [sys.executable, "-S", "-E", str(folder / "foretrace-agent.pyz")]
+    with pytest.raises(DriverFault, match=r"^unsupported: .*no NumPy .*apt install python3-numpy"):
+        RemoteDriver(start_agent_process([*command, "--stdio"]), "host")
+    offline = subprocess.run([*command, "--record", "x"], capture_output=True, text=True)
+    assert (offline.returncode, offline.stdout) == (4, "")
+    assert offline.stderr.startswith(f"error unsupported: {sys.executable} has no NumPy")
+
+
+def test_a_python_that_is_too_old_is_told_which_one_is_not(bare):
+    folder, _, _ = bare
+    older = (
+        "import runpy, sys; sys.version_info = (3, 9, 18); "
+        f"sys.argv = ['agent', '--stdio']; runpy.run_path({str(folder / 'foretrace-agent.pyz')!r})"
+    )
+    with pytest.raises(DriverFault, match=r"is Python 3\.9, the agent needs 3\.11 or later"):
+        RemoteDriver(start_agent_process([sys.executable, "-c", older], mortal=False), "host")
+
+
+def test_the_start_of_the_agent_can_be_read_by_pythons_that_cannot_run_it(bare):
+    folder, _, _ = bare
+    with zipfile.ZipFile(folder / "foretrace-agent.pyz") as file:
+        ast.parse(file.read("__main__.py"), feature_version=(3, 6))

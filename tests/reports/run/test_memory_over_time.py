@@ -1,0 +1,114 @@
+"""Memory over time as passes ran: its peak is the one worked out from the schedule alone."""
+
+import pytest
+from by_day import every
+from foretrace.reports.blocks import Plot, Table
+from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
+from foretrace.reports.run.step_passes import passes_of
+from foretrace.reports.run.study import StudyShown
+from foretrace.reports.run.use_over_time import use_over_time
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.variants.variants import build_variants
+
+SCENARIO = """
+foretrace: 1
+name: tiny
+workload:
+  type: training
+  model: {hidden: 256, layers: 16, heads: 8, vocabulary: 2048, inner: 1024}
+  batch: 32
+  sequence: 256
+  parallel: {tensor: 2, pipeline: PIPELINE}
+  hosts: ahead
+  MORE
+cluster:
+  nodes: 1
+  node:
+    gpu: {model: h100-sxm5-80g, count: 8}
+    links: [{from: gpu, to: gpu, via: nvlink4}]
+  fabric: {library: nccl-nvlink4, fidelity: alpha-beta}
+backends: {"node*.gpu*": {use: roofline}}
+run: {keep: ranks}
+"""
+
+
+def ran(pipeline=4, more="zero: 0", written=SCENARIO):
+    text = written.replace("PIPELINE", str(pipeline)).replace("MORE", more)
+    (point,) = build_variants(loads(text))
+    return point, point.run()
+
+
+def curves(result):
+    told = result.detail.runs[0].graph.facts["stages"]
+    passes = passes_of(result).passes
+    first = min(p.start for p in passes)
+    each = [[p for p in passes if p.stage == n] for n in range(len(told))]
+    return told, [memory_of_stage(o, p, first) for o, p in zip(told, each, strict=True)]
+
+
+PLANS = [
+    (4, "schedule: {use: 1f1b}"),
+    (4, "schedule: {use: gpipe}"),
+    (4, "schedule: {chunks: 2}"),
+    (4, "schedule: {use: zb-h1}"),
+    (4, "schedule: {use: zb-h2}"),
+    (4, "schedule: {use: zb-v}"),
+    (4, "schedule: {use: dualpipe}"),
+    (2, "recompute: full\n  zero: 1"),
+    (2, "recompute: full\n  recompute_layers: 3\n  attention: written"),
+    (2, "recompute: selective\n  attention: written"),
+    (1, "zero: 2"),
+    (1, "zero: 3\n  micro_batch: 2"),
+]
+
+
+@pytest.mark.parametrize(("pipeline", "more"), every(3, PLANS))
+def test_the_peak_of_what_passes_held_in_time_is_that_of_the_schedule(pipeline, more):
+    point, result = ran(pipeline, more)
+    told, found = curves(result)
+    for one, memory in zip(told, found, strict=True):
+        assert memory.held[memory.peak] == pytest.approx(sum(one["memory"].values()))
+        assert memory.held[-1] == pytest.approx(memory.always)
+        assert memory.held.min() >= memory.always
+    (most,) = point.workloads["main"].measure(result)["peak_memory"]
+    assert max(m.held.max() for m in found) == pytest.approx(most)
+
+
+def test_stages_of_1f1b_keep_as_many_micro_batches_as_stages_are_behind_them():
+    """Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1: p in flight on the first of p."""
+    _, result = ran(4)
+    told, found = curves(result)
+    for stage, (one, memory) in enumerate(zip(told, found, strict=True)):
+        (chunk,) = one["chunks"]
+        most = (4 - stage) * chunk["kept"] + chunk["working"]
+        assert memory.held.max() - memory.always == pytest.approx(most)
+
+
+def test_the_page_tells_each_stages_peak_when_it_is_and_what_the_gpu_has():
+    _, result = ran(4, "schedule: {use: gpipe}")
+    shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
+    _, table, plot = memory_over_time(shown)
+    assert isinstance(table, Table)
+    assert isinstance(plot, Plot)
+    assert [row[0] for row in table.rows] == ["0", "1", "2", "3"]
+    # of GPipe all micro-batches are kept when the last of them turns
+    assert {row[4] for row in table.rows} == {"backward of micro-batch 32"}
+    assert table.rows[3][6].startswith("dense layer ")
+    assert [one.label for one in plot.axes[0].series] == [f"stage {s}" for s in range(4)]
+
+
+def test_memory_that_jobs_hold_is_a_curve_though_gpus_are_alike():
+    """Parts that are alike are one row, whose name is of no part: their curve was left out."""
+    held = SCENARIO.replace("count: 8}", "count: 8, memory: 8 GiB, capacity: true}")
+    held = held.replace("run: {keep: ranks}", "")
+    _, result = ran(2, written=held)
+    shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
+    *_, heading, plot = use_over_time(shown)
+    assert heading.text == "Held over time, B"
+    curves = plot.axes[0].series
+    assert [one.label for one in curves] == [
+        "node0.gpu0.memory + 3 alike", "node0.gpu4.memory + 3 alike"
+    ]  # fmt: skip
+    told = result.runs[0].graph.facts["stages"]
+    peaks = sorted((sum(one["memory"].values()) / 1e9 for one in told), reverse=True)
+    assert [max(one.y) for one in curves] == pytest.approx(peaks, rel=1e-3)

@@ -1,0 +1,1 @@
+"""Events of one rank, as recorded: lanes, calls, kernels, steps."""

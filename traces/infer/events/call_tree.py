@@ -1,0 +1,85 @@
+"""Call trees of host threads: which event ran inside which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...column_table import Ints
+
+
+class CallTree(NamedTuple):
+    """Events of host threads as a forest; a parent stands before its children.
+
+    Parameters
+    ----------
+    row : (n,) row of the event in the trace, by thread, start, and outermost first
+    lane : (n,) host thread
+    start, end : (n,) ticks; a child that ends after its parent is cut there
+    parent : (n,) position of the event around it; -1 for none
+    depth : (n,) 0 for the outermost
+    """
+
+    row: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+    parent: Ints
+    depth: Ints
+
+    def own_ticks(self) -> Ints:
+        """(n,) Ticks of each event in which none of its children ran."""
+        lasts = self.end - self.start
+        inner = self.parent >= 0
+        children = np.bincount(self.parent[inner], lasts[inner], len(lasts))
+        return lasts - children.astype(np.int64)
+
+    def is_mostly_own_time(self) -> NDArray[np.bool_]:
+        """(n,) Whether more than half of an event's time was not its children's."""
+        return np.asarray(2 * self.own_ticks() > self.end - self.start)
+
+    def positions_by_depth(self) -> Iterator[Ints]:
+        """Positions of the events of depth 1, then those of depth 2, and so on."""
+        order = np.argsort(self.depth, kind="stable")
+        bounds = np.searchsorted(self.depth[order], np.arange(1, self.depth.max(initial=0) + 2))
+        for low, high in pairwise(bounds.tolist()):
+            yield order[low:high]
+
+
+def call_tree(row: Ints, lane: Ints, start: Ints, end: Ints) -> CallTree:
+    """Find which event ran inside which, from when each began and ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tree = call_tree(np.arange(3), np.zeros(3, int), np.array([0, 1, 4]), np.array([9, 3, 5]))
+    >>> tree.parent.tolist(), tree.own_ticks().tolist()
+    ([-1, 0, 0], [6, 2, 1])
+    """
+    order = np.lexsort((row, -end, start, lane))
+    row, lane, start, end = row[order], lane[order], start[order], end[order]
+    columns = _nest_events(lane.tolist(), start.tolist(), end.tolist())
+    return CallTree(row, lane, start, *(np.array(c, np.int64) for c in columns))
+
+
+def _nest_events(
+    lanes: list[int], starts: list[int], ends: list[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """End, parent and depth of each event; events come by lane and start, outermost first."""
+    parents, depths, clipped = [-1] * len(ends), [0] * len(ends), [*ends]
+    current = around = -1
+    for i, (lane, start) in enumerate(zip(lanes, starts, strict=True)):
+        if lane != current:
+            around, current = -1, lane
+        while around >= 0 and clipped[around] <= start:
+            around = parents[around]
+        if around >= 0:
+            parents[i], depths[i] = around, depths[around] + 1
+            if clipped[i] > (outer := clipped[around]):
+                clipped[i] = outer
+        around = i
+    return clipped, parents, depths

@@ -1,0 +1,184 @@
+"""CPU segments: each host thread's time, cut at launches, waits and ends of operators.
+
+The innermost operator that did most of its work itself (more than half of its time was not its
+children's) stands for them.  Where it does the computing (no GPU in the rank) it is a segment of
+its own; where it only dispatches, consecutive operators are one segment up to the next cut.  Time
+in which nothing was recorded is a gap.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...column_table import Ints
+from .call_tree import CallTree
+
+NO_EVENT = -1
+"""Event of a gap."""
+
+
+class CutPoints(NamedTuple):
+    """Instants (ticks) at which a thread's time is cut, so that an op can wait for it there."""
+
+    lane: Ints
+    time: Ints
+
+
+class WaitSpans(NamedTuple):
+    """Spans (ticks) in which a thread only waited; `until` is when what it waited for ended."""
+
+    lane: Ints
+    start: Ints
+    until: Ints
+
+
+class CpuSegments(NamedTuple):
+    """Consecutive segments of every host thread, by thread and start.
+
+    Parameters
+    ----------
+    lane : (n,) host thread
+    start, end : (n,) ticks
+    event : (n,) row of the event that took most of its time; -1 in a gap
+    wait : (n,) number of the wait that ends here, in a segment of no duration; else -1
+    """
+
+    lane: Ints
+    start: Ints
+    end: Ints
+    event: Ints
+    wait: Ints
+
+    def last_segment_before(self, cuts: CutPoints) -> Ints:
+        """(cuts,) Number of the last segment that ended at or before each; -1 for none."""
+        if not len(self.lane):
+            return np.full(len(cuts.lane), -1, np.int64)
+        ends, instants = lane_time_keys(self.lane, self.end, cuts.lane, cuts.time)
+        last = np.searchsorted(ends, instants, side="right") - 1
+        same = (last >= 0) & (self.lane[last] == cuts.lane)
+        return np.where(same, last, -1)
+
+
+def lane_time_keys(lane: Ints, time: Ints, other: Ints, when: Ints) -> tuple[Ints, Ints]:
+    """(lane, time) of two tables, each pair as one number that keeps their order."""
+    low = min(time.min(initial=0), when.min(initial=0))
+    span = max(time.max(initial=0), when.max(initial=0)) - low + 1
+    return lane * span + (time - low), other * span + (when - low)
+
+
+def segment_naming_tree(
+    tree: CallTree, operator: NDArray[np.bool_], call: NDArray[np.bool_]
+) -> CallTree:
+    """Call tree of only the events that name a CPU segment; others merge into those around them.
+
+    Parameters
+    ----------
+    operator : (n,) may stand for what ran inside it, where most of its time was its own
+    call : (n,) of the GPU's runtime: always kept, because it launches or waits
+    """
+    stands = operator & tree.is_mostly_own_time()
+    above = np.full(len(stands), -1, np.int64)
+    for level in tree.positions_by_depth():
+        p = tree.parent[level]
+        above[level] = np.where(above[p] >= 0, above[p], np.where(stands[p], p, -1))
+    kept = ((above < 0) | call) & (tree.end > tree.start)
+    number = np.cumsum(kept) - 1
+    around = np.where(above >= 0, above, tree.parent)[kept]
+    parent = np.where(around >= 0, number[around], -1)
+    return CallTree(
+        tree.row[kept], tree.lane[kept], tree.start[kept], tree.end[kept], parent, tree.depth[kept]
+    )
+
+
+class _SegmentBorders(NamedTuple):
+    """Instants at which what runs on a thread may change, by thread and time."""
+
+    lane: Ints
+    time: Ints
+    running: Ints  # position in the tree of what runs from here on; NO_EVENT for nothing
+    waiting: NDArray[np.bool_]
+    cut_count: Ints  # how many cuts and waits up to here
+
+
+_SAME = -2  # what runs stays what it was
+
+
+def _segment_borders(tree: CallTree, cuts: CutPoints, waits: WaitSpans) -> _SegmentBorders:
+    """Starts and ends of calls, waits and cut points, in the order of time on each lane."""
+    n, m, w = len(tree.row), len(cuts.lane), len(waits.lane)
+    lane = np.concatenate([tree.lane, tree.lane, cuts.lane, waits.lane, waits.lane])
+    time = np.concatenate([tree.start, tree.end, cuts.time, waits.start, waits.until])
+    running = np.concatenate([np.arange(n), tree.parent, np.full(m + 2 * w, _SAME)])
+    # at one instant ends come before starts, inner ends first, outer starts first
+    rank = np.concatenate([tree.depth, -tree.depth - 1, np.zeros(m + 2 * w, np.int64)])
+    order = np.lexsort((rank, time, lane))
+    change = np.zeros(len(lane), np.int64)
+    change[2 * n + m : 2 * n + m + w], change[2 * n + m + w :] = 1, -1
+    running, change = running[order], change[order]
+    known = np.maximum.accumulate(np.where(running != _SAME, np.arange(len(running)), 0))
+    running = running[known] if len(running) else running
+    return _SegmentBorders(
+        lane[order],
+        time[order],
+        np.where(running == _SAME, NO_EVENT, running),
+        np.cumsum(change) > 0,
+        np.cumsum(order >= 2 * n),
+    )
+
+
+def cpu_segments(
+    tree: CallTree, cuts: CutPoints, waits: WaitSpans, alone: NDArray[np.bool_]
+) -> CpuSegments:
+    """Cut every host thread's time into segments.
+
+    Parameters
+    ----------
+    tree : :func:`segment_naming_tree` events
+    alone : (n,) whether an event is a segment of its own, never merged with its neighbours
+    """
+    b = _segment_borders(tree, cuts, waits)
+    here = np.flatnonzero(
+        (b.lane[:-1] == b.lane[1:]) & (b.time[:-1] < b.time[1:]) & ~b.waiting[:-1]
+    )
+    lane, start, end, running = b.lane[here], b.time[here], b.time[here + 1], b.running[here]
+    own = (running >= 0) & alone[running] if len(alone) else running >= 0
+    joins = (
+        (lane[1:] == lane[:-1])
+        & (start[1:] == end[:-1])
+        & ((running[1:] >= 0) == (running[:-1] >= 0))
+        & ~(own[1:] | own[:-1])
+        & (b.cut_count[here[1:]] == b.cut_count[here[:-1]])
+    )
+    first = np.flatnonzero(np.concatenate([[True], ~joins])[: len(here)])
+    last = np.append(first[1:], len(here)) - 1 if len(first) else first
+    busiest = _longest_spell_of_segments(end - start, first)
+    row = np.where(running >= 0, tree.row[running], NO_EVENT) if len(tree.row) else running
+    segments = CpuSegments(
+        lane[first], start[first], end[last], row[busiest], np.full(len(first), -1, np.int64)
+    )
+    return _add_wait_segments(segments, waits)
+
+
+def _longest_spell_of_segments(lasts: Ints, first: Ints) -> Ints:
+    """Position of the longest spell of each segment; `first` is where each segment begins."""
+    if not len(lasts):
+        return first
+    group = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(lasts))))
+    order = np.lexsort((lasts, group))
+    longest: Ints = order[np.append(first[1:], len(lasts)) - 1]
+    return longest
+
+
+def _add_wait_segments(segments: CpuSegments, waits: WaitSpans) -> CpuSegments:
+    """Add a segment of no duration where each wait ends."""
+    w = len(waits.lane)
+    lane = np.concatenate([segments.lane, waits.lane])
+    start = np.concatenate([segments.start, waits.until])
+    end = np.concatenate([segments.end, waits.until])
+    order = np.lexsort((end, start, lane))
+    event = np.concatenate([segments.event, np.full(w, NO_EVENT)])[order]
+    wait = np.concatenate([segments.wait, np.arange(w)])[order]
+    return CpuSegments(lane[order], start[order], end[order], event, wait)

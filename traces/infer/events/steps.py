@@ -1,0 +1,98 @@
+"""Steps of a rank: when each began and ended.
+
+A step lasts from its mark (``ProfilerStep#k``) to the next step's, the last to its own end; what
+lies before the first and after the last is left out.  A trace without marks is one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.errors import TraceError
+from ...column_table import Ints
+from ...event_columns import ON_GPU, Event
+from .rank_trace import STEP, RankTrace
+
+
+class Steps(NamedTuple):
+    """Steps of a rank, ascending.
+
+    Parameters
+    ----------
+    number : as recorded; 0 where steps were not marked
+    start, end : (k,) ticks
+    recorded : (k,) ticks; duration of each step's mark
+    marked : whether the trace says where steps begin
+    """
+
+    number: tuple[int, ...]
+    start: Ints
+    end: Ints
+    recorded: Ints
+    marked: bool = True
+
+    def position_at(self, time: Ints) -> Ints:
+        """(n,) Position of the step at each instant (ticks); -1 outside of all steps."""
+        at = np.searchsorted(self.start, time, side="right") - 1
+        inside: NDArray[np.bool_] = (at >= 0) & (time < self.end[at])
+        return np.where(inside, at, -1)
+
+    def select(self, numbers: Iterable[int] | None, place: str) -> Steps:
+        """The steps with these numbers; all of them for None.
+
+        Raises
+        ------
+        TraceError
+            A number that is not recorded.
+        """
+        if numbers is None:
+            return self
+        wanted = set(numbers)
+        missing = wanted - set(self.number)
+        if missing:
+            raise TraceError(
+                f"{place}: has no step {min(missing)}; it has {', '.join(map(str, self.number))}"
+            )
+        k = [i for i, n in enumerate(self.number) if n in wanted]
+        number = tuple(self.number[i] for i in k)
+        return Steps(number, self.start[k], self.end[k], self.recorded[k], self.marked)
+
+
+def find_steps(events: RankTrace) -> Steps:
+    """Find the steps of one rank."""
+    rows = np.flatnonzero(events.is_step_mark)
+    if not len(rows):
+        work = events.lane_of_event >= 0
+        low, high = events.start[work].min(initial=2**62), events.end[work].max(initial=0)
+        start, end, lasts = (np.array([v], np.int64) for v in (low, high + 1, high - low))
+        return Steps((0,), start, end, lasts, marked=False)
+    row_of: dict[int, int] = {}
+    for row in rows[np.argsort(events.start[rows], kind="stable")].tolist():
+        mark = STEP.match(events.text(row))
+        row_of.setdefault(int(mark[1]) if mark else 0, row)
+    first = np.array(list(row_of.values()))
+    start, end = events.start[first], events.end[first]
+    return Steps(tuple(row_of), start, np.append(start[1:], end[-1:]), events.dur[first])
+
+
+def alternation_length(events: RankTrace, found: Steps) -> int:
+    """Number of steps after which a rank does the same again: 2 where two optimizers alternate.
+
+    Told by the number of operators and of GPU work in each step; 1 where every step does the same,
+    where nothing repeats itself, and where less than two whole turns were recorded.
+    """
+    number = len(found.number)
+    done = [
+        np.bincount(step[step >= 0], minlength=number)
+        for kinds in ((Event.OP,), ON_GPU)
+        for step in [found.position_at(events.start[np.isin(events.kind, kinds)])]
+    ]
+    of_step = list(zip(*(counts.tolist() for counts in done), strict=True))
+    if len(set(of_step)) == 1:
+        return 1
+    turns = range(2, number // 2 + 1)
+    return next((m for m in turns if of_step[m:] == of_step[:-m]), 1)

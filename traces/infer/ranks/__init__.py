@@ -1,0 +1,1 @@
+"""One rank: its launches, waits and collectives, assembled to a graph."""

@@ -1,0 +1,1 @@
+"""Waits of threads and streams, and who ends them."""

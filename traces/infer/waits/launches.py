@@ -1,0 +1,136 @@
+"""Launched work: GPU work and gloo's collectives, joined to the calls that launched them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...column_table import Ints
+from ...event_columns import Event
+from ..events.cpu_segments import CutPoints
+from ..events.rank_trace import RankTrace, rows_by_lane_and_start
+
+ISSUE = re.compile(r"c10d::(?!.*wait)")
+EARLIER = np.iinfo(np.int64).min
+"""When work was issued that was launched before the recording began."""
+
+
+class Launches(NamedTuple):
+    """Launched work of a rank, by lane and start.
+
+    Parameters
+    ----------
+    row : (n,) row of the event
+    lane, start, end : (n,)
+    call : (n,) row of the call that launched it; -1 where that is not recorded
+    issued : (n,) ticks; start of that call, `EARLIER` for work launched before the recording, and
+        the start of the work itself where nothing says when it was launched
+    point : (n,) ticks; until then the calling thread was busy launching it
+    latency : ticks from the beginning of a call to the start of its work on an idle stream (median)
+    """
+
+    row: Ints
+    lane: Ints
+    start: Ints
+    end: Ints
+    call: Ints
+    issued: Ints
+    point: Ints
+    latency: int
+
+    def thread_cuts(self, events: RankTrace) -> CutPoints:
+        """Where the calling threads are cut: at `point` of each call."""
+        called = self.call >= 0
+        return CutPoints(events.lane_of_event[self.call[called]], self.point[called])
+
+    def previous_on_lane(self) -> Ints:
+        """(n,) Position of the work before each on its lane; -1 for the first."""
+        at = np.arange(len(self.lane))
+        same = np.concatenate([[False], self.lane[1:] == self.lane[:-1]])[: len(at)]
+        return np.where(same, at - 1, -1)
+
+
+def launches(events: RankTrace) -> Launches:
+    """Join GPU work and gloo's collectives to the calls that launched them."""
+    row = rows_by_lane_and_start(events, events.is_gpu_work | events.is_gloo_collective)
+    call = np.where(events.is_gpu_work[row], _calls_by_correlation(events, row), -1)
+    gloo = np.flatnonzero(events.is_gloo_collective[row])
+    call[gloo] = _issuing_operators(events, row[gloo])
+    lane, start, end = events.lane_of_event[row], events.start[row], events.end[row]
+    latency = _median_launch_latency(events, lane, start, end, call)
+    begin = events.start[call]
+    point = np.minimum(np.minimum(begin + latency, events.end[call]), start)
+    point = np.where(call >= 0, point, start)
+    earlier = events.is_gpu_work[row] & _before_any_launch(lane, start, call)
+    issued = np.where(call >= 0, begin, np.where(earlier, EARLIER, start))
+    return Launches(row, lane, start, end, call, issued, point, latency)
+
+
+def _before_any_launch(lane: Ints, start: Ints, call: Ints) -> NDArray[np.bool_]:
+    """(n,) Work without a launch that began before any recorded launch's work on its lane.
+
+    A lane without launches is compared with all.
+    """
+    known = call >= 0
+    if not known.any():
+        return known
+    first = np.full(int(lane.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, lane[known], start[known])
+    first[first == np.iinfo(np.int64).max] = start[known].min()
+    return np.asarray(~known & (start < first[lane]))
+
+
+def _calls_by_correlation(events: RankTrace, row: Ints) -> Ints:
+    """(row,) Row of the outermost runtime call with the same correlation; -1 for none."""
+    calls = np.flatnonzero((events.kind == Event.RUNTIME) & (events.correlation > 0))
+    if not len(calls):
+        return np.full(len(row), -1, np.int64)
+    calls = calls[np.lexsort((events.start[calls], events.correlation[calls]))]
+    wanted = events.correlation[row]
+    at = np.minimum(np.searchsorted(events.correlation[calls], wanted), len(calls) - 1)
+    return np.where(events.correlation[calls[at]] == wanted, calls[at], -1)
+
+
+def _issuing_operators(events: RankTrace, row: Ints) -> Ints:
+    """(row,) Row of the operator that issued each gloo collective; -1 for none.
+
+    The k-th operator of one name and shape issued the k-th collective of that name and shape.
+    """
+    issues = np.flatnonzero((events.kind == Event.OP) & events.name_matches(ISSUE))
+    waiting: dict[tuple[str, str], list[int]] = {}
+    for i in issues[np.argsort(events.start[issues], kind="stable")].tolist():
+        waiting.setdefault(_name_and_shape(events, i), []).append(i)
+    call = np.full(len(row), -1, np.int64)
+    for k in np.argsort(events.start[row], kind="stable").tolist():
+        queue = waiting.get(_name_and_shape(events, int(row[k])), [])
+        if queue and events.start[queue[0]] <= events.start[row[k]]:
+            call[k] = queue.pop(0)
+    return call
+
+
+def _name_and_shape(events: RankTrace, row: int) -> tuple[str, str]:
+    """Name of a collective without its library's prefix, and the numbers in its shapes."""
+    name = re.sub(r"^(c10d::|gloo:)|_", "", events.text(row)).removesuffix("coalesced")
+    shapes = int(events.table["shapes"][row])
+    text = events.trace.strings[shapes] if shapes >= 0 else ""
+    return name, ",".join(re.findall(r"\d+", text))
+
+
+def _median_launch_latency(
+    events: RankTrace, lane: Ints, start: Ints, end: Ints, call: Ints
+) -> int:
+    """Median ticks from call to start of work whose stream was idle; 0 where there is none."""
+    if not len(idle := _work_on_idle_stream(events, lane, end, call)):
+        return 0
+    return max(int(np.median(start[idle] - events.start[call[idle]])), 0)
+
+
+def _work_on_idle_stream(events: RankTrace, lane: Ints, end: Ints, call: Ints) -> Ints:
+    """Positions of work whose stream had nothing left to do when it was launched."""
+    before = np.concatenate([[np.iinfo(np.int64).min], end[:-1]])[: len(end)]
+    first = np.concatenate([[True], lane[1:] != lane[:-1]])[: len(lane)]
+    free = first | (before <= events.start[call])
+    return np.flatnonzero((call >= 0) & free)

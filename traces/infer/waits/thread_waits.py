@@ -1,0 +1,95 @@
+"""Waits of host threads for each other: ``backward()`` for autograd's thread, and back.
+
+The profiler records no such wait.  A thread that resumes after a pause in which the other worked
+is taken to have waited for it if the other paused in turn: the two never work at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...column_table import Ints
+from ...event_columns import Event
+from ..events.cpu_segments import CutPoints, WaitSpans
+from ..events.rank_trace import RankTrace
+
+
+class ThreadWaits(NamedTuple):
+    """Waits of host threads: wait k is for what thread `cuts.lane[k]` did until `cuts.time[k]`."""
+
+    waits: WaitSpans
+    cuts: CutPoints
+
+
+class BusySpans(NamedTuple):
+    """Spans (ticks) in which a thread ran something, ascending, without overlap."""
+
+    start: Ints
+    end: Ints
+
+
+def busy_spans(events: RankTrace, lane: int) -> BusySpans:
+    """Spans in which a thread ran operators or runtime calls, annotations and Python aside."""
+    work = np.isin(events.kind, (Event.OP, Event.RUNTIME)) & (events.lane_of_event == lane)
+    rows = np.flatnonzero(work & events.is_host_work)
+    return union_of_spans(events.start[rows], events.end[rows])
+
+
+def union_of_spans(start: Ints, end: Ints) -> BusySpans:
+    """Union of spans: those that overlap or touch become one.
+
+    >>> import numpy as np
+    >>> union_of_spans(np.array([5, 0, 1]), np.array([6, 2, 3]))
+    BusySpans(start=array([0, 5]), end=array([3, 6]))
+    """
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    new = np.concatenate([[True], start[1:] > reach[:-1]])[: len(start)]
+    last = np.append(np.flatnonzero(new)[1:], len(start)) - 1 if len(start) else new
+    return BusySpans(start[new], reach[last])
+
+
+def thread_waits(events: RankTrace) -> ThreadWaits:
+    """Find the waits between the main thread and autograd's threads."""
+    engine = np.unique(events.lane_of_event[events.is_autograd_operator])
+    main = busy_spans(events, 0)
+    waits = []
+    for lane in engine[engine > 0].tolist():
+        other = busy_spans(events, lane)
+        if not len(main.start) or not len(other.start):
+            continue
+        waits += [
+            _waits_between_threads(0, main, lane, other),
+            _waits_between_threads(lane, other, 0, main),
+        ]
+    if not waits:
+        empty = np.empty(0, np.int64)
+        return ThreadWaits(WaitSpans(empty, empty, empty), CutPoints(empty, empty))
+    lane, start, until, to = (np.concatenate(c) for c in zip(*waits, strict=True))
+    return ThreadWaits(WaitSpans(lane, start, until), CutPoints(to, until))
+
+
+def _waits_between_threads(
+    lane: int, own: BusySpans, to: int, other: BusySpans
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """Waits of thread `lane` for thread `to`: (lane, start, until, thread waited for)."""
+    starts = own.start[1:]
+    before = own.end[:-1]
+    at = np.searchsorted(other.start, starts) - 1
+    until = np.where(at >= 0, other.end[at], np.iinfo(np.int64).min)
+    k = np.flatnonzero((until > before) & (until <= starts))
+    first = _first_wait(own, other)
+    start, until = np.concatenate([first[0], before[k]]), np.concatenate([first[1], until[k]])
+    return np.full(len(start), lane), start, until, np.full(len(start), to)
+
+
+def _first_wait(own: BusySpans, other: BusySpans) -> tuple[Ints, Ints]:
+    """(start, until) of the wait before a thread's first work, if the other had begun before."""
+    empty = np.empty(0, np.int64)
+    at = int(np.searchsorted(other.start, own.start[0])) - 1
+    if at < 0 or other.end[at] > own.start[0]:
+        return empty, empty
+    until = other.end[at : at + 1]
+    return until, until
