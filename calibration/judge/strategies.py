@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.variants import build_variants
-from foretrace.scenarios.studies.variants.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.samples import samples_of
 
 from ..rows.megatron_rows import TREND, rows
 from ..rows.sailor_rows import plans
@@ -34,7 +34,7 @@ from . import profile as judge_profile
 from . import training as judge_training
 
 PEAK = (  # what is left of a library are its algorithms, those of both of NCCL's here
-    "cluster.fabric.library={model: gloo, step: 0 s, "
+    "cluster.fabric.library={model: gloo, simple: {step: 0 s}, "
     "algorithms: 'ring, chain-tree, chain, grouped, linear, dissemination'}"
 )
 WAYS = ("replay", "sum", "peak")

@@ -28,7 +28,7 @@ from foretrace.hil.measuring.measurement import measure
 from foretrace.hil.measuring.work_list import WorkList
 from foretrace.hil.recording import SUFFIX
 from foretrace.hil.sample import COLD, WARM, Request
-from foretrace.scenarios.studies.run.run.op_selection import convolution_strides
+from foretrace.scenarios.studies.run.op_selection import convolution_strides
 from foretrace.sim.facts.signature import parse_signature
 
 from .shapes import alike, families, host, images, rare, shapes, sizes

@@ -21,7 +21,7 @@ def fit(data, monkeypatch):
 
 @pytest.fixture
 def in_switch(fit):
-    settings = fit.catalog("nccl-nvlink4", launch_ll=None, in_switch_channels=16)
+    settings = fit.catalog("nccl-nvlink4", {"ll.launch": None, "in_switch.channels": 16})
     return LibraryTimes(fit.machine("nccl-nvlink4", 1, 8), settings)
 
 

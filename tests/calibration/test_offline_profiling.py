@@ -26,9 +26,9 @@ def wire(variant):
 def test_messages_take_what_they_took_alone_on_that_wire(variants, name):
     rate, library = wire(variants[name])
     alone, core = two.line(WIRES[name]), two.core(WIRES[name])
-    assert (two.STEPS * library["step"], rate) == pytest.approx(alone, rel=0.01)
-    assert two.STEPS * library["core_step"] == pytest.approx(core[0], rel=0.01)
-    assert library["core_rate"] == pytest.approx(core[1], rel=0.01)
+    assert (two.STEPS * library["simple"]["step"], rate) == pytest.approx(alone, rel=0.01)
+    assert two.STEPS * library["cores"]["step"] == pytest.approx(core[0], rel=0.01)
+    assert library["cores"]["rate"] == pytest.approx(core[1], rel=0.01)
 
 
 def test_plans_of_one_machine_are_ranked_and_nearer_by_their_schedule_than_by_a_sum_of_ops(

@@ -59,8 +59,8 @@ def test_the_peak_is_the_best_rate_of_any_message(variants, name):
         rates = [int(row["bytes"]) / int(row["duration_ns"]) * 1e9 for row in csv.DictReader(file)]
     rate, library = wire(variants[name])
     assert rate == pytest.approx(max(rates), rel=0.005)
-    assert library["step"] == library["core_step"] == 0
-    assert "core_rate" not in library
+    assert library["simple"]["step"] == library["cores"]["step"] == 0
+    assert "rate" not in library["cores"]
 
 
 @pytest.mark.parametrize(("name", "of", "near"), [
