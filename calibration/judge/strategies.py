@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 from foretrace.scenarios.config.loader import loads
-from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.scenarios.studies.variants.samples import samples_of
+from foretrace.scenarios.studies.variants.variants import build_variants
 
 from ..rows.megatron_rows import TREND, rows
 from ..rows.sailor_rows import plans
