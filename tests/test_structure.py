@@ -12,7 +12,7 @@ import foretrace
 import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
-FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports")
+FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports", "plugins")
 TWINS = ("sim/reference/", "sim/core/", "sim/media/")  # one meaning, two engines: names agree
 BY_USE = ("scenarios/cli/", "scenarios/config/sections/")  # named as commands and sections are
 OF_PYTHON = {"__init__", "__main__"}
@@ -130,11 +130,11 @@ def defined(file: Path) -> set[str]:
     return found | {*getattr(foretrace, "__all__", ())} if file.parent == ROOT else found
 
 
-@pytest.mark.parametrize("folder", ["benchmarks", "tools", "docs/examples/plugins"])
+@pytest.mark.parametrize("folder", ["benchmarks", "calibration", "docs/examples/plugins"])
 def test_programs_beside_the_product_import_what_it_has(folder):
     """Most of them run for minutes, on machines of their own: a name that moved is seen here."""
     gone = []
-    for program in sorted((ROOT / folder).glob("*.py")):
+    for program in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(program.read_text())):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
                 "foretrace"

@@ -82,11 +82,6 @@ class Layer:
         """Bytes kept where gradients of weights wait."""
         return sum(o.later for o in self.operations)
 
-    @property
-    def forward_flop(self) -> float:
-        """Arithmetic forward."""
-        return sum(w.flop for w in self.forward)
-
 
 @lru_cache(maxsize=256)
 def dense_layer(model: Transformer, split: Split) -> Layer:

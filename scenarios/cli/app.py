@@ -29,7 +29,6 @@ COMMANDS = (  # in the order of --help
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
     *("drivers", "hil.hil", "fit"),
-    "astra_sim",
     "lab",
 )
 
@@ -70,7 +69,7 @@ def options(
     logging.getLogger("foretrace.sim.kernel.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
-def _load_plugin_commands(words: list[str]) -> None:
+def load_plugin_commands(words: list[str]) -> None:
     """Load commands of installed plug-ins, unless a built-in command is named (loading is slow).
 
     An entry point names a module that registers some.
@@ -102,7 +101,7 @@ def exit_code_of(error: ForetraceError) -> int:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
-    _load_plugin_commands(sys.argv[1:])
+    load_plugin_commands(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except ForetraceError as error:
