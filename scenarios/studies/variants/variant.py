@@ -50,7 +50,7 @@ from .work import JobDispatcher, PreparedWorkload, WaitingJob
 if TYPE_CHECKING:
     from ...config.sections.workload import WorkloadSection
     from ..building.coupled_machine import CoupledDevices
-    from .step_calibration import StepCalibration
+    from .calibrated_step import StepCalibration
 
 log = logging.getLogger(__name__)
 
