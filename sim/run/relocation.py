@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import proxy
 
 import numpy as np
@@ -26,9 +26,9 @@ from ..facts.roles import NETWORK, ROLE, stream_role
 from ..facts.system import System
 from ..record.prepared import RowAnswer, answer_structures, merge_answers, row_answers
 from ..record.schedule import SubmittedRun
-
-if TYPE_CHECKING:
-    from .session import Session
+from .duration_draws import DurationDraws
+from .graph_timing import GraphTiming
+from .run_interface import RunInterface
 
 
 class OpPlace(NamedTuple):
@@ -134,15 +134,15 @@ def _gpu_of_slot(system: System, slot: int, before: int) -> int:
 class Relocations:
     """Moves of a run: asks backends about them, and puts them into its tables."""
 
-    def __init__(self, session: Session):
+    def __init__(self, run: RunInterface, timing: GraphTiming, draws: DurationDraws):
         # They belong to it: two that hold each other stay until Python looks for such circles.
-        self.session: Session = proxy(session)
+        self.run: RunInterface = proxy(run)
+        self.timing, self.draws = timing, draws
         self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
         self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
         self.ops: set[int] = set()  # all that were ever moved
-        self.routed = session.system  # with the routes of now
         self.down: frozenset[int] = frozenset()  # components that routes lead around
-        self._systems = {self.down: session.system}
+        self._systems = {self.down: run.system}
 
     def lead(self, down: frozenset[int]) -> None:
         """Lead data around these components from now on, and around no others.
@@ -153,14 +153,14 @@ class Relocations:
             One that nothing leads around.
         """
         if down not in self._systems:
-            self._systems[down] = self.session.system.around(down)
-        self.down, self.routed = down, self._systems[down]
-        for run in self.session.runs:
+            self._systems[down] = self.run.system.around(down)
+        self.down, self.timing.routed = down, self._systems[down]
+        for run in self.run.runs:
             self.reroute(run)
 
     def reroute(self, run: SubmittedRun) -> None:
         """Let open sends and collectives of a graph go on by the routes of now."""
-        machine, over = self.session.machine, (State.ENDED, State.CANCELLED)
+        machine, over = self.run.machine, (State.ENDED, State.CANCELLED)
         kinds = run.graph.ops.kind
         rows = np.flatnonzero(np.isin(kinds, NETWORK) & (run.answers.component >= 0)).tolist()
         rows = [r for r in rows if machine.state(run.first + r) not in over]
@@ -190,7 +190,7 @@ class Relocations:
             An op that would hold other amounts of capacities than before.
         """
         found: dict[int, tuple[Sequence[int], There | None]] = {}
-        runs, system = self.session.runs, self.session.system
+        runs, system = self.run.runs, self.run.system
         by_run: dict[int, list[int]] = {}
         for op in ops:
             by_run.setdefault(bisect_right(runs, op, key=lambda run: run.first) - 1, []).append(op)
@@ -224,13 +224,13 @@ class Relocations:
         ----------
         before : what they said of each row of the graph; who says the same stays where it is
         """
-        session, kinds = self.session, run.graph.ops.kind
+        timing, kinds = self.timing, run.graph.ops.kind
         at = np.array(rows, np.int64)
         component = np.array([p.component for p in places], np.int32)
         members = Csr.of(
             [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
         )
-        said, loose = session.ask_rows(run.graph, at, component, members)
+        said, loose = timing.ask_rows(run.graph, at, component, members)
         moved = [
             MovedOp(place, _of_graph(one, rows), bool(online))
             for place, one, online in zip(
@@ -242,15 +242,15 @@ class Relocations:
         there = SubmittedRun(
             run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
         )
-        drawn = session.drawn(there, run.which)
+        drawn = self.draws.of(there, run.which)
         found: dict[int, tuple[Sequence[int], There | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
             if before and self._stays(run.first + row, one, before[row]):
                 continue
             if not one.online:
-                _check_holds(run, row, one.said, session.parts.names)
+                _check_holds(run, row, one.said, timing.parts.names)
             backend = said.drivers[said.online[k]] if one.online else None
-            asks = None if backend is None else session.asks(
+            asks = None if backend is None else timing.asks(
                 run.graph, backend, {row: int(component[k])}, {row: members[k]}
             )  # fmt: skip
             self.moved[run.first + row] = one
@@ -262,7 +262,7 @@ class Relocations:
     def _stays(self, op: int, moved: MovedOp, before: RowAnswer) -> bool:
         """Whether an op is not concerned by a change of routes."""
         if moved.online:  # it is asked when it starts; who started may be on what is down
-            return self.down.isdisjoint(self.session.machine.usage(op))
+            return self.down.isdisjoint(self.run.machine.usage(op))
         return moved.said.is_like(before)
 
     def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
@@ -293,10 +293,10 @@ class Relocations:
         online[rows] = -1  # nobody asks them any more
         said = replace(said, component=component, online=online)
         again = SubmittedRun(
-            run.graph, said, self.session.lower(run.graph, said), run.first, run.ranks, run.job,
+            run.graph, said, self.timing.lower(run.graph, said), run.first, run.ranks, run.job,
             run.at, run.by, run.which,
         )  # fmt: skip
-        lowered, slot = self.session.drawn(again, run.which), run.lowered.slot.copy()
+        lowered, slot = self.draws.of(again, run.which), run.lowered.slot.copy()
         for row, one in moved.items():
             slot[places_of(run, row)] = one.place.slots
         return replace(again, lowered=replace(lowered, slot=slot))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,9 @@ from ..facts.ops import Kind
 from ..facts.roles import NETWORK, ROLE
 from ..facts.spmd_graph import RankProgram, SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_rows
+from ..record.bound_system import BoundSystem
 from .query import PLAYED, NotUniform, QuestionTable, RankAnswers, reason_to_ask_every_op
 from .shared_rates import TemplateFlows
-
-if TYPE_CHECKING:
-    from ..run.simulation import Simulation
 
 Numbers = NDArray[np.int64]
 WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
@@ -68,7 +66,7 @@ class RankClasses:
 
 
 def classify(
-    simulation: Simulation, graph: Graph, template: SpmdGraph, every: bool = False
+    simulation: BoundSystem, graph: Graph, template: SpmdGraph, every: bool = False
 ) -> RankClasses:
     """Classes of the ranks of an SPMD graph, after asking backends about its ops.
 

@@ -1,4 +1,4 @@
-"""A calibrated step: what was measured, and the one factor on the times of GPUs that it asks for."""
+"""A calibrated step: what was measured, and the one factor on GPU times that it asks for."""
 
 from __future__ import annotations
 

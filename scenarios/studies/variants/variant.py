@@ -31,8 +31,8 @@ from ....sim.rerun.sensitivity import AlteredBackend
 from ....sim.run.job import Job
 from ....sim.run.process import Process, Running, Steps
 from ....sim.run.result import Result
-from ....sim.run.session import runs_as_spmd
 from ....sim.run.simulation import Simulation
+from ....sim.run.single_graph import runs_as_spmd
 from ....sim.run.workload import Workload
 from ....sim.units import MoneyRate
 from ...config.scenario import Scenario
