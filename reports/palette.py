@@ -6,6 +6,9 @@ apart for readers with and without colour vision.
 
 from __future__ import annotations
 
+from ..sim.facts.kind import DMA, GPU, HOST, OUR_ROLES, ROLES, Kind
+from ..sim.facts.roles import NETWORK
+
 BOXES = {  # of a rank's time
     "compute": "var(--compute)",
     "overlapped": "var(--overlapped)",
@@ -23,6 +26,7 @@ KINDS = {  # of a bar of the timeline
     "gap": "--idle",
     "waiting": "--waiting",
 }
+OF_ROLE = {GPU: "compute", DMA: "memory", HOST: "host"}  # bars of ops, by who runs them
 SERIES = (  # of variants, devices and the like, in this order
     "var(--series-1)",
     "var(--series-2)",
@@ -40,6 +44,28 @@ def series_colour(number: int) -> str:
     ('var(--series-1)', 'var(--series-2)')
     """
     return SERIES[number % len(SERIES)]
+
+
+def bar_kinds() -> dict[str, str]:
+    """Colour of each kind of bar: :data:`KINDS`, then roles of plug-ins, each as a series.
+
+    >>> list(bar_kinds())[:2]
+    ['compute', 'communication']
+    """
+    theirs = [name for name in ROLES if name not in OUR_ROLES]
+    colours = (f"--series-{n % len(SERIES) + 1}" for n in range(len(theirs)))
+    return KINDS | dict(zip(theirs, colours, strict=True))
+
+
+def kind_of_bar(kind: Kind) -> str:
+    """Kind of bar under which an op is drawn: by its role.
+
+    >>> kind_of_bar(Kind.COPY), kind_of_bar(Kind.SEND), kind_of_bar(Kind.DELAY)
+    ('memory', 'communication', 'gap')
+    """
+    if kind in NETWORK:
+        return "communication"
+    return OF_ROLE.get(kind.role, kind.role) or "gap"
 
 
 def mixed(colour: str, percent: float) -> str:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ..engine_api.interface import Answer, EngineGraph, State, There
 from ..errors import SimulationError
 from ..facts.csr import Csr
-from ..facts.ops import Kind
-from ..facts.roles import NETWORK, ROLE, stream_role
+from ..facts.kind import GPU, ROLES, Kind
+from ..facts.roles import NETWORK, role_of_op
 from ..facts.system import System
 from ..record.prepared import RowAnswer, answer_structures, merge_answers, row_answers
 from ..record.schedule import SubmittedRun
@@ -79,21 +79,28 @@ def place_on_other_gpus(
     run: SubmittedRun, row: int, now: OpPlace, instead: Mapping[int, int], system: System
 ) -> OpPlace:
     """Place of an op once other GPUs stand in for those of its ranks."""
-    block, kind = run.graph.explicit, run.graph.ops.kind[row]
+    block, kind = run.graph.explicit, Kind(run.graph.ops.kind[row])
     slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
     for k, p in enumerate(places_of(run, row).tolist()):
         if slots[k] >= 0 and gpus[k] != now.gpus[k]:
             stream = int(block.rank[p]), int(block.stream[p])
-            role = ROLE.get(Kind(kind), stream_role(run.graph.streams, stream))
-            slots[k] = _component_in_role(system, gpus[k], role or "")
-    return OpPlace(tuple(slots), gpus, _asked(system, kind, gpus[0], now.component))
+            role = role_of_op(kind, run.graph.streams, stream)
+            slots[k] = _component_in_role(system, gpus[k], role or GPU)
+    asked = now.component
+    if kind.role:
+        ops = run.graph.ops
+        stream = int(ops.rank[row]), int(ops.stream[row])
+        asked = _component_in_role(
+            system, gpus[0], role_of_op(kind, run.graph.streams, stream) or GPU
+        )
+    return OpPlace(tuple(slots), gpus, asked)
 
 
 def place_in_slots(
     run: SubmittedRun, row: int, now: OpPlace, slots: Sequence[int], system: System
 ) -> OpPlace:
     """Place of an op in other slots."""
-    kind = run.graph.ops.kind[row]
+    kind = Kind(run.graph.ops.kind[row])
     if len(slots) != len(now.slots):
         raise SimulationError(
             "action",
@@ -106,19 +113,14 @@ def place_in_slots(
         if slot != was and slot >= 0:
             gpus[k] = _gpu_of_slot(system, slot, now.gpus[k])
     asked = now.component
-    if kind in ROLE and slots[0] >= 0 and slots[0] != now.slots[0]:
+    if kind.role and slots[0] >= 0 and slots[0] != now.slots[0]:
         asked = slots[0]
     return OpPlace(tuple(slots), tuple(gpus), asked)
 
 
-def _asked(system: System, kind: int, gpu: int, before: int) -> int:
-    """Component that is asked about an op of a rank on a GPU."""
-    return _component_in_role(system, gpu, ROLE[Kind(kind)]) if kind in ROLE else before
-
-
 def _component_in_role(system: System, gpu: int, role: str) -> int:
     """Component that plays a role for a GPU: the GPU itself where there is none."""
-    found = system.part(gpu, role) if role else -1
+    found = system.part(gpu, role) if role != GPU else -1
     return gpu if found < 0 else found
 
 
@@ -126,9 +128,9 @@ def _gpu_of_slot(system: System, slot: int, before: int) -> int:
     """GPU that has a slot: itself, the one that had it before, else the first that has it."""
     if slot in system.numbers:
         return slot
-    having = [g for g in (before, *system.numbers) if slot in (
-        system.part(g, "host"), system.part(g, "dma"))]  # fmt: skip
-    return having[0] if having else slot
+    roles = ROLES.keys() - {GPU}
+    having = (g for g in (before, *system.numbers) if slot in {system.part(g, r) for r in roles})
+    return next(having, slot)
 
 
 class Relocations:

@@ -13,6 +13,7 @@ from ..engine_api.validation import check_graph
 from ..facts.backend import Backend
 from ..facts.csr import Csr
 from ..facts.graph import Graph
+from ..facts.kind import OUR_ROLES
 from ..facts.ops import Ops
 from ..facts.roles import components_by_role
 from ..facts.spmd_graph import SpmdGraph
@@ -21,7 +22,7 @@ from ..record.binding import Answers, ask_all
 from ..record.bound_system import BoundSystem
 
 Numbers = NDArray[np.int64]
-PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's
+PLAYED = OUR_ROLES  # by number; 3 is nobody's, and ops of other roles are written out
 
 
 class NotUniform(Exception):  # noqa: N818  says why, it is no error

@@ -19,8 +19,8 @@ from ..engine_api.interface import ComponentTable, Flows
 from ..facts.backend import Spread
 from ..facts.csr import Csr
 from ..facts.graph import Graph
-from ..facts.ops import Kind
-from ..facts.roles import NETWORK, ROLE
+from ..facts.kind import OUR_KINDS, Kind, own_kinds
+from ..facts.roles import NETWORK, role_named_by_stream
 from ..facts.spmd_graph import RankProgram, SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_rows
 from ..record.bound_system import BoundSystem
@@ -148,6 +148,7 @@ class _ProgramClasses:
             raise NotUniform(str(error)) from error
         self.ops, self.family = self.program.ops.take(first), self.program.family[first]
         self.kind = self.ops.kind
+        self._refuse_other_roles()
         self.streams, self.holder = self._stream_holders()
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
@@ -158,6 +159,15 @@ class _ProgramClasses:
             *self._collective_questions(),
             *self._message_questions(),
         ]
+
+    def _refuse_other_roles(self) -> None:
+        """Refuse ops of kinds and roles that plug-ins registered: they have no column here."""
+        theirs = np.flatnonzero(self.kind >= len(OUR_KINDS))
+        if len(theirs):
+            raise NotUniform(f"its ops of kind '{self.ops.kind_names[theirs[0]]}' are a plug-in's")
+        for name in {*self.asking.graph.streams.values()}:
+            if role_named_by_stream(name):
+                raise NotUniform(f"a stream of it is run by '{name}', which is a plug-in's")
 
     def _stream_holders(self) -> tuple[Numbers, Numbers]:
         """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
@@ -181,11 +191,11 @@ class _ProgramClasses:
     def _own_op_questions(self) -> list[_ProgramQuestions]:
         """Questions about ops that a component of the rank itself runs."""
         found = []
-        for kind, role in ROLE.items():
+        for kind in own_kinds():
             of = np.flatnonzero(self.kind == kind)
             if not len(of):
                 continue
-            component = self.asking.component[PLAYED.index(role)][self.ranks]
+            component = self.asking.component[PLAYED.index(kind.role)][self.ranks]
             same = self.asking.alike[component]
             if np.any(same < 0):
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]
