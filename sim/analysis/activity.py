@@ -172,7 +172,7 @@ def layer_of_ops(graph: Graph) -> NDArray[np.int8]:
 def _layer_of_kind(kind: Kind) -> int:
     if kind in NETWORK:
         return LAYERS.index("network")
-    return LAYERS.index(ROLES[kind.role].layer) if kind.role in ROLES else -1
+    return LAYERS.index(ROLES[kind.role].layer) if kind.role else -1
 
 
 def box_ticks_of_places(

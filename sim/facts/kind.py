@@ -98,8 +98,8 @@ class Kind(int, metaclass=_ListedKinds):
     Attributes
     ----------
     name : str
-    role : str
-        Who runs its ops, unless their stream says another role; "" for nobody of the rank.
+    runner : str
+        Role that it was registered with.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Kind(int, metaclass=_ListedKinds):
 
     __members__ = MappingProxyType(_NUMBERED)
     name: str
-    role: str
+    runner: str
     COMPUTE: ClassVar[Kind]
     HOST: ClassVar[Kind]
     COPY: ClassVar[Kind]
@@ -124,6 +124,11 @@ class Kind(int, metaclass=_ListedKinds):
         if not 0 <= number < len(_ALL):
             raise ValueError(f"{number} is no kind of op; they count from 0 to {len(_ALL) - 1}")
         return _ALL[number]
+
+    @property
+    def role(self) -> str:
+        """Role that runs its ops, unless their stream is named after one; "" for none there is."""
+        return self.runner if self.runner in ROLES else ""
 
     def __repr__(self) -> str:
         return f"<Kind.{self.name}: {int(self)}>"
@@ -161,10 +166,10 @@ class Kind(int, metaclass=_ListedKinds):
                 f"kind of op {name!r}: no role is named {role!r}; register it first, or take one "
                 f"of {', '.join(ROLES)}"
             )
-        if name.upper() in OUR_KINDS or (name in KINDS and KINDS[name].role != role):
+        if name.upper() in OUR_KINDS or (name in KINDS and KINDS[name].runner != role):
             raise ValueError(f"two kinds of op are named {name!r}; take another name")
         kind = _NUMBERED.get(name.upper()) or _number_kind(name.upper(), role)
-        kind.role = role
+        kind.runner = role
         return KINDS.setdefault(name, kind)
 
 
@@ -173,7 +178,7 @@ def _number_kind(name: str, role: str) -> Kind:
     if len(_NUMBERED) == MOST:
         raise ValueError(f"kind of op {name.lower()!r}: there are {MOST} kinds already")
     kind = int.__new__(Kind, len(_NUMBERED))
-    kind.name, kind.role = name, role
+    kind.name, kind.runner = name, role
     _NUMBERED[name] = kind
     _ALL.append(kind)
     return kind
