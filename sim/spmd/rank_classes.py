@@ -83,6 +83,7 @@ def classify(
         What cannot be scheduled or timed.
     """
     template.check()
+    _refuse_other_roles(graph, template)
     asking = QuestionTable(simulation, graph, template, every)
     made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
     said = asking.ask()
@@ -120,6 +121,18 @@ def classify(
     )
 
 
+def _refuse_other_roles(graph: Graph, template: SpmdGraph) -> None:
+    """Refuse ops of kinds and roles that plug-ins registered: they have no column here."""
+    for program in template.programs:
+        theirs = np.flatnonzero(program.ops.kind >= len(OUR_KINDS))
+        if len(theirs):
+            name = program.ops.take(theirs[:1]).kind_names[0]
+            raise NotUniform(f"a plug-in registered the kind of some of its ops ({name})")
+    for name in {*graph.streams.values()}:
+        if role_named_by_stream(name):
+            raise NotUniform(f"a plug-in's role runs one of its streams ({name})")
+
+
 class _ProgramQuestions(NamedTuple):
     """Timing questions of one program that are asked for some of its ranks.
 
@@ -148,7 +161,6 @@ class _ProgramClasses:
             raise NotUniform(str(error)) from error
         self.ops, self.family = self.program.ops.take(first), self.program.family[first]
         self.kind = self.ops.kind
-        self._refuse_other_roles()
         self.streams, self.holder = self._stream_holders()
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
@@ -159,15 +171,6 @@ class _ProgramClasses:
             *self._collective_questions(),
             *self._message_questions(),
         ]
-
-    def _refuse_other_roles(self) -> None:
-        """Refuse ops of kinds and roles that plug-ins registered: they have no column here."""
-        theirs = np.flatnonzero(self.kind >= len(OUR_KINDS))
-        if len(theirs):
-            raise NotUniform(f"its ops of kind '{self.ops.kind_names[theirs[0]]}' are a plug-in's")
-        for name in {*self.asking.graph.streams.values()}:
-            if role_named_by_stream(name):
-                raise NotUniform(f"a stream of it is run by '{name}', which is a plug-in's")
 
     def _stream_holders(self) -> tuple[Numbers, Numbers]:
         """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
