@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check docs wheel fuzz nightly lab-test bench clean
+.PHONY: help run test test-changed check docs wheel fuzz nightly lab-test bench clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -18,6 +18,9 @@ run: .venv/.installed ## install, simulate the first scenario, print the answer 
 
 test: .venv/.dev ## the default tests, on two cores, within five minutes
 	$(BIN)/python -m pytest -n 2
+
+test-changed: .venv/.dev ## the tests of the folders that differ from main
+	$(BIN)/python -m pytest -n 2 $$($(BIN)/python .ci/changed.py main)
 
 check: .venv/.dev .mypy/foretrace ## style, types and import rules
 	$(BIN)/ruff check .

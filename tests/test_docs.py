@@ -2,6 +2,7 @@
 
 import configparser
 import doctest
+import glob
 import importlib
 import itertools
 import os
@@ -31,7 +32,8 @@ MODULES = sorted(
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FILE = re.compile(r"^```\w+ ([\w./-]+)\n(.*?)^```$", re.M | re.S)
 SHELL = re.compile(r"^```(console|sh)\n(.*?)^```$", re.M | re.S)
-RUN = ("tutorial.md", "planner.md", "howto.md")  # pages whose commands are run
+RUN = ("README.md", "tutorial.md", "planner.md", "howto.md")  # pages whose commands are run
+MAKES = {"make run": "foretrace run first"}  # the command of a target
 sys.path.append(str(ROOT / "docs"))  # generated.py
 SHOWN = re.compile(r"^```text\n(.*?)^```$", re.M | re.S)  # what the commands print, "…" for more
 FENCED = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
@@ -104,6 +106,7 @@ def commands_of(page):
         for line in re.sub(r"\\\n", " ", block).splitlines():
             for part in line.removeprefix("$ ").split(" && "):
                 words = shlex.split(part, comments=True)
+                words = MAKES.get(" ".join(words), "").split() or words
                 if words[:1] == ["foretrace"]:
                     yield words[1:], kind == "console" and page.name in RUN
 
@@ -131,7 +134,7 @@ def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
     """Files that it shows are written, its commands run in their order, and say what it says."""
     from foretrace.scenarios.cli.app import app
 
-    page = ROOT / "docs" / name
+    (page,) = (page for page in PAGES if page.name == name and page.parent.name != "decisions")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "240")
     printed: list[str] = []
@@ -139,6 +142,7 @@ def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
         (tmp_path / file).write_text(text)
     for words, runs in commands_of(page):
         if runs:
+            words = [name for word in words for name in sorted(glob.glob(word)) or [word]]
             done = CliRunner().invoke(app, words)
             assert done.exit_code == 0, f"{words}: {done.output} {done.exception}"
             printed += done.output.split()

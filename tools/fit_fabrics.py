@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
 from foretrace.sim.facts.splits import LOW_LATENCY, split_name
+from foretrace.sim.setting_groups import merged, nested
 
 NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
 US = 1e-6
@@ -38,9 +41,9 @@ def machine(
     return cluster(nodes, NodeSpec(gpus=gpus, gpu_link=link, nics=nics, nic=nic))
 
 
-def catalog(library: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a catalog entry, some of them changed."""
-    return {**settings_before_fit("library", library, [], []).settings, **changed}
+def catalog(library: str, changed: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Settings of a catalog entry, some of them changed, by dotted name."""
+    return merged(settings_before_fit("library", library, [], []).settings, nested(changed))
 
 
 Named = str | dict[int, str]
@@ -86,10 +89,10 @@ def constants(found: dict[str, float]) -> None:
 
 
 SWITCH_START = {
-    "launch_ll128": 1 * US,
-    "efficiency_ll128": 0.7,
-    "in_switch_launch": 17 * US,
-    "in_switch_round": 4 * US,
+    "ll128.launch": 1 * US,
+    "ll128.efficiency": 0.7,
+    "in_switch.launch": 17 * US,
+    "in_switch.round": 4 * US,
 }
 FULL_ROUND = 8 * 16 * 2**17 * 9 / 8 / NVLINK["nccl-nvlink4"]
 """Seconds of the bytes of a round of the largest chunks at line rate, of eight GPUs."""
@@ -99,8 +102,8 @@ IN_SWITCH = 0.680
 
 def with_rate(found: dict[str, float]) -> dict[str, float]:
     """Constants with the share that lets the largest rounds reach what NCCL counts on."""
-    share = 1 / (1 / IN_SWITCH - found["in_switch_round"] / FULL_ROUND)
-    return {**found, "in_switch_efficiency": share}
+    share = 1 / (1 / IN_SWITCH - found["in_switch.round"] / FULL_ROUND)
+    return {**found, "in_switch.efficiency": share}
 
 
 def local_scatter(rows: Rows) -> np.ndarray:
@@ -117,7 +120,7 @@ def in_switch(score: bool) -> None:
     """
     print("all-reduce of 8 H100 in the switch (vidur h100_dgx)")
     rows, full, below, known = h100_dgx()
-    settings = catalog("nccl-nvlink4", launch_ll=None, in_switch_channels=16)
+    settings = catalog("nccl-nvlink4", {"ll.launch": None, "in_switch.channels": 16})
     times = LibraryTimes(machine("nccl-nvlink4", 1, 8), settings)
     chooses = known & ~full & ~below
     for name, listed in (("20 sizes", full), ("20 sizes, none in the top decade", below)):
@@ -138,13 +141,13 @@ def in_switch(score: bool) -> None:
 
 
 SENDS_START = {
-    "send_launch": 13 * US,
-    "send_efficiency": 0.64,
-    "send_launch_ll": 6 * US,
-    "send_rate_ll": 6e9,
-    "own_part": 0.2,
-    "send_copying": 0.5,
-    "send_lateness": 1 * US,
+    "sends.launch": 13 * US,
+    "sends.efficiency": 0.64,
+    "sends.ll.launch": 6 * US,
+    "sends.ll.rate": 6e9,
+    "sends.own_part": 0.2,
+    "sends.copying": 0.5,
+    "sends.lateness": 1 * US,
 }
 
 
@@ -157,7 +160,7 @@ def grouped_sends(score: bool) -> None:
         print(f"all-to-all, {library}")
         data = {gpu: all_to_all(gpu) for gpu in gpus}
         own = Rows(*map(np.concatenate, zip(*(d[0] for d in data.values()), strict=True)))
-        settings = catalog(library, algorithms="grouped", piece=16.0 * MIB)
+        settings = catalog(library, {"algorithms": "grouped", "sends.piece": 16.0 * MIB})
         times = LibraryTimes(machine(library, 1, 8), settings)
         found = fitted(times, SENDS_START, "all-to-all", own)
         constants(found)
@@ -193,9 +196,9 @@ def on_another_machine(guess: np.ndarray) -> None:
 
 
 NODES_START = {
-    "network_step": 100 * US, "network_efficiency": 0.06,
-    "network_step_ll128": 60 * US, "network_efficiency_ll128": 0.03,
-    "network_step_ll": 20 * US, "network_efficiency_ll": 0.01,
+    "simple.network.step": 100 * US, "simple.network.efficiency": 0.06,
+    "ll128.network.step": 60 * US, "ll128.network.efficiency": 0.03,
+    "ll.network.step": 20 * US, "ll.network.efficiency": 0.01,
 }  # fmt: skip
 
 
@@ -204,7 +207,7 @@ def two_nodes(score: bool) -> None:
     print("all-reduce of 2 x 8 A100 (vidur a100_dgx)")
     own, rest = a100_dgx()
     for choice in ("quickest", "nccl"):
-        settings = catalog("nccl-nvlink3", choice=choice)
+        settings = catalog("nccl-nvlink3", {"choice": choice})
         times = LibraryTimes(machine("nccl-nvlink3", 2, 8, nics=8), settings)
         found = fitted(times, NODES_START, "all-reduce", own)
         print(f"  {choice}")
@@ -238,19 +241,22 @@ def across(score: bool) -> None:
             rest.size >= 2**25,
         )
     start = {
-        "launch": 20 * US, "efficiency": 0.75, "launch_ll": 6 * US, "efficiency_ll": 0.3,
-        "network_step": 40 * US, "network_efficiency": 0.9,
-        "network_step_ll": 6 * US, "network_efficiency_ll": 0.015, "segment": 4.0 * MIB,
-        "network_fetch": 5 * US, "network_pace": 40 * US, "network_copy_rate": 20e9,
+        "simple.launch": 20 * US, "simple.efficiency": 0.75,
+        "ll.launch": 6 * US, "ll.efficiency": 0.3,
+        "simple.network.step": 40 * US, "simple.network.efficiency": 0.9,
+        "ll.network.step": 6 * US, "ll.network.efficiency": 0.015, "buffers.segment": 4.0 * MIB,
+        "network.rendezvous": 5 * US, "network.pace": 40 * US, "network.copy_rate": 20e9,
     }  # fmt: skip
     for choice in ("quickest", "nccl"):
         settings = catalog(
             "nccl-nvlink4",
-            choice=choice,
-            launch_ll128=None,
-            in_switch_efficiency=None,
-            network_eager=2048.0,
-            network_copied=1.0 * MIB,
+            {
+                "choice": choice,
+                "ll128.launch": None,
+                "in_switch.efficiency": None,
+                "network.eager_limit": 2048.0,
+                "network.copied": 1.0 * MIB,
+            },
         )
         times = LibraryTimes(machine("nccl-nvlink4", 8, 4, nics=4, latency=1.5e-6), settings)
         found = fitted(times, start, "all-reduce", own)
@@ -281,7 +287,7 @@ def other_generation(score: bool) -> None:
     pairs = (("nccl-nvlink3", "nccl-nvlink4", ("h100_sxm", "h200_sxm")),
              ("nccl-nvlink4", "nccl-nvlink3", ("a100_sxm",)))  # fmt: skip
     for told_by, library, gpus in pairs:
-        settings = catalog(told_by, algorithms="grouped")
+        settings = catalog(told_by, {"algorithms": "grouped"})
         times = LibraryTimes(machine(library, 1, 8), settings)
         for gpu in gpus:
             _, rows = all_to_all(gpu)
@@ -296,7 +302,7 @@ TOKEN = 128 * 8 * 7168.0
 
 
 EXPERT_WIDTH = {"dispatch": 1, "combine": 2}
-EXPERTS_START = {"low_latency_launch": 30 * US, "low_latency_efficiency": 0.9}
+EXPERTS_START = {"sends.low_latency.launch": 30 * US, "sends.low_latency.efficiency": 0.9}
 
 
 def expert_rows(op: str) -> Rows:
@@ -310,7 +316,7 @@ def expert_rows(op: str) -> Rows:
 
 def expert_times() -> LibraryTimes:
     """Sends on 32 machines of eight GPUs behind NICs of 400 Gb/s."""
-    settings = catalog("nccl-nvlink4", algorithms="grouped", send_launch_ll=None)
+    settings = catalog("nccl-nvlink4", {"algorithms": "grouped", "sends.ll.launch": None})
     return LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
 
 

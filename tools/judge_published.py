@@ -1,4 +1,4 @@
-"""Published training steps beside what is predicted, blind: the table of ``docs/training.md``.
+"""Published training steps, predicted blind: the table of ``docs/training/accuracy.md``.
 
 ``judge_published.py [--only NAME] [--set PATH=VALUE]``: ``--only`` takes rows whose name holds the
 word, ``--set`` changes a setting of all (an ablation).

@@ -33,7 +33,7 @@ from foretrace.scenarios.studies.variants.samples import samples_of
 from foretrace.scenarios.studies.variants.variants import build_variants
 
 PEAK = (  # what is left of a library are its algorithms, those of both of NCCL's here
-    "cluster.fabric.library={model: gloo, step: 0 s, "
+    "cluster.fabric.library={model: gloo, simple: {step: 0 s}, "
     "algorithms: 'ring, chain-tree, chain, grouped, linear, dissemination'}"
 )
 WAYS = ("replay", "sum", "peak")

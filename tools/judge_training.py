@@ -122,7 +122,7 @@ def predicted(text: str, by: Constants = BLIND, free: Collection[str] = ()) -> f
     slowed = ", ".join(f'"{part}": {{slowdown: {f}}}' for part, f in slower.items())
     set_ += [f"cluster.override={{{slowed}}}"]
     if by.network is not None:
-        set_.append(f"cluster.fabric.library.network_efficiency={by.network}")
+        set_.append(f"cluster.fabric.library.simple.network.efficiency={by.network}")
     if by.launch is not None:
         set_.append(f"cluster.node.gpu.launch={by.launch} us")
     (variant,) = build_variants(loads(text, set=set_))

@@ -18,6 +18,7 @@ from foretrace.hil.lab.campaign_recording import bundled_recording
 from foretrace.hil.sample import Sample
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.gloo import Lan, all_reduce_end_times
+from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.switch import Switch, star
 from foretrace.sim.facts.graph import Builder, Member
@@ -132,7 +133,9 @@ def ring(ranks: int, op: Op, known: Ring) -> float:
         before = [_reduce(build, op.size, [[*rows, *before] for rows in last])]
     for rank in range(ranks):
         _add_sleep(build, rank, op.update, [*last[rank], *before])
-    fabric = Fabric(algorithms="ring", step=known.step, efficiency=known.efficiency)
+    fabric = Fabric(
+        algorithms="ring", simple=Protocol(step=known.step, efficiency=known.efficiency)
+    )
     port = Switch(bandwidth=PORT, latency=WIRE, ports=ranks, efficiency=SEGMENT)
     system = star(ranks, Link(bandwidth=1e15, latency=0.0), port, slots=2)
     run = Simulation(system, {"fabric": fabric}, engine="reference").run(build.graph())

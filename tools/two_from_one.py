@@ -35,7 +35,10 @@ from foretrace.models.calibration.parameter_search import fit_parameters
 from foretrace.models.compute.jitter import BAR
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.config.reading.tree import to_dict
+from foretrace.scenarios.studies.fitting.entry import entry_lines
 from foretrace.scenarios.studies.variants.variants import build_variant
+from foretrace.sim.setting_groups import dotted
 from foretrace.traces.step_times import read
 from foretrace.traces.transform.data_parallel import bucket_ends
 
@@ -199,11 +202,11 @@ def alone(table: str) -> dict[int, list[float]]:
 def gloo(table: str, times: float, folder: Path) -> str:
     """The catalog's gloo with the times of that table; its name."""
     source = "{kind: assumed, where: tools/two_from_one.py, date: 2026-11-21, error: null}"
-    values = {k: str(n.value) for k, n in installed(()).entry("library", "gloo").mapping.items()}
-    values["step"] = f"{times * line(table)[0] / STEPS:.6g} s"
+    values = dotted(to_dict(installed(()).entry("library", "gloo")))
+    values["simple.step"] = f"{times * line(table)[0] / STEPS:.6g} s"
     each, rate = core(table)
-    values |= {"core_step": f"{each / STEPS:.6g} s", "core_rate": f"{rate:.6g} B/s"}
-    lines = [f"    {k}: {{value: '{v}', source: {source}}}" for k, v in values.items()]
+    values |= {"cores.step": f"{each / STEPS:.6g} s", "cores.rate": f"{rate:.6g} B/s"}
+    lines = entry_lines({k: f"{{value: '{v}', source: {source}}}" for k, v in values.items()})
     (folder / "gloo.yaml").write_text("\n".join(["library:", "  gloo-here:", *lines]) + "\n")
     return "gloo-here"
 

@@ -18,12 +18,16 @@ from pathlib import Path
 import numpy as np
 import yaml
 from foretrace.models.compute.student_t import student_t_quantile
+from foretrace.sim.setting_groups import dotted
 from foretrace.sim.units import quantity
 
 CATALOG = Path(__file__).parents[1] / "models" / "catalog"
 TRUSTED = ("fitted", "measured")
-SHARES = ("efficiency", "efficiency_fp8", "memory_efficiency")
-TIMES = ("launch", "launch_fp8", "launch_ll", "launch_ll128", "join", "step_ll", "dispatch")
+SHARES = ("efficiency", "efficiency_fp8", "memory_efficiency", "simple.efficiency")
+TIMES = (
+    *("launch", "launch_fp8", "join", "simple.launch", "ll.launch", "ll128.launch", "ll.step"),
+    "cores.dispatch",
+)
 
 
 def values(names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
@@ -31,12 +35,12 @@ def values(names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     for file in sorted(CATALOG.glob("*.yaml")):
         for kind, parts in yaml.safe_load(file.read_text()).items():
             for part, settings in parts.items():
-                step = settings.get("network_step")
-                if step is not None and step["source"]["kind"] in TRUSTED:
+                told = dotted(settings)
+                if told.get("simple.network.step.source.kind") in TRUSTED:
                     continue  # a start fitted together with a step between machines: one sum
-                for name in (n for n in names if n in settings):
-                    if settings[name]["source"]["kind"] in TRUSTED:
-                        yield f"{kind}.{name}", part, str(settings[name]["value"])
+                for name in names:
+                    if told.get(f"{name}.source.kind") in TRUSTED:
+                        yield f"{kind}.{name}", part, str(told[f"{name}.value"])
 
 
 def bounds(logs: list[float], centred: bool) -> tuple[float, float, int]:

@@ -240,7 +240,7 @@ class ImageNetwork:
     ----------
     image : side in pixels
     parts : in order.  ``conv 64 7 stride=2 norm relu`` is a convolution of 64 channels by 7 x 7,
-        and what follows it; ``docs/training.md`` has the words
+        and what follows it; ``docs/training/model.md`` has the words
     channels : of a pixel
     source : where these facts are published
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from pydantic import Field, PlainValidator, ValidationInfo
 from ...models.compute.chain import Chain
 from ...sim.facts.backend import Backend
 from ...sim.facts.system import SELECTED, Component, System, fits, tells_digits
+from ...sim.setting_groups import construct, merged
 from .choice import ChoiceKind
 from .part_specs import Part
 from .schema import Many, Section, validation_error
-from .settings import backend_settings_model, known_backends
+from .settings import backend_settings_model, known_backends, missing_keys
 
 T = TypeVar("T")
 CHAIN = Chain.registered_name
@@ -60,7 +62,7 @@ class Binding:
         """
         if self.links:
             return Chain(links=[link.make() for link in self.links])
-        return known_backends()[self.use](**self.settings)
+        return construct(known_backends()[self.use], self.settings)
 
 
 def read_binding(data: Any, info: ValidationInfo) -> Binding:
@@ -114,10 +116,9 @@ def missing_settings(
     places = _parts_meant_by_glob(glob, parts)
     if not places and "*" in glob.split("."):
         return [], ""  # anything at all: the machine will tell
-    known = {key for place in places for key in parts[place].settings}
-    fields = backend_settings_model(binding.use).model_fields
-    needed = [k for k, f in fields.items() if f.is_required()]
-    absent = [k for k in needed if k not in binding.settings and k not in known]
+    told = (*(parts[place].settings for place in places), binding.settings)
+    known: Mapping[str, Any] = reduce(merged, told)
+    absent = list(missing_keys(backend_settings_model(binding.use), known))
     return absent, f"cluster.{places[0]}" if places else ""
 
 

@@ -22,6 +22,7 @@ from .installed_plugins import load_installed
 from .part_specs import KINDS
 from .problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
 from .reading.document import parse_yaml, read_text_file
+from .reading.renamed_settings import with_current_names
 from .reading.tree import TreeNode, find_node, leaf_nodes, with_layer
 
 OURS = File(__file__).parents[2] / "models" / "catalog"
@@ -61,7 +62,7 @@ class CatalogFile:
         ]
         if problems := problems + values_without_source(tree):
             raise InvalidScenarioError(problems)
-        return tree
+        return with_current_names(tree, path=("catalog",))
 
 
 @dataclass(frozen=True)

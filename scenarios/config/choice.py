@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, create_model
 
 from .problems import did_you_mean_text
 from .schema import REQUIRED, Section, validation_error
-from .settings import constructor_model
+from .settings import constructor_model, plain_settings
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,15 @@ class ChoiceKind:
             not one of its constructor.
         """
         if not isinstance(data, dict):
-            return Choice(self._known_name(data, ""), self._settings({}, str(data)))
+            return Choice(self._known_name(data, ""), self._settings({}, str(data), info))
         if data.get("use") is None:
             message = f"'use' is missing; it names the {self.noun}"
             raise validation_error("missing-key", message, value=data)
         name = self._known_name(data["use"], "use")
         if info.context is not None:
             info.context[id(data)] = ("use", *self._model(name).allowed())
-        return Choice(name, self._settings({k: v for k, v in data.items() if k != "use"}, name))
+        given = {k: v for k, v in data.items() if k != "use"}
+        return Choice(name, self._settings(given, name, info))
 
     def form(self, name: str) -> type[Section]:
         """The thing and its settings, as a file writes them, for editors."""
@@ -90,6 +91,8 @@ class ChoiceKind:
             raise validation_error(f"unknown-{self.noun}", message, key, name)
         return name
 
-    def _settings(self, given: Mapping[str, Any], name: str) -> dict[str, Any]:
-        read = self._model(name).model_validate(given)
-        return {k: v for k, v in read if v is not None or not self.partial}
+    def _settings(
+        self, given: Mapping[str, Any], name: str, info: ValidationInfo
+    ) -> dict[str, Any]:
+        read = self._model(name).model_validate(given, context=info.context)
+        return plain_settings(read, given=self.partial)

@@ -26,6 +26,7 @@ from .reading.lint import lint, variant_warnings
 from .reading.migrations import migrated_to_current_form
 from .reading.overrides import apply_override, apply_settings
 from .reading.references import reference_problems
+from .reading.renamed_settings import with_current_names
 from .reading.resolution import resolved_to_dict, value_origins, with_absolute_paths, with_defaults
 from .reading.schema_check import schema_problems
 from .reading.tree import (
@@ -117,8 +118,7 @@ def scenario_from_pickle(
     file: str,
 ) -> Scenario:
     """A scenario that was pickled, from its resolved form and the rest of what it knew."""
-    tree = parse_yaml(json.dumps(plain), file)
-    _load_named_plugins(tree)
+    tree = _with_named_plugins(parse_yaml(json.dumps(plain), file))
     own = find_node(tree, ("catalog",))
     full, _, _ = with_catalog_values(tree, Catalog(own=own))
     model, problems = check_types(full)
@@ -159,8 +159,7 @@ def with_overrides(plain: Plain, settings: Mapping[str, Plain]) -> Scenario:
 @lru_cache(maxsize=4)
 def _read_resolved(text: str) -> tuple[TreeNode, Catalog]:
     """A resolved scenario as a tree, without variants, and the catalog that it brings."""
-    tree = parse_yaml(text, "resolved")
-    _load_named_plugins(tree)
+    tree = _with_named_plugins(parse_yaml(text, "resolved"))
     return without_keys(tree, ("what_if", "sweep", "catalog")), Catalog(
         own=find_node(tree, ("catalog",))
     )
@@ -223,7 +222,8 @@ def _check_scenario(
     tree: TreeNode, shown: str, settings: Iterable[str], catalog: Catalog
 ) -> Scenario:
     scenario_model()
-    tree = with_absolute_paths(apply_settings(tree, settings))
+    _load_named_plugins(with_absolute_paths(tree))
+    tree = with_absolute_paths(apply_settings(with_current_names(tree), settings))
     _load_named_plugins(tree)
     if own := find_node(tree, ("catalog",)):
         catalog = catalog.beside(own)
@@ -254,6 +254,12 @@ def _scenario_of_variant(
     bare = without_keys(with_defaults(draft.tree, model), () if name == BASE else ("what_if",))
     decided = value_origins(with_defaults(draft.full, model))
     return Scenario(model, resolved_to_dict(bare, used), decided, name, (), warnings, shown)
+
+
+def _with_named_plugins(tree: TreeNode) -> TreeNode:
+    """A resolved tree in the form of today, its plug-ins loaded."""
+    _load_named_plugins(tree)
+    return migrated_to_current_form(tree)
 
 
 def _load_named_plugins(tree: TreeNode) -> None:

@@ -16,7 +16,13 @@ from ...models.network.part import pcie as pcie  # a kind of part of ours
 from ...models.parts import PARTS, NodePart
 from ...sim.units import Bytes, Watts
 from .schema import Section, validation_error
-from .settings import backend_settings_model, constructor_model, known_backends
+from .settings import (
+    backend_settings_model,
+    constructor_model,
+    group_model,
+    known_backends,
+    plain_settings,
+)
 
 Whole = Annotated[int, Field(ge=0)]
 
@@ -179,8 +185,16 @@ class Part:
         >>> Part("nic", settings={"bandwidth": 25e9, "power": 20.0}).of("nic")
         {'bandwidth': 25000000000.0}
         """
-        taken = backend_settings_model(backend).model_fields
-        return {k: v for k, v in self.settings.items() if k in taken}
+        return settings_taken(backend_settings_model(backend), self.settings)
+
+
+def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some nested settings that a model takes."""
+    groups = {k: group_model(f) for k, f in model.model_fields.items() if k in settings}
+    return {
+        k: settings_taken(group, settings[k]) if group else settings[k]
+        for k, group in groups.items()
+    }
 
 
 @cache
@@ -289,7 +303,8 @@ def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
         message = "a link has keys; write it like {from: gpu, to: nic, via: pcie5-x16}"
         raise validation_error("mapping", message, value=data)
     model: Any = part_link_model().model_validate(data, context=info.context)
-    given = {k: v for k, v in model if v is not None and k not in ("from_", "to", "via")}
+    told = plain_settings(model, given=True)
+    given = {k: v for k, v in told.items() if k not in ("from_", "to", "via")}
     return PartLink(model.from_, model.to, Part("link", model.via or "", 1, given))
 
 
@@ -311,5 +326,5 @@ def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:
         message = f"a {kind} has keys; write it like {{model: NAME, count: 8}}"
         raise validation_error("mapping", message, value=data)
     model = part_model(kind).model_validate(data, context=info.context)
-    given = {k: v for k, v in model if v is not None and k not in OWN}
+    given = {k: v for k, v in plain_settings(model, given=True).items() if k not in OWN}
     return Part(kind, model.model or "", model.count, given)  # type: ignore[attr-defined]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -16,6 +17,7 @@ from ...sim.engine_api.medium_api import MEDIA, Medium
 from ...sim.facts.backend import BACKENDS, Backend
 from ...sim.run.process import PROCESSES
 from ...sim.run.workload import WORKLOADS, Workload
+from ...sim.setting_groups import group_of
 from ...sim.units import Unit
 from .given import GIVEN
 from .homes import import_ours
@@ -126,6 +128,65 @@ def constructor_model(cls: type, *, optional: bool = False) -> type[Section]:
 _models: dict[tuple[type, bool], type[Section]] = {}  # making one takes 10 ms
 
 
+class SettingsGroup(Section):
+    """A group of settings: the model of a dataclass that a constructor takes."""
+
+
+def plain_settings(model: Section, *, given: bool = False) -> dict[str, Any]:
+    """Settings of a model by name; groups as plain mappings.
+
+    Parameters
+    ----------
+    given : leave out what is None
+    """
+    read = {k: _plain_group(v, given) for k, v in model}
+    return {k: v for k, v in read.items() if v is not None} if given else read
+
+
+def _plain_group(value: Any, given: bool) -> Any:
+    return plain_settings(value, given=given) if isinstance(value, SettingsGroup) else value
+
+
+def group_model(field: FieldInfo) -> type[SettingsGroup] | None:
+    """The model of a field that is a group of settings; None for any other field."""
+    every = (field.annotation, *get_args(field.annotation))
+    return next((a for a in every if isinstance(a, type) and issubclass(a, SettingsGroup)), None)
+
+
+def setting_field(model: type[Section], name: str) -> FieldInfo | None:
+    """The field of a dotted name; None for no setting of this model, or for a group."""
+    head, _, rest = name.partition(".")
+    field = model.model_fields.get(head)
+    group = group_model(field) if field is not None else None
+    if group is None:
+        return None if rest else field
+    return setting_field(group, rest)
+
+
+def setting_names(model: type[Section]) -> Iterator[str]:
+    """Dotted names of all settings of a model.
+
+    >>> list(setting_names(backend_settings_model("switch")))[:2]
+    ['bandwidth', 'latency']
+    """
+    for name, field in model.model_fields.items():
+        group = group_model(field)
+        yield from [name] if group is None else (f"{name}.{s}" for s in setting_names(group))
+
+
+def missing_keys(model: type[Section], settings: Mapping[str, Any]) -> Iterator[str]:
+    """Dotted names of required settings that are absent, also those of groups that are given.
+
+    >>> list(missing_keys(backend_settings_model("link"), {"latency": 0.0}))
+    ['bandwidth']
+    """
+    for name, field in model.model_fields.items():
+        if name not in settings:
+            yield from [name] * field.is_required()
+        elif (group := group_model(field)) and isinstance(settings[name], Mapping):
+            yield from (f"{name}.{below}" for below in missing_keys(group, settings[name]))
+
+
 def _constructor_model(cls: type, optional: bool) -> type[Section]:
     hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
     told = parameter_help_texts(cls)
@@ -140,12 +201,31 @@ def _constructor_model(cls: type, optional: bool) -> type[Section]:
             )
         if hints[key] in GIVEN or _takes_backends(hints[key]):
             continue  # the run gives it, no file can
-        annotation = _readable_annotation(hints[key])
-        default = REQUIRED if parameter.default is parameter.empty else parameter.default
-        if optional:
-            annotation, default = annotation | None, None
-        fields[key] = (annotation, Field(default, description=told.get(key)))
-    return create_model(cls.__name__, __base__=Section, __doc__=inspect.getdoc(cls), **fields)
+        fields[key] = _field(hints[key], parameter.default, told.get(key), optional)
+    base = SettingsGroup if is_dataclass(cls) else Section
+    return create_model(cls.__name__, __base__=base, __doc__=inspect.getdoc(cls), **fields)
+
+
+def _field(hint: Any, default: Any, told: str | None, optional: bool) -> tuple[Any, Any]:
+    """Annotation and field of an argument; a group has its model."""
+    group = group_of(hint)
+    model: Any = constructor_model(group, optional=optional) if group else None
+    annotation = _readable_annotation(hint) if model is None else model
+    if optional:
+        return annotation | None, Field(None, description=told)
+    if default is inspect.Parameter.empty:
+        return annotation, Field(REQUIRED, description=told)
+    if model is not None and default is not None:
+        return model, Field(default_factory=partial(_as_group, model, default), description=told)
+    return annotation | None if group else annotation, Field(default, description=told)
+
+
+def _as_group(model: type[SettingsGroup], instance: Any) -> SettingsGroup:
+    """A dataclass as the model of its settings, none of which a file gave."""
+    values = {k: getattr(instance, k) for k in model.model_fields}
+    groups = {k: g for k, f in model.model_fields.items() if (g := group_model(f))}
+    inner = {k: _as_group(g, values[k]) for k, g in groups.items() if values[k] is not None}
+    return model.model_construct(set(), **values | inner)
 
 
 def _takes_backends(hint: Any) -> bool:
@@ -181,9 +261,8 @@ def annotated_unit(annotation: Any) -> Unit | None:
     return next((u for a in get_args(annotation) if (u := annotated_unit(a))), None)
 
 
-def default_as_written(field: FieldInfo) -> str | int | float | None:
+def default_as_written(field: FieldInfo, value: Any) -> str | int | float | None:
     """A default as a file would say it; None where a file could not."""
-    value = field.default
     if not isinstance(value, str | int | float) or value == "":
         return None
     units = (*field.metadata, annotated_unit(field.annotation))

@@ -15,6 +15,7 @@ from foretrace.models.network.collective.gloo_fabric import Gloo
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch
+from foretrace.sim.setting_groups import construct, group_of, nested
 from foretrace.sim.units import Bytes, Unit, Watts, quantity
 from ruamel.yaml import YAML
 
@@ -47,12 +48,28 @@ WANTED = {
 }  # fmt: skip
 
 
+def flat(values, above=""):
+    """Values with their source, those of groups by dotted name."""
+    for key, value in values.items():
+        if "source" in value:
+            yield f"{above}{key}", value
+        else:
+            yield from flat(value, f"{above}{key}.")
+
+
+def annotation(cls, key):
+    """Annotation of a setting, of a group by dotted name; None for no setting."""
+    head, _, rest = key.partition(".")
+    hint = get_type_hints(cls.__init__, include_extras=True).get(head)
+    return annotation(group_of(hint), rest) if rest else hint
+
+
 def entries():
     """(file, kind, name, values) of every part."""
     for file in sorted(FOLDER.glob("*.yaml")):
         for kind, parts in YAML(typ="safe").load(file).items():
             for name, values in parts.items():
-                yield file.name, kind, name, values
+                yield file.name, kind, name, dict(flat(values))
 
 
 ALL = list(entries())
@@ -71,12 +88,12 @@ def unit(annotation):
 
 
 def settings(kind, values):
-    """What the backend of a part is built with, in SI."""
-    hints = get_type_hints(backend(kind, values).__init__, include_extras=True)
+    """What the backend of a part is built with, in SI, by dotted name."""
+    hints = {key: annotation(backend(kind, values), key) for key in values}
     return {
         key: v["value"] if unit(hints[key]) is None else quantity(v["value"], unit(hints[key]))
         for key, v in values.items()
-        if key in hints
+        if hints[key] is not None
     }
 
 
@@ -103,23 +120,22 @@ def test_every_value_has_a_source(file, kind, name, values):
 
 @PARTS
 def test_every_key_means_something_and_every_value_has_its_unit(file, kind, name, values):
-    hints = get_type_hints(backend(kind, values).__init__, include_extras=True)
     for key, entry in values.items():
-        value = entry["value"]
+        value, hint = entry["value"], annotation(backend(kind, values), key)
         if key in COUNTS:
             assert isinstance(value, int)
             assert value >= 0
-        elif key in FACTS and key not in hints:
+        elif key in FACTS and hint is None:
             assert quantity(value, unit(FACTS[key])) > 0
         else:
-            assert key in hints, f"{file}: {backend(kind, values).__name__} has no {key}"
-            if unit(hints[key]) is not None:
-                assert quantity(value, unit(hints[key])) >= 0
+            assert hint is not None, f"{file}: {backend(kind, values).__name__} has no {key}"
+            if unit(hint) is not None:
+                assert quantity(value, unit(hint)) >= 0
 
 
 @PARTS
 def test_a_part_has_all_that_its_backend_needs(file, kind, name, values):
-    made = backend(kind, values)(**settings(kind, values))
+    made = construct(backend(kind, values), nested(settings(kind, values)))
     assert made.source
     needed = {
         p.name

@@ -17,6 +17,7 @@ from foretrace.models.compute.op_database import OpDatabase
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
+from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.errors import BackendError
@@ -70,7 +71,7 @@ PRODUCTS = on(
 
 CASES = {
     "copy": (dict(launch=1e-6), COPIES),
-    "fabric": (dict(launch_ll=1e-6), GROUPS),
+    "fabric": (dict(ll=Protocol(launch=1e-6)), GROUPS),
     "gloo": (dict(message=2e-6), GROUPS),
     "host": (dict(speed=1.5), GPU),
     "host-stream": ({}, on("node0.host", kind=Kind.HOST, bytes=np.linspace(0, 1e9, 24))),

@@ -1,6 +1,6 @@
 """Kernels of a model that no fit saw (Qwen-72B of vidur-opdb), and how well their doubt holds.
 
-Bars are what was reached, rounded up (``docs/accuracy.md``, Kernels that are no products).
+Bars are what was reached, rounded up (``docs/accuracy.md``, Kernels that are no GEMM).
 """
 
 from collections import defaultdict

@@ -23,7 +23,7 @@ class PinnedAlgorithms:
 
     Examples
     --------
-    >>> from .. import collectives  # which imports every algorithm
+    >>> from . import collectives  # which imports every algorithm
     >>> pinned = PinnedAlgorithms.read("ring/ll128, all-to-all=pairwise")
     >>> pinned.allows("all-reduce", "ring", "ll128"), pinned.allows("all-reduce", "tree")
     (True, False)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....sim.units import Bytes, Seconds
+from .library import NetworkMessages
 from .load import AlgorithmLoad
-from .protocols import PAYLOAD, Fetched, Filling, Floats, Pace, Protocol, Rounds
+from .protocols import PAYLOAD, Filling, Floats, Rounds, StepCosts
 from .steps import SEGMENTS
 
 
@@ -26,20 +27,20 @@ class CollectivePlan:
     copied : bytes that a member copies besides, per byte that it sends; not over wires
     rounds, filling : of a switch that reduces, and of sends
     segment : B of S that a pipeline passes on at once, at most; None for as little as you like
-    fetched : messages between machines that their receivers fetch; None for none
-    pace : of a ring's steps over machines; None for one whose steps only add up
+    network : messages between machines; None within one
+    paced : whether steps of a ring over machines have a least time
     """
 
     load: AlgorithmLoad
     protocol: str
-    moves: Protocol
+    moves: StepCosts
     launch: Seconds
     copied: float = 0.0
     rounds: Rounds | None = None
     filling: Filling | None = None
     segment: Bytes | None = None
-    fetched: Fetched | None = None
-    pace: Pace | None = None
+    network: NetworkMessages | None = None
+    paced: bool = False
 
     @property
     def name(self) -> str:
@@ -95,11 +96,12 @@ class CollectivePlan:
         """(n,) seconds of latencies; of those of a paced ring, what its bytes do not hide."""
         waiting = np.full(len(size), self.waiting)
         message = size * self.load.network_share / PAYLOAD.get(self.protocol, 1.0)
-        if self.fetched is not None:
-            waiting += self.load.network_steps * self.fetched.seconds(message)
-        if self.pace is None:
+        if self.network is None:
             return waiting
-        steps = self.load.steps * self.pace.seconds(message)
+        waiting += self.load.network_steps * self.network.fetch_seconds(message)
+        if not self.paced:
+            return waiting
+        steps = self.load.steps * self.network.pace_seconds(message)
         return np.asarray(np.maximum(np.maximum(waiting, steps) - self._moving(size), 0.0))
 
     def _moving(self, size: Floats) -> Floats:

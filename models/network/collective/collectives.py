@@ -7,8 +7,9 @@ activity that shares all those links with everything else; at ``alpha-beta`` a t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,12 +22,13 @@ from ....sim.facts.ops import Kind, Ops, require
 from ....sim.facts.signature import parse_signature
 from ....sim.facts.splits import SPLIT, CollectiveName, Splits, read_collective
 from ....sim.facts.system import Router, System
-from ....sim.units import ByteRate, Bytes, Ratio, Seconds
+from ....sim.units import Ratio, Seconds
 from . import nccl
 from .algorithms import ALGORITHMS
 from .choice import PinnedAlgorithms, first_of_least
 from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
+from .library import Buffers, CoreCosts, InSwitch, NetworkMessages, Protocol, Sends
 from .load import (
     SEND,
     AlgorithmLoad,
@@ -36,17 +38,7 @@ from .load import (
     compute_message_loads,
     fills_nodes_evenly,
 )
-from .protocols import (
-    MOVED_BY_SENDS,
-    Fetched,
-    Filling,
-    Floats,
-    Pace,
-    Protocol,
-    ProtocolSettings,
-    Rounds,
-    protocols,
-)
+from .protocols import MOVED_BY_SENDS, Filling, Floats, Rounds, StepCosts, step_costs
 from .steps import FROM_SWITCH, TO_SWITCH, Algorithm
 from .timing_builder import Cores, CoreUse, TimingBuilder
 
@@ -55,6 +47,49 @@ CHOICES = ("quickest", "nccl")
 MOST_TABLES = 4  # of groups whose shapes are kept
 SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
 _NO_CORES = np.empty((1, 0), np.int32)
+RENAMED = {
+    "launch": "simple.launch",
+    "step": "simple.step",
+    "efficiency": "simple.efficiency",
+    "network_step": "simple.network.step",
+    "network_efficiency": "simple.network.efficiency",
+    "launch_ll128": "ll128.launch",
+    "step_ll128": "ll128.step",
+    "efficiency_ll128": "ll128.efficiency",
+    "network_step_ll128": "ll128.network.step",
+    "network_efficiency_ll128": "ll128.network.efficiency",
+    "launch_ll": "ll.launch",
+    "step_ll": "ll.step",
+    "efficiency_ll": "ll.efficiency",
+    "network_step_ll": "ll.network.step",
+    "network_efficiency_ll": "ll.network.efficiency",
+    "in_switch_efficiency": "in_switch.efficiency",
+    "in_switch_launch": "in_switch.launch",
+    "in_switch_channels": "in_switch.channels",
+    "in_switch_round": "in_switch.round",
+    "network_eager": "network.eager_limit",
+    "network_fetch": "network.rendezvous",
+    "network_pace": "network.pace",
+    "network_copied": "network.copied",
+    "network_copy_rate": "network.copy_rate",
+    "copying": "buffers.copying",
+    "segment": "buffers.segment",
+    "send_launch": "sends.launch",
+    "send_efficiency": "sends.efficiency",
+    "send_lateness": "sends.lateness",
+    "send_copying": "sends.copying",
+    "send_launch_ll": "sends.ll.launch",
+    "send_rate_ll": "sends.ll.rate",
+    "own_part": "sends.own_part",
+    "piece": "sends.piece",
+    "low_latency_launch": "sends.low_latency.launch",
+    "low_latency_efficiency": "sends.low_latency.efficiency",
+    "dispatch": "cores.dispatch",
+    "core_step": "cores.step",
+    "core_rate": "cores.rate",
+    "core_share": "cores.share",
+}
+"""Names of settings in release 0.1, and where they are now."""
 
 
 @backend("fabric")
@@ -66,80 +101,29 @@ class Fabric(Backend):
     fidelity : str
         ``flow``: transfers share links with all others; ``alpha-beta``: each as if alone.
     algorithms : str
-        Those of ``algorithms.py`` that the library has, ``"ring, chain-tree"``; "" for all.
-    launch, step, efficiency : Seconds, Seconds, Ratio
-        Start of a collective, what the library adds to the latency of each step, and the share of
-        the line rate that large transfers reach.
-    launch_ll128, step_ll128, efficiency_ll128 : or None
-        The same with flags in every 128 bytes: quicker to start, less of the line rate.  A launch
-        makes the protocol available; the others default to those above, less the flags.
-    launch_ll, step_ll, efficiency_ll : or None
-        The same with a flag on every 4 bytes.
-    in_switch_efficiency, in_switch_launch : Ratio or None, Seconds or None
-        The same where the switch reduces; None for a switch that does not, and for ``launch``.
-    in_switch_channels, in_switch_round : int or None, Seconds
-        Chunks that each member sends to the switch at a time, and what a round of them takes beside
-        its bytes (``protocols.Rounds``); None for chunks as small as you like.
-    network_step, network_efficiency : Seconds or None, Ratio or None
-        What the library adds to a step between machines (proxy thread, doorbell, completion), and
-        its share of the rate of NICs and of what joins them; None for ``step``, ``efficiency``.
-    network_step_ll128, network_efficiency_ll128, network_step_ll, network_efficiency_ll : or None
-        The same of those protocols; None for those of ``simple``, less the flags.
-    network_eager, network_fetch : Bytes or None, Seconds
-        Messages of more bytes on the wire than these are fetched by their receiver (rendezvous),
-        which takes each step between machines so much longer; None for a library that fetches none.
-    network_pace : Seconds or None
-        What a step of a ring of ``simple`` over machines takes at least: all its members wait for
-        those that send to another machine.  Bytes move meanwhile, and where they take longer
-        nothing else is waited for.  None for steps whose latencies add to the bytes.
-    network_copied, network_copy_rate : Bytes, ByteRate or None
-        Messages of such a ring of at most so many bytes are copied by the host, at such a rate;
-        None for none.
-    copying : Ratio
-        What it takes a member to copy a byte that it does not pass on, of what a byte takes that it
-        sends: a channel is one block of threads, which does one or the other.
-    send_launch, send_efficiency, send_launch_ll : Seconds, Ratio, or None
-        Start and share of the line rate of what is written as grouped sends (all-to-all, scatter,
-        gather); None for those of other collectives.
-    send_lateness : Seconds
-        How late a member starts its sends, in the mean; exponential, so that the last of n is n's
-        harmonic number as late.
-    send_rate_ll : ByteRate or None
-        Of ``ll``, from a member to another at most: each pair has few threads of its own.
-    send_copying : Ratio or None
-        Of grouped sends, in place of ``copying``.
-    low_latency_launch, low_latency_efficiency : Seconds or None, Ratio
-        Start of an all-to-all in which each GPU writes what it has for each other straight into
-        that one's memory, and the share of the rate of NICs and links that it reaches: no buffers
-        that others copy, no step of a proxy; None for a library that has none, which refuses it.
-    own_part : Ratio
-        What it takes a member of grouped sends to copy a byte of its part to itself, of what a byte
-        takes that it sends: the same threads do both.
-    piece : Bytes or None
-        Of S, that the buffers of all channels hold: of what is written as sends, the receivers copy
-        the last piece when all has arrived.  None for pieces as small as you like.
-    segment : Bytes or None
-        Of S, that a pipeline (tree, chain) passes on at once: all of it on all channels, or 1/16 of
-        S where that is less.  None for segments as small as you like.
+        Algorithms that the library has, ``"ring, chain-tree"``; "" for all that are known.
     choice : str
-        ``quickest``: of all ways the one that is; ``nccl``: the one that NCCL's own tables say is
-        (``nccl.py``), of those that it knows.
+        ``quickest``: the quickest of all algorithms and protocols; ``nccl``: the one that NCCL's
+        own tables choose (``nccl.py``), of those that it knows.
     algorithm : str
-        Pinned: ``ring``, ``ring/ll128``, ``all-reduce=tree/ll, all-gather=ring``; "" for none.
-    dispatch : Seconds
-        What the host takes from the call to the start of each collective where nothing hides it,
-        the GPUs being idle.  0 where the host runs ahead, or where its ops are in the graph.
-    core_step, core_rate : Seconds, ByteRate or None
-        What each step, and the bytes of the busiest link, take of a core that a library's threads
-        share with the ops of their rank, or of a GPU that its channels share with kernels
-        (``gpu: {core: true}``), at either fidelity; no rate for nothing.  Beside a thread or kernel
-        that computes all the time a collective takes as much longer as it takes of the core, and
-        the other gets what the collective takes alone: each goes on at the same share of its pace,
-        as gloo was measured to.
-    core_share : Ratio or None
-        Of the core, what a collective takes that nothing else holds back.  One that takes less
-        waits for a network: it keeps its pace beside what computes, which gets the rest, until its
-        core holds it back more than the network does.  None: the core holds back all of them.
+        Pinned algorithm: ``ring``, ``ring/ll128``, ``all-reduce=tree/ll, all-gather=ring``; ""
+        for none.
+    simple : Protocol
+        The protocol of large messages.
+    ll128 : Protocol
+        The protocol with flags in every 128 bytes: quicker to start, less of the line rate.
+    ll : Protocol
+        The protocol with a flag on every 4 bytes.
+    in_switch : InSwitch
+        Reduction in the switch.
+    sends : Sends
+        Collectives written as grouped sends: all-to-all, scatter, gather.
+    buffers : Buffers
+        Buffers that members pass bytes on through.
+    network : NetworkMessages
+        Messages between machines.
+    cores : CoreCosts
+        Processors that collectives take.
 
     Examples
     --------
@@ -163,6 +147,7 @@ class Fabric(Backend):
     """
 
     uniform = True
+    renamed_settings: ClassVar[Mapping[str, str]] = RENAMED
     answers_by_shape: ClassVar[bool] = True
     """Whether groups of one shape (``group_shapes.py``) are answered alike for; a subclass that
     does not say so is asked about each."""
@@ -177,48 +162,16 @@ class Fabric(Backend):
         *,
         fidelity: str = "flow",
         algorithms: str = "",
-        launch: Seconds = 0.0,
-        step: Seconds = 0.0,
-        efficiency: Ratio = 1.0,
-        launch_ll128: Seconds | None = None,
-        step_ll128: Seconds | None = None,
-        efficiency_ll128: Ratio | None = None,
-        launch_ll: Seconds | None = None,
-        step_ll: Seconds | None = None,
-        efficiency_ll: Ratio | None = None,
-        in_switch_efficiency: Ratio | None = None,
-        in_switch_launch: Seconds | None = None,
-        in_switch_channels: int | None = None,
-        in_switch_round: Seconds = 0.0,
-        network_step: Seconds | None = None,
-        network_efficiency: Ratio | None = None,
-        network_step_ll128: Seconds | None = None,
-        network_efficiency_ll128: Ratio | None = None,
-        network_step_ll: Seconds | None = None,
-        network_efficiency_ll: Ratio | None = None,
-        network_eager: Bytes | None = None,
-        network_fetch: Seconds = 0.0,
-        network_pace: Seconds | None = None,
-        network_copied: Bytes | None = None,
-        network_copy_rate: ByteRate | None = None,
-        copying: Ratio = 0.0,
-        send_launch: Seconds | None = None,
-        send_efficiency: Ratio | None = None,
-        send_launch_ll: Seconds | None = None,
-        send_lateness: Seconds = 0.0,
-        send_rate_ll: ByteRate | None = None,
-        send_copying: Ratio | None = None,
-        low_latency_launch: Seconds | None = None,
-        low_latency_efficiency: Ratio = 1.0,
-        own_part: Ratio = 0.0,
-        piece: Bytes | None = None,
-        segment: Bytes | None = None,
         choice: str = "quickest",
         algorithm: str = "",
-        dispatch: Seconds = 0.0,
-        core_step: Seconds = 0.0,
-        core_rate: ByteRate | None = None,
-        core_share: Ratio | None = None,
+        simple: Protocol = Protocol(),
+        ll128: Protocol = Protocol(),
+        ll: Protocol = Protocol(),
+        in_switch: InSwitch = InSwitch(),
+        sends: Sends = Sends(),
+        buffers: Buffers = Buffers(),
+        network: NetworkMessages = NetworkMessages(),
+        cores: CoreCosts = CoreCosts(),
     ):
         _check_known("fidelity", fidelity, FIDELITIES)
         names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
@@ -226,50 +179,21 @@ class Fabric(Backend):
         for name in self.algorithms:
             _check_known("algorithm", name, names)
         _check_known("choice", choice, CHOICES)
-        self.choice, self.pinned = choice, PinnedAlgorithms.read(algorithm)
-        simple = ProtocolSettings(launch, step, efficiency, network_step, network_efficiency)
-        ll128 = ProtocolSettings(
-            launch_ll128,
-            step_ll128,
-            efficiency_ll128,
-            network_step_ll128,
-            network_efficiency_ll128,
+        _check_core_share(cores.share)
+        self.fidelity, self.choice = fidelity, choice
+        self.pinned = PinnedAlgorithms.read(algorithm)
+        self.protocols = step_costs(simple, ll128=ll128, ll=ll)
+        self.of_sends = _costs_of_sends(sends, simple, ll) or self.protocols
+        self.in_switch, self.sends, self.buffers = in_switch, sends, buffers
+        self.network, self.cores = network, cores
+        moves = self.protocols["simple"]
+        self.within_switch = moves
+        if in_switch.efficiency is not None:
+            start = moves.launch if in_switch.launch is None else in_switch.launch
+            self.within_switch = moves._replace(launch=start, efficiency=in_switch.efficiency)
+        self.source = (
+            f"model:fabric {fidelity} launch={moves.launch:.4g} s efficiency={moves.efficiency:.3g}"
         )
-        ll = ProtocolSettings(
-            launch_ll, step_ll, efficiency_ll, network_step_ll, network_efficiency_ll
-        )
-        self.protocols = protocols(simple, ll128=ll128, ll=ll)
-        self.of_sends = self.protocols
-        if send_launch is not None:
-            self.of_sends = protocols(
-                simple._replace(launch=send_launch, efficiency=send_efficiency or efficiency),
-                ll=ll._replace(launch=send_launch_ll),
-            )
-            if send_rate_ll is not None and "ll" in self.of_sends:
-                self.of_sends["ll"] = self.of_sends["ll"]._replace(pair_rate=send_rate_ll)
-        self.low_latency: Protocol | None = None
-        if low_latency_launch is not None:
-            share = low_latency_efficiency
-            self.low_latency = Protocol(low_latency_launch, 0.0, share, 0.0, share)
-        self.in_switch = self.protocols["simple"]
-        if in_switch_efficiency is not None:
-            start = launch if in_switch_launch is None else in_switch_launch
-            self.in_switch = self.in_switch._replace(launch=start, efficiency=in_switch_efficiency)
-        self.in_switch_channels, self.in_switch_round = in_switch_channels, in_switch_round
-        self.fetched = None if network_eager is None else Fetched(network_eager, network_fetch)
-        self.pace = _pace(network_pace, network_copied, network_copy_rate)
-        self.piece, self.segment = piece, segment
-        self.send_lateness = send_lateness
-        self.send_copying = copying if send_copying is None else send_copying
-        self.copying, self.own_part, self.dispatch = copying, own_part, dispatch
-        self.core_step, self.core_rate, self.core_share = core_step, core_rate, core_share
-        if core_share is not None and not 0 < core_share <= 1:
-            raise BackendError(
-                f"fabric: core_share {core_share:g} is no share of a core that a collective takes; "
-                "take more than 0 and at most 1, or leave core_rate out for nothing"
-            )
-        self.fidelity, self.in_switch_efficiency = fidelity, in_switch_efficiency
-        self.source = f"model:fabric {fidelity} launch={launch:.4g} s efficiency={efficiency:.3g}"
         self._ways: dict[tuple[str, Members, Router], list[CollectivePlan]] = {}
         self._shapes: dict[tuple[bytes, bytes], GroupShapes] = {}
         self._opened: System | None = None
@@ -339,7 +263,7 @@ class Fabric(Backend):
             possible = a.usable(len(members)) and (a.uneven or splits is None)
             # Ranks of one GPU have no switch between them.
             apart = together and len(set(members)) == len(members)
-            if a.in_switch and (self.in_switch_efficiency is None or not apart):
+            if a.in_switch and (self.in_switch.efficiency is None or not apart):
                 possible = False
             if a.nested and not fills_nodes_evenly(members, system):
                 possible = False
@@ -362,14 +286,15 @@ class Fabric(Backend):
         self, kernel: str, splits: Splits | None, members: Members, system: System
     ) -> CollectivePlan:
         """Plan of an all-to-all whose members write into each other's memory."""
-        if self.low_latency is None:
+        direct = self.sends.low_latency
+        if direct.launch is None:
             raise BackendError(
                 f"fabric: the library has no {kernel} all-to-all; take workload.exchange: normal, "
-                "or a library that says low_latency_launch (nccl-nvlink4 does)"
+                "or a library that says sends.low_latency.launch (nccl-nvlink4 does)"
             )
         laid = self.load_of(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
-        start = self.dispatch + self.low_latency.launch
-        return CollectivePlan(laid, kernel, self.low_latency, start)
+        costs = StepCosts(direct.launch, 0.0, direct.efficiency, 0.0, direct.efficiency)
+        return CollectivePlan(laid, kernel, costs, self.cores.dispatch + direct.launch)
 
     def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
         """Load of an algorithm among these members."""
@@ -380,8 +305,8 @@ class Fabric(Backend):
         collective = laid.algorithm.collective
         used = self.of_sends if collective in MOVED_BY_SENDS else self.protocols
         if laid.algorithm.in_switch:
-            used = {"simple": self.in_switch}
-        begun = self.dispatch + self._last_start(laid)
+            used = {"simple": self.within_switch}
+        begun = self.cores.dispatch + self._last_start(laid)
         return [
             self._protocol_plan(laid, name, begun + p.launch, p)
             for name, p in used.items()
@@ -389,34 +314,38 @@ class Fabric(Backend):
         ]
 
     def _protocol_plan(
-        self, laid: AlgorithmLoad, name: str, launch: Seconds, protocol: Protocol
+        self, laid: AlgorithmLoad, name: str, launch: Seconds, moves: StepCosts
     ) -> CollectivePlan:
         rounds = filling = None
-        segment = None if laid.algorithm.in_switch or laid.algorithm is SEND else self.segment
-        if laid.algorithm.in_switch and self.in_switch_channels is not None:
-            rounds = Rounds(self.in_switch_channels * laid.members, self.in_switch_round)
-        if laid.algorithm.collective in MOVED_BY_SENDS and self.piece is not None:
-            filling = Filling(self.piece / laid.crowding, self.send_copying)
-        fetched = self.fetched if laid.network_steps else None
-        ring = laid.algorithm.passes_on and laid.network_steps > 0
-        pace = self.pace if ring and name == "simple" else None
+        segment = (
+            None if laid.algorithm.in_switch or laid.algorithm is SEND else self.buffers.segment
+        )
+        channels, piece, copying = self.in_switch.channels, self.sends.piece, self.sends.copying
+        if laid.algorithm.in_switch and channels is not None:
+            rounds = Rounds(channels * laid.members, self.in_switch.round)
+        if laid.algorithm.collective in MOVED_BY_SENDS and piece is not None:
+            share = self.buffers.copying if copying is None else copying
+            filling = Filling(piece / laid.crowding, share)
+        network = self.network if laid.network_steps else None
+        paced = laid.algorithm.passes_on and name == "simple" and self.network.paces
         copied = self._last_part_cost(laid) + self._own_part_cost(laid)
         return CollectivePlan(
-            laid, name, protocol, launch, copied, rounds, filling, segment, fetched, pace
+            laid, name, moves, launch, copied, rounds, filling, segment, network, paced
         )
 
     def _last_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's last part, as a share of what it sends."""
-        if not (self.copying and laid.algorithm.passes_on):
+        copying = self.buffers.copying
+        if not (copying and laid.algorithm.passes_on):
             return 0.0
         n = laid.members
-        return self.copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
+        return copying * laid.algorithm.last_share_received(n) / laid.algorithm.volume(n)
 
     def _last_start(self, laid: AlgorithmLoad) -> Seconds:
         """How late the last of the members starts its sends, in the mean."""
-        if not self.send_lateness or laid.algorithm.collective not in MOVED_BY_SENDS:
+        if not self.sends.lateness or laid.algorithm.collective not in MOVED_BY_SENDS:
             return 0.0
-        return self.send_lateness * float(np.sum(1 / np.arange(1, laid.members + 1)))
+        return self.sends.lateness * float(np.sum(1 / np.arange(1, laid.members + 1)))
 
     def _own_part_cost(self, laid: AlgorithmLoad) -> float:
         """Extra cost of a member's part to itself, as a share of what it sends to others."""
@@ -424,7 +353,7 @@ class Fabric(Backend):
             return 0.0
         splits, n = laid.algorithm.splits, laid.members
         own = 1 / n if splits is None else splits.own
-        return self.own_part * own / ((n - 1) / n * laid.crowding)
+        return self.sends.own_part * own / ((n - 1) / n * laid.crowding)
 
     def _answer_group(
         self,
@@ -484,8 +413,7 @@ class Fabric(Backend):
         limit = np.minimum(loads.limit, moves.pair_rate)
         weight = loads.parts.stretch(1 / moves.efficiency, 1 / moves.network_efficiency)
         fixed = waiting[pair]
-        if self.fetched is not None:
-            fixed += loads.across[pair] * self.fetched.seconds(size)
+        fixed += loads.across[pair] * self.network.fetch_seconds(size)
         if self.fidelity == "flow":
             indptr = np.searchsorted(loads.message, np.arange(len(pairs) + 1))
             uses = Csr(indptr, np.arange(len(weight), dtype=np.int32)).take(pair)
@@ -544,13 +472,11 @@ class Fabric(Backend):
     def taking(self, factor: float) -> Fabric:
         """The same, whose collectives take so many times as much of cores.
 
-        >>> Fabric(core_rate=1e9, core_share=0.5).taking(1.5).core_share
+        >>> Fabric(cores=CoreCosts(rate=1e9, share=0.5)).taking(1.5).cores.share
         0.75
         """
         other = copy(self)
-        other.core_rate = None if self.core_rate is None else self.core_rate / factor
-        other.core_share = None if self.core_share is None else self.core_share * factor
-        other.core_step = self.core_step * factor
+        other.cores = self.cores.taking(factor)
         return other
 
     def _member_cores(self, first: Members, rows: NDArray[np.int64], ops: Ops) -> Cores | None:
@@ -562,7 +488,7 @@ class Fabric(Backend):
         """
         assert ops.at is not None  # noqa: S101
         system = ops.at.system
-        if self.core_rate is None or system.part(first[0], "core") < 0:
+        if self.cores.rate is None or system.part(first[0], "core") < 0:
             return None
         members = ops.at.members.take(rows)
         cores = self._cores_of(system)[members.values].reshape(len(rows), -1)
@@ -590,20 +516,20 @@ class Fabric(Backend):
             return CoreUse(_NO_CORES, np.zeros(len(size)), np.ones(len(size)))
         share = self._core_seconds(way, size) / alone
         pace = np.ones(len(size))
-        if self.core_share is not None:
-            pace = np.where(share > 0, np.minimum(share / self.core_share, 1.0), 1.0)
+        if self.cores.share is not None:
+            pace = np.where(share > 0, np.minimum(share / self.cores.share, 1.0), 1.0)
         return CoreUse(cores[mine], share, pace)
 
     def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
         """Seconds of work on each core."""
         most = max(way.load.uses.values(), default=0.0)
-        bytes_take = 0.0 if self.core_rate is None else most / self.core_rate
-        return np.asarray(way.load.steps * self.core_step + size * bytes_take)
+        bytes_take = 0.0 if self.cores.rate is None else most / self.cores.rate
+        return np.asarray(way.load.steps * self.cores.step + size * bytes_take)
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
         """Plan of a send from the first member to the second that stays on a side of the switch."""
         once = compute_half_send_load(members[0], members[-1], name.endswith(TO_SWITCH), system)
-        return self._protocol_plan(once, "simple", 0.0, self.in_switch)
+        return self._protocol_plan(once, "simple", 0.0, self.within_switch)
 
 
 def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
@@ -611,13 +537,24 @@ def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
         raise BackendError(f"fabric: {what} {value!r} is unknown; take one of {list(allowed)}")
 
 
-def _pace(least: Seconds | None, copied: Bytes | None, rate: ByteRate | None) -> Pace | None:
-    if (copied is None) != (rate is None):
-        given, other = ("network_copied", "network_copy_rate")[:: 1 if rate is None else -1]
-        raise BackendError(f"fabric: {given} says nothing without {other}; give both, or neither")
-    if least is None and copied is None:
-        return None
-    return Pace(least or 0.0, copied or 0.0, rate or np.inf)
+def _check_core_share(share: Ratio | None) -> None:
+    if share is not None and not 0 < share <= 1:
+        raise BackendError(
+            f"fabric: cores.share {share:g} is no share of a core that a collective takes; take "
+            "more than 0 and at most 1, or leave cores.rate out for nothing"
+        )
+
+
+def _costs_of_sends(sends: Sends, simple: Protocol, ll: Protocol) -> dict[str, StepCosts]:
+    """Costs of grouped sends by protocol; none where the library does not tell them apart."""
+    if sends.launch is None:
+        return {}
+    efficiency = sends.efficiency or simple.efficiency
+    own = replace(simple, launch=sends.launch, efficiency=efficiency)
+    found = step_costs(own, ll=replace(ll, launch=sends.ll.launch))
+    if sends.ll.rate is not None and "ll" in found:
+        found["ll"] = found["ll"]._replace(pair_rate=sends.ll.rate)
+    return found
 
 
 def _read_name(name: str, members: int) -> CollectiveName:

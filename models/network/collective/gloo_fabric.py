@@ -7,10 +7,11 @@ import numpy as np
 from ....sim.errors import BackendError
 from ....sim.facts.backend import backend
 from ....sim.facts.system import System
-from ....sim.units import ByteRate, Bytes, Ratio, Seconds
+from ....sim.units import Bytes, Seconds
 from .collective_plan import CollectivePlan
 from .collectives import Fabric
 from .gloo import Lan, all_reduce_end_times
+from .library import CoreCosts, Protocol
 from .load import Members, hop_latency, routes
 from .protocols import Floats
 
@@ -33,10 +34,10 @@ class Gloo(Fabric):
         That all ranks share; 0 for one each.
     fidelity, algorithms : str
         As in ``fabric``; which algorithms other collectives have.
-    launch, step, efficiency : Seconds, Seconds, Ratio
-        Of other collectives: their start, what each step adds, and the share of the line rate.
-    core_step, core_rate : Seconds, ByteRate or None
-        What an all-reduce takes of a core that it shares with its rank's ops, as in ``fabric``.
+    simple : Protocol
+        Costs of other collectives.
+    cores : CoreCosts
+        Processors that an all-reduce takes, as in ``fabric``.
 
     Examples
     --------
@@ -62,21 +63,10 @@ class Gloo(Fabric):
         processors: int = 0,
         fidelity: str = "flow",
         algorithms: str = OTHERS,
-        launch: Seconds = 0.0,
-        step: Seconds = 0.0,
-        efficiency: Ratio = 1.0,
-        core_step: Seconds = 0.0,
-        core_rate: ByteRate | None = None,
+        simple: Protocol = Protocol(),
+        cores: CoreCosts = CoreCosts(),
     ):
-        super().__init__(
-            fidelity=fidelity,
-            algorithms=algorithms,
-            launch=launch,
-            step=step,
-            efficiency=efficiency,
-            core_step=core_step,
-            core_rate=core_rate,
-        )
+        super().__init__(fidelity=fidelity, algorithms=algorithms, simple=simple, cores=cores)
         self.message, self.processors = message, processors
         self.source = f"model:gloo message={message:.4g} s"
         self._played: dict[tuple[Members, Bytes], Seconds] = {}

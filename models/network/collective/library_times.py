@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ....sim.facts.system import System
+from ....sim.setting_groups import construct, merged, nested
 from .collectives import Fabric
 from .load import AlgorithmLoad, Members
 from .protocols import Floats
@@ -18,9 +19,7 @@ Loads = dict[tuple[Algorithm, Members], AlgorithmLoad]
 class _KnownLoads(Fabric):
     """A fabric that looks up what algorithms put on the links: no setting changes that."""
 
-    def __init__(self, loads: Loads, **settings: Any):
-        super().__init__(**settings)
-        self.loads = loads
+    loads: Loads
 
     def load_of(self, algorithm: Algorithm, members: Members, system: System) -> AlgorithmLoad:
         key = (algorithm, members)
@@ -45,7 +44,8 @@ class LibraryTimes:
     >>> link = Link(bandwidth=1e9, latency=1e-6)
     >>> times = LibraryTimes(star(4, link, Switch(bandwidth=1e9, latency=0, ports=4)))
     >>> import numpy as np
-    >>> times.seconds({"launch": 1e-5}, "all-reduce", range(4), np.array([4e6])).round(6).tolist()
+    >>> size = np.array([4e6])
+    >>> times.seconds({"simple.launch": 1e-5}, "all-reduce", range(4), size).round(6).tolist()
     [0.006016]
     """
 
@@ -56,7 +56,13 @@ class LibraryTimes:
     def seconds(
         self, changed: Mapping[str, float], collective: str, ranks: Iterable[int], size: Floats
     ) -> Floats:
-        """(n,) seconds of a collective of such sizes among some of the GPUs, by their numbers."""
-        fabric = _KnownLoads(self.loads, **{**self.settings, **changed})
+        """(n,) seconds of a collective of such sizes among some of the GPUs, by their numbers.
+
+        Parameters
+        ----------
+        changed : settings by dotted name
+        """
+        fabric = construct(_KnownLoads, merged(self.settings, nested(changed)))
+        fabric.loads = self.loads
         members = tuple(self.system.numbers[r] for r in ranks)
         return fabric.seconds(collective, members, size, self.system)

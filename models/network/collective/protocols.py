@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....sim.units import ByteRate, Bytes, Ratio, Seconds
+from .library import Protocol
 
 Floats = NDArray[np.float64]
 
@@ -19,8 +20,8 @@ MOVED_BY_SENDS = ("all-to-all", "scatter", "gather")
 """Collectives that a library writes as grouped sends and receives."""
 
 
-class Protocol(NamedTuple):
-    """A protocol of a library: how it moves the bytes of one step.
+class StepCosts(NamedTuple):
+    """Costs of a protocol, each known: what a plan of a collective is computed from.
 
     Parameters
     ----------
@@ -82,52 +83,6 @@ FEWEST = (2, 8, 64)
 """A size of fewer rounds than these takes the chunk that is smaller."""
 
 
-class Fetched(NamedTuple):
-    """Messages between machines that the receiver fetches, once it has heard of them (rendezvous).
-
-    Parameters
-    ----------
-    above : B on the wire up to which a message is sent with what announces it
-    cost : what it takes longer to fetch one
-    """
-
-    above: Bytes
-    cost: Seconds
-
-    def seconds(self, message: Floats) -> Floats:
-        """(n,) seconds that messages of so many bytes take longer.
-
-        >>> Fetched(2048.0, 1e-6).seconds(np.array([2048.0, 4096.0])).tolist()
-        [0.0, 1e-06]
-        """
-        return np.where(message > self.above, self.cost, 0.0)
-
-
-class Pace(NamedTuple):
-    """Least time between two steps of a ring over machines; the bytes of a step move meanwhile.
-
-    In each step some member sends to another machine, and all wait for it.
-
-    Parameters
-    ----------
-    least : what a step takes at least
-    copied : B of a message up to which the host copies it out of the NIC's buffers
-    rate : B/s at which it does
-    """
-
-    least: Seconds
-    copied: Bytes
-    rate: ByteRate
-
-    def seconds(self, message: Floats) -> Floats:
-        """(n,) seconds from one step to the next, of messages of so many bytes.
-
-        >>> Pace(4e-5, copied=1e6, rate=2e10).seconds(np.array([5e5, 1e6, 2e6])).tolist()
-        [4e-05, 5e-05, 4e-05]
-        """
-        return np.maximum(self.least, np.where(message <= self.copied, message / self.rate, 0.0))
-
-
 class Filling(NamedTuple):
     """What a receiver takes to copy the last piece out of a buffer, when all has arrived.
 
@@ -141,44 +96,36 @@ class Filling(NamedTuple):
     share: Ratio
 
 
-class ProtocolSettings(NamedTuple):
-    """What is said of a protocol; None where it follows from ``simple``, or from links."""
+def step_costs(simple: Protocol, **others: Protocol) -> dict[str, StepCosts]:
+    """Costs of ``simple`` and of the other protocols that the library has.
 
-    launch: Seconds | None
-    step: Seconds | None = None
-    efficiency: Ratio | None = None
-    network_step: Seconds | None = None
-    network_efficiency: Ratio | None = None
+    What a protocol leaves out follows from ``simple``: a step takes as long, a rate is its rate
+    less the flags.  A step between machines is like one within, the share of the NICs' rate that
+    of the links'.
 
-
-def protocols(simple: ProtocolSettings, **others: ProtocolSettings) -> dict[str, Protocol]:
-    """Protocols that have a launch; what is not said of one follows from ``simple``.
-
-    A step takes as long as that of ``simple``, a rate is its rate less the flags; a step between
-    machines is like one within, the share of the NICs' rate that of the links'.
-
-    >>> made = protocols(ProtocolSettings(1e-5, 2e-6, 0.8), ll=ProtocolSettings(1e-6))
+    >>> made = step_costs(Protocol(1e-5, 2e-6, 0.8), ll=Protocol(1e-6))
     >>> launch, step, *others, pair_rate = made["ll"]
     >>> launch, step, others, pair_rate
     (1e-06, 2e-06, [0.4, 2e-06, 0.4], inf)
     """
-    found = {}
-    for name, own in {"simple": simple, **others}.items():
-        if own.launch is None:
-            continue
-        step = _first_said(own.step, simple.step, 0.0)
-        efficiency = _first_said(
-            own.efficiency, _less_flags(simple.efficiency, name), PAYLOAD[name]
-        )
-        wire = _less_flags(simple.network_efficiency, name)
-        found[name] = Protocol(
-            own.launch,
-            step,
-            efficiency,
-            _first_said(own.network_step, simple.network_step, step),
-            _first_said(own.network_efficiency, wire, efficiency),
-        )
+    found = {"simple": _costs("simple", simple, simple, simple.launch or 0.0)}
+    for name, own in others.items():
+        if own.launch is not None:
+            found[name] = _costs(name, own, simple, own.launch)
     return found
+
+
+def _costs(name: str, own: Protocol, simple: Protocol, launch: Seconds) -> StepCosts:
+    step = _first_said(own.step, simple.step, 0.0)
+    efficiency = _first_said(own.efficiency, _less_flags(simple.efficiency, name), PAYLOAD[name])
+    wire = _less_flags(simple.network.efficiency, name)
+    return StepCosts(
+        launch,
+        step,
+        efficiency,
+        _first_said(own.network.step, simple.network.step, step),
+        _first_said(own.network.efficiency, wire, efficiency),
+    )
 
 
 def _less_flags(share: Ratio | None, protocol: str) -> Ratio | None:

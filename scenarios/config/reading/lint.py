@@ -10,9 +10,9 @@ from ....sim.units import quantity
 from ..draft import Draft, VariantDraft
 from ..part_specs import node_parts
 from ..problems import Problem, distinct_in_file_order
+from .dotted_paths import existing_path
 from .effect_doubts import doubts_of_effect
 from .machines import machine_descriptions
-from .overrides import existing_path
 from .tree import TreeNode, find_node, leaf_nodes
 
 SLOW_NIC = 10e9 / 8  # B/s

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from .renamed_settings import with_current_names
 from .tree import TreeNode, find_node, tree_from_value
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ def migrated_to_current_form(tree: TreeNode) -> TreeNode:
         tree = move(tree)
         value = tree_from_value(form, at.spot, at.layer)
         tree = _with_form(tree, value)
-    return tree
+    return with_current_names(tree)
 
 
 def _with_form(tree: TreeNode, form: TreeNode) -> TreeNode:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from ..problems import FilePosition, InvalidScenarioError, Problem, did_you_mean_text
 from .catalog_values import with_short_forms_written_out
 from .document import parse_yaml
+from .dotted_paths import existing_path
+from .renamed_settings import renamed_path, with_current_names
 from .tree import (
     Path,
     TreeNode,
@@ -17,36 +19,6 @@ from .tree import (
     tree_from_value,
     with_merged_at,
 )
-
-NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are component names
-
-
-def existing_path(tree: TreeNode, text: str) -> Path:
-    """A dotted path as the tree has it; names of components hold dots themselves.
-
-    >>> tree = parse_yaml("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
-    >>> existing_path(tree, "backends.node*.gpu*.latency"), existing_path(tree, "a.0.b")
-    (('backends', 'node*.gpu*', 'latency'), ('a', 0, 'b'))
-    """
-    words = text.split(".")
-    path: Path = ()
-    while words:
-        node = find_node(tree, path)
-        taken = _words_of_longest_key(node, words)
-        if not taken:
-            taken = max(1, len(words) - 1) if path in NAMED else 1
-        name = ".".join(words[:taken])
-        in_list = node is not None and isinstance(node.value, tuple) and name.isdigit()
-        path = (*path, int(name) if in_list else name)
-        words = words[taken:]
-    return path
-
-
-def _words_of_longest_key(node: TreeNode | None, words: list[str]) -> int:
-    """The number of words of the longest key that exists."""
-    known = node.mapping if node else {}
-    fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
-    return next(fitting, 0)
 
 
 def apply_settings(tree: TreeNode, settings: Iterable[str]) -> TreeNode:
@@ -98,7 +70,8 @@ def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
     InvalidScenarioError
         The path leads through a value or past a list.
     """
-    return _merge_at_path(tree, existing_path(tree, name), leaf)
+    path = renamed_path(tree, existing_path(tree, name), leaf.label)
+    return _merge_at_path(tree, path, with_current_names(leaf, tree, path))
 
 
 def _merge_at_path(tree: TreeNode, path: Path, leaf: TreeNode) -> TreeNode:
@@ -143,6 +116,7 @@ def apply_variant(tree: TreeNode, number: int, seen: tuple[int, ...] = ()) -> Tr
     for key, path in (("override", ("cluster", "override")), ("backends", ("backends",))):
         if variant.has(key):
             below = _variant_value(variant[key], layer, f"what_if.{number}.{key}")
+            below = with_current_names(below, tree, path)
             tree = _merge_at_path(tree, path, below)
     if variant.has("ops"):
         more = _variant_value(variant["ops"], layer, f"what_if.{number}.ops")

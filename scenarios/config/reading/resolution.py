@@ -51,8 +51,9 @@ def _defaults_of(model: BaseModel) -> Iterator[tuple[str, Plain]]:
         inner = dict(_defaults_of(value)) if isinstance(value, BaseModel) else {}
         if inner:
             yield key, inner
-        elif name not in model.model_fields_set and default_as_written(field) is not None:
-            yield key, default_as_written(field)
+        elif name not in model.model_fields_set:
+            text = default_as_written(field, value)
+            yield from [(key, text)] if text is not None else []
 
 
 def to_dict_with_sources(node: TreeNode) -> Plain:

@@ -65,7 +65,7 @@ def _missing_workload_or_backend_settings(model: Any, tree: TreeNode) -> Iterato
     for glob, path, binding in _backends_and_chain_links(model.backends):
         names, place = missing_settings(glob, binding, parts)
         for name in names:
-            problem = _missing_key(tree, (*path, name))
+            problem = _missing_key(tree, (*path, *name.split(".")))
             beside = f"; say it here or in {place}" if place else ""
             yield replace(problem, message=f"'{name}' is missing{beside}")
 

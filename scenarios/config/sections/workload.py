@@ -10,7 +10,12 @@ from ....sim.run.workload import Workload
 from ..given import GpuSettings, HostRoom, build_from_settings
 from ..part_specs import Part
 from ..schema import REQUIRED, Section, register, validation_error
-from ..settings import constructor_model, known_workloads, workload_file_settings
+from ..settings import (
+    constructor_model,
+    known_workloads,
+    plain_settings,
+    workload_file_settings,
+)
 
 USUAL = "trace"  # the type that need not be said
 
@@ -28,7 +33,7 @@ class WorkloadSection(Section):
         gpu : that its ranks run on, if the cluster has one
         host : beside these
         """
-        settings = {k: getattr(self, k) for k in type(self).model_fields if k != "type"}
+        settings = {k: v for k, v in plain_settings(self).items() if k != "type"}
         given = GpuSettings({} if gpu is None else gpu.settings)
         made: Workload = build_from_settings(known_workloads()[self.type], settings, given, host)
         return made

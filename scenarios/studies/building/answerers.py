@@ -16,9 +16,11 @@ from ....models.network.collective.gloo_fabric import Gloo
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import SELECTED, Component
+from ....sim.setting_groups import construct, merged
 from ...config.binding import Binding
 from ...config.part_specs import Part
 from ...config.scenario import Scenario
+from ...config.settings import plain_settings
 from ...workloads.parallel import RecordedOn
 
 CARRIED = Carried.registered_name
@@ -35,7 +37,7 @@ def backend_for_component(binding: Binding, scenario: Scenario, part: Component)
         return _carried_backend(binding, scenario, part)
     try:
         return Binding(
-            binding.use, {**_settings_from_part(binding, scenario, part), **binding.settings}
+            binding.use, merged(_settings_from_part(binding, scenario, part), binding.settings)
         ).make()
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
@@ -101,7 +103,7 @@ def chain_for_other_gpu(there: Part, here: Part | None) -> Chain:
     there : with all that a roofline needs
     here : that recorded the ops; None where no catalog knows it
     """
-    links: list[Backend] = [Roofline(**there.of(ROOFLINE)), Recorded.of_another_gpu()]
+    links: list[Backend] = [construct(Roofline, there.of(ROOFLINE)), Recorded.of_another_gpu()]
     return Chain(
         links=[*((carry_recorded_times(here, there),) if here is not None else ()), *links]
     )
@@ -126,7 +128,7 @@ def recorded_settings(scenario: Scenario, device: str) -> Part | None:
     entry = scenario.section("catalog").gpu.get(device)
     if entry is None:
         return None
-    return Part("gpu", device, settings={k: v for k, v in entry if v is not None})
+    return Part("gpu", device, settings=plain_settings(entry, given=True))
 
 
 def _recording_devices(scenario: Scenario) -> list[str | None]:
@@ -149,8 +151,9 @@ def _communication_library(part: Part | None, fidelity: str) -> Collectives:
     """Communication library: gloo where the cost of its messages is known."""
     known = part.of("gloo") if part is not None else {}
     if "message" in known:
-        return Gloo(**{**known, "fidelity": fidelity})
-    return Collectives(**{**(part.of("fabric") if part else {}), "fidelity": fidelity})
+        return construct(Gloo, {**known, "fidelity": fidelity})
+    known = part.of("fabric") if part is not None else {}
+    return construct(Collectives, {**known, "fidelity": fidelity})
 
 
 class DefaultBackends:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from ....sim.facts.system import SELECTED, UNCOUNTED, Component, System
 from ....sim.record.binding import BackendsByName, Bindings
 from ....sim.rerun.sensitivity import AlteredBackend
 from ....sim.run.workload import Workload
+from ....sim.setting_groups import construct
 from ....sim.units import Bytes
 from ...config.binding import entries_by_component, entry_numbers
 from ...config.choice import Choice
@@ -171,10 +172,10 @@ def _core_count(host: Part | None, path: str) -> int:
     return int(host.settings.get("cores") or _missing_value_error(f"{path}.host.cores", "64"))
 
 
-def _part_from_settings(cls: Callable[..., T], settings: Mapping[str, Any], path: str) -> T:
+def _part_from_settings(cls: type[T], settings: Mapping[str, Any], path: str) -> T:
     """Instance of a part's class, from its settings."""
     try:
-        return cls(**settings)
+        return construct(cls, settings)
     except TypeError as error:
         lacking = str(error).partition("argument")[2].strip(" s:")
         raise ScenarioError(

@@ -7,6 +7,7 @@ that is asked about, and has no doubt.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from ....models.compute.chain import Chain
@@ -27,8 +28,12 @@ from ...config.scenario import Origin, Scenario
 
 RATES, TIMES = "unmeasured rates", "unmeasured times"
 TRUSTED, UNSURE = ("measured", "fitted"), ("datasheet", "assumed")
-DURATIONS = ("latency", "overhead", "launch", "step", "dispatch")  # the last two: and their kinds
-CORE_USE = "core_share"  # of a library: it has a doubt of its own
+TIME = re.compile(
+    r"(latency|overhead|launch|step|dispatch)(_|$)|(simple|ll|ll128)\.(launch|step)$|cores\.dispatch$"
+)
+"""Names of settings that are times of every op; of a library, those within a machine."""
+PART = re.compile(r"(cluster\.(?:node|kinds\.[^.]+|fabric)\.(?:links\.\d+|[^.]+))\.(.+)")
+CORE_USE = "cores.share"  # of a library: it has a doubt of its own
 OTHERS = "other"  # kernels of a GPU of which nothing was fitted
 Settings = Mapping[str, Origin]
 
@@ -126,9 +131,9 @@ def _settings_by_part_path(scenario: Scenario) -> dict[str, dict[str, Origin]]:
     """Settings of each part of the cluster, by its path."""
     found: dict[str, dict[str, Origin]] = {}
     for path, origin in scenario.origins.items():
-        part, _, name = path.rpartition(".")
-        if path.startswith(("cluster.node.", "cluster.kinds.", "cluster.fabric.")):
-            found.setdefault(part, {})[name] = origin
+        part = PART.match(path)
+        if part is not None:
+            found.setdefault(part[1], {})[part[2]] = origin
     return found
 
 
@@ -155,14 +160,15 @@ def _unmeasured_rate_bounds(kind: str, settings: Settings, library: Settings) ->
     if own is not None and own.text not in ("1", "1.0"):
         share: Origin | None = own
     else:  # what is not reached is the library's
-        share = library.get("network_efficiency" if kind in ("nic", "switch") else "efficiency")
+        across = kind in ("nic", "switch")
+        share = library.get("simple.network.efficiency" if across else "simple.efficiency")
     if share is None or share.source is None:
         return DATASHEET_RATE if source.kind == "datasheet" else ASSUMED_RATE
     return None if share.source.kind in TRUSTED else ASSUMED_RATE
 
 
 def _is_unmeasured_time(name: str, origin: Origin) -> bool:
-    timed = name.partition("_")[0] in DURATIONS and not origin.text.startswith("0 ")
+    timed = TIME.match(name) is not None and not origin.text.startswith("0 ")
     return timed and origin.source is not None and origin.source.kind in UNSURE
 
 

@@ -12,6 +12,7 @@ from ...config.catalog import installed
 from ...config.part_specs import Part, entry_model
 from ...config.problems import did_you_mean_text
 from ...config.reading.tree import to_dict
+from ...config.settings import plain_settings
 from ..building.answerers import chain_for_other_gpu
 from ..building.chain_shares import Shares, kernel_shares
 
@@ -54,4 +55,4 @@ def catalog_gpu(gpu: str) -> Part:
             "catalog gpu"
         )
     told = entry_model("gpu").model_validate(to_dict(entry))
-    return Part("gpu", gpu, settings={k: v for k, v in told if v is not None})
+    return Part("gpu", gpu, settings=plain_settings(told, given=True))

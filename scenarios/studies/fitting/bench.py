@@ -28,10 +28,11 @@ from ....sim.facts.signature import Signature, parse_signature
 from ....sim.facts.system import System
 from ....sim.record.binding import communication_endpoints
 from ....sim.run.simulation import Simulation
+from ....sim.setting_groups import dotted, nested
 from ...config.loader import load, loads
 from ...config.part_specs import entry_model
 from ...config.scenario import Scenario
-from ...config.settings import annotated_unit
+from ...config.settings import annotated_unit, setting_field
 from ..building.system import build_backends, build_system
 
 Floats = NDArray[np.float64]
@@ -258,10 +259,10 @@ def settings_as_written(kind: str, settings: Mapping[str, Any]) -> dict[str, Any
     {'bandwidth': '25000000000.0 B/s', 'overhead': '0.0 s'}
     """
     told = {}
-    for name, value in settings.items():
+    for name, value in dotted(settings).items():
         unit = unit_of_setting(kind, name)
         told[name] = f"{value!r} {unit}" if unit else value
-    return told
+    return nested(told)
 
 
 @cache
@@ -271,7 +272,7 @@ def unit_of_setting(kind: str, name: str) -> str:
     >>> unit_of_setting("nic", "bandwidth"), unit_of_setting("gpu", "efficiency")
     ('B/s', '')
     """
-    field = entry_model(kind).model_fields.get(name)
+    field = setting_field(entry_model(kind), name)
     every = () if field is None else (*field.metadata, field.annotation)
     return next((u.text for one in every if (u := annotated_unit(one))), "")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,10 +19,12 @@ from ....models.compute.families import FORM
 from ....models.value_doubts import WIDER
 from ....reports.numbers import three_digits
 from ....sim.errors import ScenarioError
+from ....sim.setting_groups import dotted, nested
 from ...config.catalog import installed
 from ...config.part_specs import KINDS, entry_model
 from ...config.problems import did_you_mean_text
-from ...config.reading.tree import NumberSource, TreeNode
+from ...config.reading.tree import NumberSource, TreeNode, find_node, to_dict
+from ...config.settings import plain_settings, setting_field, setting_names
 from ..accuracy.score import ErrorStatistic, accuracy_verdict
 from .bench import unit_of_setting
 from .families import FittedFamily, OpCorrections
@@ -50,7 +52,7 @@ class SettingsBeforeFit:
     Parameters
     ----------
     settings : of the kind of part, SI
-    texts : the same as written
+    texts : the same as written, by dotted name
     node : its catalog entry; None for none
     """
 
@@ -74,28 +76,26 @@ def settings_before_fit(
     if start and node is None:
         hint = did_you_mean_text(start, catalog.names(kind))
         raise ScenarioError(f"--start: no {kind} named '{start}'{hint}; see: foretrace catalog")
-    texts: dict[str, Any] = {k: n.value for k, n in node.mapping.items()} if node else {}
+    texts: dict[str, Any] = dotted(to_dict(node)) if node else {}
     for one in given:
         key, equals, text = one.partition("=")
         if not equals:
             raise ScenarioError(f"--know '{one}': write it like bandwidth='10 GB/s'")
         texts[key] = int(text) if text.isdigit() else text
-    fields = entry_model(kind).model_fields
+    model = entry_model(kind)
     for key in texts:
-        if key not in fields:
-            raise ScenarioError(
-                f"--know: a {kind} has no '{key}'{did_you_mean_text(key, list(fields))}"
-            )
+        if setting_field(model, key) is None:
+            hint = did_you_mean_text(key, list(setting_names(model)))
+            raise ScenarioError(f"--know: a {kind} has no '{key}'{hint}")
     try:
-        told = entry_model(kind).model_validate(texts)
+        told = model.model_validate(nested(texts))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise ScenarioError(
             f"--know: {where} of the {kind}: {first['msg']}; write it like bandwidth='10 GB/s'"
         ) from error
-    settings = {k: v for k, v in told if v is not None and k in texts}
-    return SettingsBeforeFit(settings, texts, node)
+    return SettingsBeforeFit(plain_settings(told, given=True), texts, node)
 
 
 def _unit_of(name: str) -> str:
@@ -207,13 +207,13 @@ def catalog_entry_text(
         interval holds it
     """
     command = "network" if kind == "library" and data.clock == "nccl-tests" else kind
-    lines = [f"# Fitted by foretrace fit {command} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
+    values: dict[str, str] = {}
     by = {p.name: p for p in found.parameters}
     keys = list(dict.fromkeys([*before.texts, *by]))
     for key in keys:
         p = by.get(key)
         if p is None or p.kept:
-            lines.append(_kept_value_text(key, before, p, data))
+            values[key] = _kept_value_text(key, before, p, data)
             continue
         low, high = p.interval or (p.value, p.value)
         where = (
@@ -226,33 +226,52 @@ def catalog_entry_text(
         if factor > 1:
             note = f"90 % of times within a factor of {factor:.3g}; {note}"
         source = NumberSource("fitted", where, date, error, note)
-        lines.append(entry_line(key, parameter_text(key, p.value), source))
-    return "\n".join(lines) + "\n"
+        values[key] = entry_value(parameter_text(key, p.value), source)
+    head = [f"# Fitted by foretrace fit {command} --holdout {holdout}.", f"{kind}:", f"  {name}:"]
+    return "\n".join([*head, *entry_lines(values)]) + "\n"
 
 
 def _kept_value_text(
     key: str, before: SettingsBeforeFit, p: FittedParameter | None, data: Measured
 ) -> str:
     """As it was, and that a fit could not tell it."""
-    node = before.node.mapping.get(key) if before.node else None
+    node = find_node(before.node, tuple(key.split("."))) if before.node else None
     start = parameter_text(key, p.before) if p else ""
     text = str(before.texts.get(key, start))
     source = node.source if node and str(node.value) == text else None
     why = f"kept: {data.where} cannot tell it; " if p else ""
     where = f"{why}{source.where if source else 'given to the fit'}"
     told = replace(source, where=where) if source else NumberSource("assumed", where)
-    return entry_line(key, text, told)
+    return entry_value(text, told)
 
 
-def entry_line(key: str, value: str, source: NumberSource) -> str:
-    """Line of a catalog file: a setting, its value and who says it.
+def entry_lines(values: Mapping[str, str]) -> list[str]:
+    """Lines of a catalog entry from its values by dotted name, those of a group together.
 
-    >>> entry_line("cores", "8", NumberSource("assumed", "a guess")).strip()
-    'cores: {value: 8, source: {kind: assumed, where: "a guess"}}'
+    >>> entry_lines({"ll.launch": "5 us", "choice": "nccl", "ll.step": "1 us"})
+    ['    ll:', '      launch: 5 us', '      step: 1 us', '    choice: nccl']
+    """
+    return list(_lines(nested(values), 4))
+
+
+def _lines(values: Mapping[str, Any], indent: int) -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield f"{' ' * indent}{key}:"
+            yield from _lines(value, indent + 2)
+        else:
+            yield f"{' ' * indent}{key}: {value}"
+
+
+def entry_value(value: str, source: NumberSource) -> str:
+    """Value of a catalog file with who says it.
+
+    >>> entry_value("8", NumberSource("assumed", "a guess"))
+    '{value: 8, source: {kind: assumed, where: "a guess"}}'
     """
     told = ", ".join(f"{k}: {_yaml_text(k, v)}" for k, v in source.facts().items())
     shown = f'"{value}"' if set(value) & set(",:{}[]#") else value
-    return f"    {key}: {{value: {shown}, source: {{{told}}}}}"
+    return f"{{value: {shown}, source: {{{told}}}}}"
 
 
 def _yaml_text(key: str, text: str) -> str:

@@ -15,6 +15,8 @@ from ....models.calibration.identifiability import Model, Parameter
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import uncontended_seconds
 from ....sim.facts.ops import Ops
+from ....sim.setting_groups import construct, dotted, merged, nested
+from ...config.part_specs import settings_taken
 from ...config.settings import backend_settings_model
 from .bench import Bench, BenchOp
 
@@ -30,7 +32,7 @@ PARAMETERS: dict[str, dict[str, float]] = {
     "switch": {"latency": 1e-6, RATE: 1e10},
     "nic": {"overhead": 1e-6, "latency": 1e-6, RATE: 1e10},
     "gpu": {"efficiency": 0.8, "memory_efficiency": 0.8, "launch": 2e-6},
-    "library": {"launch": 1e-5, "step": 1e-6, "efficiency": 0.8},
+    "library": {"simple.launch": 1e-5, "simple.step": 1e-6, "simple.efficiency": 0.8},
 }
 """By kind, the parameters that are fitted unless others are named, with where a search starts whose
 parameter is unknown."""
@@ -107,11 +109,10 @@ def _backend_model(bench: Bench, ops: Sequence[BenchOp], settings: Mapping[str, 
     placed = bench.placed_ops(ops, settings).at
     assert placed is not None  # noqa: S101  it was placed
     first = backends[system.components[int(placed.component[0])].name]
-    known = backend_settings_model(first.registered_name).model_fields
-    taken = {k: v for k, v in settings.items() if k in known}
+    taken = settings_taken(backend_settings_model(first.registered_name), settings)
 
     def seconds(p: dict[str, float], rows: Ops) -> Floats:
-        answerer = type(first)(**{**taken, **p})
+        answerer = construct(type(first), merged(taken, nested(p)))
         answerer.open(system)
         return uncontended_seconds(answerer.timing(rows), rows)
 
@@ -152,7 +153,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
     """
     usual = parameters_of(kind, settings)
     chosen = tuple(names) or tuple(usual)
-    numbers = {n: v for n, v in settings.items() if isinstance(v, float)}
+    numbers = {n: v for n, v in dotted(settings).items() if isinstance(v, float)}
     strange = sorted(set(chosen) - set(usual) - set(numbers))
     if strange:
         raise ScenarioError(
@@ -165,7 +166,7 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
             "with --start, or give it with --know NAME=VALUE"
         )
     start = {n: numbers.get(n) or usual[n] for n in chosen}
-    return PartToFit({**settings, **start}, chosen)
+    return PartToFit(merged(settings, nested(start)), chosen)
 
 
 def fit_part(
@@ -179,6 +180,7 @@ def fit_part(
     rows : with the table of the bench
     """
     model = part_model(bench, ops, part.settings, part.names)
-    parameters = [Parameter(n, part.settings[n]) for n in part.names]
+    known = dotted(part.settings)
+    parameters = [Parameter(n, known[n]) for n in part.names]
     draws = DRAWS if bench.kind in LINEAR else FEW
     return calibrate(model, parameters, rows, draws=draws), model

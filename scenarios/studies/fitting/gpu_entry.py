@@ -9,8 +9,8 @@ from typing import Any
 
 from ....models.compute.kernels import FORM, KernelFamily
 from ....reports.numbers import three_digits
-from ...config.reading.tree import NumberSource
-from .entry import SettingsBeforeFit, entry_line, parameter_text
+from ...config.reading.tree import NumberSource, find_node
+from .entry import SettingsBeforeFit, entry_lines, entry_value, parameter_text
 from .gpu_constants import GpuConstant
 from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
@@ -80,7 +80,7 @@ def gpu_entry_text(
     """
     fitted = entry_constants(found)
     error = _error_of(found, PRODUCT)
-    lines = ["# Fitted by foretrace fit gpu.", "gpu:", f"  {name}:"]
+    values: dict[str, str] = {}
     keys = [*before.texts, *(k for k in fitted if k not in before.texts)]
     for key in dict.fromkeys(keys):
         if key == "kernels" or key in OTHERS:
@@ -92,14 +92,15 @@ def gpu_entry_text(
             text = parameter_text(key, c.value)
         else:
             text, source = _before(key, before, told, fitted.get(key), rows, date)
-        lines.append(entry_line(key, text, source))
+        values[key] = entry_value(text, source)
     tiles = found.model.settings.get("tile_processors", 0)
     if SCALED in found.constants and "tile_processors" not in before.texts and tiles:
         why = NumberSource("fitted", f"{rows.where}; products err less in whole tiles", date)
-        lines.append(entry_line("tile_processors", str(tiles), why))
+        values["tile_processors"] = entry_value(str(tiles), why)
     where = f"{rows.where}; each family in the file says of itself how wrong it is"
-    lines.append(entry_line("kernels", kernels, NumberSource("fitted", where, date)))
-    return "\n".join(lines) + "\n"
+    values["kernels"] = entry_value(kernels, NumberSource("fitted", where, date))
+    head = ["# Fitted by foretrace fit gpu.", "gpu:", f"  {name}:"]
+    return "\n".join([*head, *entry_lines(values)]) + "\n"
 
 
 def _note(key: str, found: GpuFit) -> str:
@@ -124,7 +125,7 @@ def _before(
     """Text and source of a setting that no row changed."""
     why = f"kept: {rows.where} cannot tell it; " if c is not None else ""
     text = str(before.texts.get(key, parameter_text(key, c.value) if c else ""))
-    node = before.node.mapping.get(key) if before.node else None
+    node = find_node(before.node, tuple(key.split("."))) if before.node else None
     if node is not None and str(node.value) == text:
         source = node.source or NumberSource("assumed", f"of {before.node}")
         return text, NumberSource(

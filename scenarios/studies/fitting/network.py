@@ -22,6 +22,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import parse_signature
 from ....sim.facts.system import System
+from ....sim.setting_groups import dotted, nested
 from ...config.loader import load
 from ..building.system import build_system
 from .collective_logs import CollectiveRow
@@ -31,19 +32,25 @@ NETWORK_KIND = "network"
 DRAWS = 8  # refits; each asks a model that is not smooth
 LEVEL = 0.9
 GUESSES = {
-    "launch": 2e-5, "efficiency": 0.7, "launch_ll": 5e-6, "efficiency_ll": 0.3,
-    "launch_ll128": 1.5e-5, "efficiency_ll128": 0.6,
-    "network_step": 2e-5, "network_efficiency": 0.8,
-    "network_step_ll": 5e-6, "network_efficiency_ll": 0.3, "network_fetch": 5e-6, "segment": 4e6,
-    "network_pace": 4e-5, "network_copy_rate": 2e10,
-    "in_switch_launch": 1.5e-5, "in_switch_round": 4e-6, "in_switch_efficiency": 0.7,
-    "send_launch": 1e-5, "send_efficiency": 0.6, "send_launch_ll": 6e-6, "send_rate_ll": 6e9,
-    "send_copying": 0.5, "own_part": 0.2, "send_lateness": 1e-6,
-    "step": 3e-6, "step_ll": 1e-6,
+    "simple.launch": 2e-5, "simple.efficiency": 0.7, "ll.launch": 5e-6, "ll.efficiency": 0.3,
+    "ll128.launch": 1.5e-5, "ll128.efficiency": 0.6,
+    "simple.network.step": 2e-5, "simple.network.efficiency": 0.8,
+    "ll.network.step": 5e-6, "ll.network.efficiency": 0.3, "network.rendezvous": 5e-6,
+    "buffers.segment": 4e6,
+    "network.pace": 4e-5, "network.copy_rate": 2e10,
+    "in_switch.launch": 1.5e-5, "in_switch.round": 4e-6, "in_switch.efficiency": 0.7,
+    "sends.launch": 1e-5, "sends.efficiency": 0.6, "sends.ll.launch": 6e-6, "sends.ll.rate": 6e9,
+    "sends.copying": 0.5, "sends.own_part": 0.2, "sends.lateness": 1e-6,
+    "simple.step": 3e-6, "ll.step": 1e-6,
 }  # fmt: skip
-WITHIN = ("launch", "efficiency", "launch_ll", "efficiency_ll")
-ACROSS = ("network_step", "network_efficiency", "network_step_ll", "network_efficiency_ll")
-SENDS = ("send_launch", "send_efficiency", "send_launch_ll", "send_rate_ll")
+WITHIN = ("simple.launch", "simple.efficiency", "ll.launch", "ll.efficiency")
+ACROSS = (
+    "simple.network.step",
+    "simple.network.efficiency",
+    "ll.network.step",
+    "ll.network.efficiency",
+)
+SENDS = ("sends.launch", "sends.efficiency", "sends.ll.launch", "sends.ll.rate")
 
 
 @dataclass(frozen=True)
@@ -185,8 +192,9 @@ def fit_network(
             f"fit {NETWORK_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
         )
     chosen = list(names) or _told_by(data.rows)
-    still = {k: v for k, v in settings.items() if k not in chosen}
-    parameters = [Parameter(n, float(settings.get(n) or 0.0), GUESSES[n]) for n in chosen]
+    known = dotted(settings)
+    still = nested({k: v for k, v in known.items() if k not in chosen})
+    parameters = [Parameter(n, float(known.get(n) or 0.0), GUESSES[n]) for n in chosen]
     start = [Parameter(p.name, p.start, p.guess) for p in parameters]
     (ops, seconds), _ = data.table, data.system
     machines = sorted({r.nodes for r in data.rows})

@@ -6,6 +6,17 @@ from foretrace.models.network.collective import nccl
 from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.gloo_fabric import Gloo
+from foretrace.models.network.collective.library import (
+    Buffers,
+    CoreCosts,
+    DirectWrites,
+    InSwitch,
+    LowLatencySends,
+    NetworkMessages,
+    NetworkSteps,
+    Protocol,
+    Sends,
+)
 from foretrace.models.network.collective.load import compute_load
 from foretrace.models.network.collective.protocols import Rounds
 from foretrace.models.network.collective.steps import SEGMENTS
@@ -73,7 +84,7 @@ def test_a_ring_alone_takes_its_closed_form(engine, fidelity, n):
 )
 @FIDELITIES
 def test_every_all_reduce_alone_takes_its_closed_form(name, fidelity):
-    fabric = Fabric(fidelity=fidelity, algorithms=name, in_switch_efficiency=1.0)
+    fabric = Fabric(fidelity=fidelity, algorithms=name, in_switch=InSwitch(efficiency=1.0))
     want = closed_form(ALGORITHMS["all-reduce"][name], 8, 1e6, ALPHA, RATE)
     found = makespan(board(8), fabric, graph(("all-reduce", range(8), 1e6)))
     assert found == pytest.approx(want, abs=2e-12)
@@ -138,7 +149,10 @@ def test_protocols_trade_latency_for_bandwidth():
     """NCCL's: a flag on every 4 bytes starts quickest and moves least."""
     system = board(4)
     fabric = Fabric(
-        algorithms="ring", launch=2e-5, launch_ll128=1e-5, launch_ll=5e-6, efficiency=0.8
+        algorithms="ring",
+        simple=Protocol(launch=2e-5, efficiency=0.8),
+        ll128=Protocol(launch=1e-5),
+        ll=Protocol(launch=5e-6),
     )
     timing = fabric.timing(asked(system, "all-reduce", range(4), 8, 2e4, 1e8))
     for protocol in ("simple", "ll128", "ll"):
@@ -152,14 +166,16 @@ def test_protocols_trade_latency_for_bandwidth():
 
 def test_the_switch_reduces_only_where_it_can():
     system = board(8)
-    timing = Fabric(in_switch_efficiency=1.0).timing(asked(system, "all-reduce", range(8), 1e9))
+    timing = Fabric(in_switch=InSwitch(efficiency=1.0)).timing(
+        asked(system, "all-reduce", range(8), 1e9)
+    )
     assert "in-switch" in timing.source[0]
     assert "in-switch" not in Fabric().timing(asked(system, "all-reduce", range(8), 1e9)).source
 
 
 def test_the_switch_does_not_reduce_between_nodes():
     system = nodes(2, 4)
-    timing = Fabric(in_switch_efficiency=1.0).timing(asked_gpus(system, 8, 1e9))
+    timing = Fabric(in_switch=InSwitch(efficiency=1.0)).timing(asked_gpus(system, 8, 1e9))
     assert "in-switch" not in timing.source[0]
 
 
@@ -185,7 +201,9 @@ def test_between_nodes_a_ring_uses_every_nic_evenly():
 
 def test_links_and_network_are_reached_to_shares_of_their_own():
     system = nodes(2, 4)
-    fabric = Fabric(algorithms="ring", efficiency=0.5, network_efficiency=0.8)
+    fabric = Fabric(
+        algorithms="ring", simple=Protocol(efficiency=0.5, network=NetworkSteps(efficiency=0.8))
+    )
     timing = fabric.timing(asked_gpus(system, 8, 1e9))
     load = dict(zip(timing.usage.component.tolist(), timing.usage.weight.tolist(), strict=True))
     plain = Fabric(algorithms="ring").timing(asked_gpus(system, 8, 1e9))
@@ -212,7 +230,7 @@ def test_trees_between_nodes_climb_chains_within_them():
 
 
 def test_a_collective_of_one_costs_nothing():
-    timing = Fabric(launch=1e-3).timing(asked(board(2), "all-reduce", [0], 1e9))
+    timing = Fabric(simple=Protocol(launch=1e-3)).timing(asked(board(2), "all-reduce", [0], 1e9))
     assert timing.fixed.tolist() == [0.0]
     assert timing.work.tolist() == [0.0]
 
@@ -266,7 +284,7 @@ def test_gpus_that_are_not_joined_are_named():
 def test_a_member_of_a_ring_does_not_send_while_it_copies_its_last_part():
     """n - 1 parts sent and one copied, each at the rate of one that is sent."""
     want = 6 * ALPHA + (3 + 3 + 1) / 4 * 1e6 / RATE
-    fabric = Fabric(fidelity="alpha-beta", algorithms="ring", copying=1.0)
+    fabric = Fabric(fidelity="alpha-beta", algorithms="ring", buffers=Buffers(copying=1.0))
     timing = fabric.timing(asked(board(4), "all-reduce", range(4), 1e6))
     assert timing.fixed.tolist() == pytest.approx([want])
 
@@ -274,7 +292,7 @@ def test_a_member_of_a_ring_does_not_send_while_it_copies_its_last_part():
 def test_a_copy_costs_nothing_where_a_network_is_slower():
     system = cluster(2, NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=RATE, latency=0.0)))
     plain, copied = (
-        Fabric(fidelity="alpha-beta", algorithms="ring", copying=c).timing(
+        Fabric(fidelity="alpha-beta", algorithms="ring", buffers=Buffers(copying=c)).timing(
             asked(system, "all-gather", [system.number(g) for g in system.gpus], 1e6)
         )
         for c in (0.0, 1.0)
@@ -285,7 +303,7 @@ def test_a_copy_costs_nothing_where_a_network_is_slower():
 @FIDELITIES
 def test_a_host_that_is_waited_for_delays_collectives(fidelity):
     system = board(2)
-    plain, called = (Fabric(fidelity=fidelity, dispatch=d) for d in (0.0, 2e-5))
+    plain, called = (Fabric(fidelity=fidelity, cores=CoreCosts(dispatch=d)) for d in (0.0, 2e-5))
     late = makespan(system, called, graph(("all-reduce", range(2), 1e6)))
     assert late - makespan(system, plain, graph(("all-reduce", range(2), 1e6))) == pytest.approx(
         2e-5
@@ -334,9 +352,9 @@ def test_a_fabric_that_another_run_opens_in_the_middle_of_a_question_answers_it(
 def test_the_switch_is_fed_in_whole_rounds():
     """Chunks of 16 KiB on 2 channels of 8 members: a round is 256 KiB, and one more fills."""
     fabric = Fabric(
-        algorithms="in-switch", in_switch_efficiency=1.0, in_switch_channels=2,
-        in_switch_round=1e-6, in_switch_launch=5e-6,
-    )  # fmt: skip
+        algorithms="in-switch",
+        in_switch=InSwitch(efficiency=1.0, channels=2, round=1e-6, launch=5e-6),
+    )
     kib, system = 2.0**10, board(8)
     sizes = np.array([1, 255, 256, 257]) * kib
     found = fabric.seconds("all-reduce", tuple(range(8)), sizes, system)
@@ -355,7 +373,10 @@ def test_chunks_to_the_switch_grow_with_the_size():
 def test_a_step_between_machines_has_a_cost_of_its_own():
     """A ring of 2 x 2: of its six steps two cross, as the first message does at step 2 and 4."""
     system = nodes(2, 2)
-    plain, costly = (Fabric(algorithms="ring", step=1e-6, network_step=s) for s in (None, 1e-4))
+    plain, costly = (
+        Fabric(algorithms="ring", simple=Protocol(step=1e-6, network=NetworkSteps(step=s)))
+        for s in (None, 1e-4)
+    )
     (a,), (b,) = (f.timing(asked_gpus(system, 4, 8)).fixed for f in (plain, costly))
     crossing = compute_load(ALGORITHMS["all-reduce"]["ring"], system.numbers, system).network_steps
     assert crossing in (2, 3)
@@ -378,7 +399,10 @@ def test_a_nic_fetches_bytes_by_itself_whatever_threads_reach_between_gpus(name)
     """What kernels reach of the links between GPUs was taken of PCIe below a NIC, too."""
     nic, pcie = Nic(bandwidth=RATE, latency=0.0, header=0), Link(bandwidth=1.2 * RATE, latency=0.0)
     system = cluster(2, NodeSpec(gpus=1, nics=1, nic=nic, nic_link=pcie))
-    fabric = Fabric(algorithms="ring, grouped", efficiency=0.5, network_efficiency=1.0)
+    fabric = Fabric(
+        algorithms="ring, grouped",
+        simple=Protocol(efficiency=0.5, network=NetworkSteps(efficiency=1.0)),
+    )
     took = makespan(system, fabric, graph((name, range(2), 2e6)))
     assert took == pytest.approx((2e6 if name == "all-reduce" else 1e6) / RATE)
 
@@ -386,8 +410,12 @@ def test_a_nic_fetches_bytes_by_itself_whatever_threads_reach_between_gpus(name)
 def test_flags_cost_the_network_their_share_unless_it_has_its_own():
     system = nodes(2, 1)
     for own, want in ((None, 0.45), (0.1, 0.1)):
-        fabric = Fabric(algorithms="ring", algorithm="ring/ll", launch_ll=0.0,
-                        network_efficiency=0.9, network_efficiency_ll=own)  # fmt: skip
+        fabric = Fabric(
+            algorithms="ring",
+            algorithm="ring/ll",
+            ll=Protocol(launch=0.0, network=NetworkSteps(efficiency=own)),
+            simple=Protocol(network=NetworkSteps(efficiency=0.9)),
+        )
         (way,) = fabric.ways("all-reduce", system.numbers, system)
         assert way.moves.network_efficiency == pytest.approx(want)
 
@@ -396,7 +424,7 @@ def test_flags_cost_the_network_their_share_unless_it_has_its_own():
 @FIDELITIES
 def test_a_member_of_sends_copies_its_own_part_meanwhile(engine, fidelity):
     """A fourth of what each member of four has is its own, beside three that it sends."""
-    fabric = Fabric(algorithms="grouped", fidelity=fidelity, send_launch=0.0, own_part=0.6)
+    fabric = Fabric(algorithms="grouped", fidelity=fidelity, sends=Sends(launch=0.0, own_part=0.6))
     alone = makespan(board(4), fabric, graph(("all-to-all", range(4), 4e6)), engine)
     assert alone == pytest.approx(ALPHA + (3 + 0.6) * 1e6 / RATE)
 
@@ -408,10 +436,19 @@ def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fid
     nic, link = Nic(bandwidth=RATE, latency=0.0, header=0), Link(bandwidth=100 * RATE, latency=0.0)
     system = cluster(2, NodeSpec(gpus=2, nics=2, nic=nic, gpu_link=link))
     fabric = Fabric(
-        algorithms="ring", algorithm="ring", fidelity=fidelity, launch=1.0, send_lateness=1.0,
-        network_step=1.0, own_part=1.0, piece=1e9, send_copying=1.0, choice="nccl",
-        low_latency_launch=1e-5, low_latency_efficiency=0.8,
-    )  # fmt: skip
+        algorithms="ring",
+        algorithm="ring",
+        fidelity=fidelity,
+        simple=Protocol(launch=1.0, network=NetworkSteps(step=1.0)),
+        sends=Sends(
+            lateness=1.0,
+            own_part=1.0,
+            piece=1e9,
+            copying=1.0,
+            low_latency=DirectWrites(launch=1e-5, efficiency=0.8),
+        ),
+        choice="nccl",
+    )
     alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
     assert makespan(system, fabric, alone, engine) == pytest.approx(1e-5 + 2e6 / (0.8 * RATE))
     uneven = graph(("all-to-all kernel=low-latency receive=1,1,2,0", range(4), 4e6))
@@ -425,7 +462,7 @@ def test_a_low_latency_exchange_is_refused_where_the_library_has_none():
 
 
 def test_the_own_part_of_unequal_ones_is_the_largest():
-    fabric = Fabric(algorithms="grouped", send_launch=0.0, own_part=0.5)
+    fabric = Fabric(algorithms="grouped", sends=Sends(launch=0.0, own_part=0.5))
     uneven = graph(("all-to-all splits=4,2/1,1", range(2), 4e6))  # two members, parts of 1 MB
     assert makespan(board(2), fabric, uneven) == pytest.approx(ALPHA + (2 + 0.5 * 4) * 1e6 / RATE)
 
@@ -433,24 +470,32 @@ def test_the_own_part_of_unequal_ones_is_the_largest():
 @ENGINES
 @FIDELITIES
 def test_pairs_of_ll_have_few_threads_whatever_the_link_carries(engine, fidelity):
-    fabric = Fabric(algorithms="grouped", fidelity=fidelity, algorithm="grouped/ll",
-                    send_launch=1.0, send_launch_ll=1e-5, launch_ll=0.0,
-                    send_rate_ll=1e8)  # fmt: skip
+    fabric = Fabric(
+        algorithms="grouped",
+        fidelity=fidelity,
+        algorithm="grouped/ll",
+        sends=Sends(launch=1.0, ll=LowLatencySends(launch=1e-5, rate=1e8)),
+        ll=Protocol(launch=0.0),
+    )
     alone = makespan(board(4), fabric, graph(("all-to-all", range(4), 4e6)), engine)
     assert alone == pytest.approx(1e-5 + ALPHA + 1e6 / 1e8)
 
 
 def test_sends_begin_when_the_last_of_their_members_does():
-    late = {n: makespan(board(n), Fabric(algorithms="grouped", send_launch=0.0, send_lateness=1e-3),
-                        graph(("all-to-all", range(n), 0))) for n in (2, 4)}  # fmt: skip
+    fabric = Fabric(algorithms="grouped", sends=Sends(launch=0.0, lateness=1e-3))
+    late = {n: makespan(board(n), fabric, graph(("all-to-all", range(n), 0))) for n in (2, 4)}
     assert late[2] == pytest.approx(1.5e-3 + ALPHA)
     assert late[4] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) * 1e-3 + ALPHA)
 
 
 def test_what_is_written_as_sends_has_a_start_of_its_own_and_a_last_piece_to_copy():
     system, mib = board(4), 2.0**20
-    fabric = Fabric(algorithms="grouped, ring", launch=1.0, send_launch=1e-5, send_efficiency=0.5,
-                    copying=0.4, piece=4 * mib)  # fmt: skip
+    fabric = Fabric(
+        algorithms="grouped, ring",
+        simple=Protocol(launch=1.0),
+        sends=Sends(launch=1e-5, efficiency=0.5, piece=4 * mib),
+        buffers=Buffers(copying=0.4),
+    )
     sizes = np.array([mib, 4 * mib, 64 * mib])
     found = fabric.seconds("all-to-all", tuple(range(4)), sizes, system)
     beta = 0.75 / (0.5 * RATE)
@@ -464,13 +509,17 @@ def test_long_messages_between_machines_are_fetched_by_their_receivers():
     system = cluster(2, NodeSpec(gpus=2, gpu_link=link, nics=2, nic=nic))
     sizes = np.array([2048.0, 4096.0])
     plain, fetching = (
-        Fabric(algorithm="chain-tree/ll", launch_ll=0.0, network_eager=eager, network_fetch=1e-3)
+        Fabric(
+            algorithm="chain-tree/ll",
+            ll=Protocol(launch=0.0),
+            network=NetworkMessages(eager_limit=eager, rendezvous=1e-3),
+        )
         for eager in (None, 2048.0)
     )
     more = [f.seconds("all-reduce", system.numbers, sizes, system) for f in (plain, fetching)]
     assert more[1] - more[0] == pytest.approx([0.0, 2e-3])
     within = tuple(system.numbers[:2])
-    ring = Fabric(network_eager=1.0, network_fetch=1.0)
+    ring = Fabric(network=NetworkMessages(eager_limit=1.0, rendezvous=1.0))
     assert ring.seconds("all-reduce", within, sizes, system).max() < 1.0
 
 
@@ -481,11 +530,12 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
     (beta,) = {
         w.beta for w in Fabric(algorithm="ring/simple").ways("all-reduce", system.numbers, system)
     }
+    pace = NetworkMessages(pace=1e-3, copied=4096.0, copy_rate=1e6)
+    protocols = {"simple": Protocol(launch=1e-2), "ll": Protocol(launch=0.0)}
     plain, paced = (
-        Fabric(algorithm="ring", launch=1e-2, launch_ll=0.0, network_pace=pace,
-               network_copied=pace and 4096.0, network_copy_rate=pace and 1e6)
-        for pace in (None, 1e-3)
-    )  # fmt: skip
+        Fabric(algorithm="ring", network=network, **protocols)
+        for network in (NetworkMessages(), pace)
+    )
     sizes = 4 * np.array([512.0, 4096.0, 8192.0, 1e12])
 
     def told(fabric, members, way):
@@ -503,16 +553,16 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
 
 
 def test_copying_needs_a_size_and_a_rate():
-    with pytest.raises(BackendError, match="network_copied says nothing without network_copy_rate"):
-        Fabric(network_copied=4096.0)
-    with pytest.raises(BackendError, match="network_copy_rate says nothing without network_copied"):
-        Fabric(network_copy_rate=1e9)
+    with pytest.raises(BackendError, match=r"network\.copied says nothing without"):
+        Fabric(network=NetworkMessages(copied=4096.0))
+    with pytest.raises(BackendError, match=r"network\.copy_rate says nothing without"):
+        Fabric(network=NetworkMessages(copy_rate=1e9))
 
 
 def test_a_pipeline_of_segments_waits_for_one_of_them_at_every_step():
     system, mib = board(4), 2.0**20
     chain, whole = ALGORITHMS["broadcast"]["chain"], 64 * mib
-    small, large = (Fabric(algorithms="chain", segment=s * mib) for s in (1, 1000))
+    small, large = (Fabric(algorithms="chain", buffers=Buffers(segment=s * mib)) for s in (1, 1000))
     for fabric, segment in ((small, mib), (large, whole / SEGMENTS)):
         (found,) = fabric.seconds("broadcast", tuple(range(4)), np.array([whole]), system)
         want = closed_form(chain, 4, whole, ALPHA, RATE) + 2 * segment / RATE
@@ -531,7 +581,7 @@ def test_a_pipeline_of_segments_waits_for_one_of_them_at_every_step():
 )  # fmt: skip
 def test_a_pinned_algorithm_is_the_only_way(pin, collective, want):
     system = board(4)
-    fabric = Fabric(algorithm=pin, launch_ll=0.0)
+    fabric = Fabric(algorithm=pin, ll=Protocol(launch=0.0))
     assert {w.name for w in fabric.ways(collective, tuple(range(4)), system)} == want
 
 
@@ -565,8 +615,12 @@ def grace(count):
 @pytest.mark.parametrize("count", [2, 4])
 def test_nccl_stays_with_flags_up_to_1_mib_between_machines(count):
     """Measured on Alps: at 2 MiB times of 8 and 16 GPUs drop to a seventh (fit_fabrics.py)."""
-    settings = {"algorithms": "ring, chain-tree", "launch": 5e-6, "launch_ll": 5e-6}
-    fabric = Fabric(choice="nccl", network_efficiency=0.9, network_efficiency_ll=0.015, **settings)
+    fabric = Fabric(
+        algorithms="ring, chain-tree",
+        choice="nccl",
+        simple=Protocol(launch=5e-6, network=NetworkSteps(efficiency=0.9)),
+        ll=Protocol(launch=5e-6, network=NetworkSteps(efficiency=0.015)),
+    )
     system, mib = grace(count), 2.0**20
     ways = fabric.ways("all-reduce", system.numbers, system)
     told = nccl.estimates(ways, np.array([mib / 16, mib, 2 * mib, 256 * mib]))
@@ -579,7 +633,7 @@ def test_nccl_stays_with_flags_up_to_1_mib_between_machines(count):
 
 def test_nccl_expects_what_its_source_says_of_nics_and_of_trees_through_one_gpu():
     """16 GPUs: NICs of 25 GB/s count as 24; trees reach 0.85, but for what their size takes."""
-    fabric, system = Fabric(algorithms="ring, chain-tree", launch_ll=5e-6), grace(4)
+    fabric, system = Fabric(algorithms="ring, chain-tree", ll=Protocol(launch=5e-6)), grace(4)
     ways = fabric.ways("all-reduce", system.numbers, system)
     size = np.array([2.0**20, 2.0**24])
     found = dict(zip((w.name for w in ways), nccl.estimates(ways, size) * 1e6, strict=True))

@@ -6,6 +6,7 @@ from foretrace.models.compute.jitter import jitter_spread
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.library import CoreCosts, Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.facts.graph import Builder, Member
@@ -36,7 +37,7 @@ def step(computing, at_once=1, core=True):
 
 def run(graph, *, core=True, engine="core", core_rate=CORE, compute=None, **kw):
     node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=core)
-    fabric = Fabric(algorithms="ring", step=STEP, core_rate=core_rate)
+    fabric = Fabric(algorithms="ring", simple=Protocol(step=STEP), cores=CoreCosts(rate=core_rate))
     bound = {"node0.gpu?": compute or Recorded(), "fabric": fabric}
     result = Simulation(cluster(1, node), bound, engine=engine).run(graph, **kw)
     frame = result.frame()
@@ -112,7 +113,9 @@ def channels_beside_kernels(seconds, *, share, engine="core", bound_by=1.0, **kw
     node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
     rate = SIZE / (share * ALONE) if share else None
     most = share * bound_by if share else None
-    fabric = Fabric(algorithms="ring", step=STEP, core_rate=rate, core_share=most, **kw)
+    fabric = Fabric(
+        algorithms="ring", simple=Protocol(step=STEP), cores=CoreCosts(rate=rate, share=most), **kw
+    )
     bound = {"node0.gpu?": Roofline(bandwidth=1e12), "fabric": fabric}
     frame = Simulation(cluster(1, node), bound, engine=engine).run(build.graph()).frame()
     return {k: frame[frame.kind == k].end_us.max() * 1e-6 for k in frame.kind.unique()}
@@ -185,8 +188,12 @@ def test_groups_that_look_alike_each_take_of_their_own_gpus(fidelity):
     for rank in range(4):
         build.describe(rank, 1, "network")
     node = NodeSpec(gpus=4, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
-    fabric = Fabric(algorithms="ring", step=STEP, core_rate=SIZE / (0.25 * ALONE),
-                    fidelity=fidelity)  # fmt: skip
+    fabric = Fabric(
+        algorithms="ring",
+        simple=Protocol(step=STEP),
+        cores=CoreCosts(rate=SIZE / (0.25 * ALONE)),
+        fidelity=fidelity,
+    )
     bound = {"node0.gpu?": Roofline(bandwidth=1e12), "fabric": fabric}
     frame = Simulation(cluster(1, node), bound).run(build.graph()).frame()
     kernels = frame[frame.kind == "compute"].end_us * 1e-6

@@ -4,6 +4,7 @@ import pytest
 from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.library import InSwitch
 from foretrace.models.network.collective.load import compute_load, hop_latency
 from foretrace.models.network.collective.messages import Messages
 from foretrace.models.network.collective.steps import SEGMENTS
@@ -133,7 +134,7 @@ def test_reduction_in_the_switch_is_written_out_as_halves_of_sends(n):
     """S to the switch and S back from it, and 1/n more each way; no route is crossed whole."""
     algorithm, whole = ALGORITHMS["all-reduce"]["in-switch"], one("all-reduce", n)
     sends = expand(whole, "in-switch")
-    fabric = {"fabric": Fabric(algorithms="in-switch", in_switch_efficiency=1.0)}
+    fabric = {"fabric": Fabric(algorithms="in-switch", in_switch=InSwitch(efficiency=1.0))}
     want = closed_form(algorithm, n, SIZE, ALPHA, RATE)
     assert Simulation(board(n), fabric, engine="reference").run(whole).makespan == pytest.approx(
         want, abs=1e-10

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.group_shapes import GroupShapes
+from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch
@@ -76,7 +77,9 @@ def test_groups_of_one_shape_are_answered_as_each_alone(fidelity, groups, seed, 
     ops, members = question([[system.numbers[r] for r in g] for g in groups], seed)
     said = []
     for kind in (Fabric, EachAlone):
-        fabric = kind(fidelity=fidelity, launch=1e-6, launch_ll=3e-7, efficiency_ll=0.4)
+        fabric = kind(
+            fidelity=fidelity, simple=Protocol(launch=1e-6), ll=Protocol(3e-7, efficiency=0.4)
+        )
         fabric.open(system)
         asked = ops.asked(system, system.number(system.fabric), members)
         said.append(fabric.timing(asked))

@@ -7,6 +7,7 @@ import pytest
 from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.expand import expand
+from foretrace.models.network.collective.library import Buffers, Protocol, Sends
 from foretrace.models.network.collective.messages import Messages
 from foretrace.models.network.collective.steps import Algorithm, algorithm, check_algorithm, shift
 from foretrace.models.network.part.link import Link
@@ -238,7 +239,12 @@ def test_who_keeps_all_it_has_waits_for_no_link():
     kept = split_name(pairs=np.eye(4, dtype=int).tolist())
     for graph in (exchanges(kept, 4), expand(exchanges(kept, 4))):
         assert makespan(board(4), graph) == 0.0
-    alone = makespan(board(4), exchanges(kept, 4), launch=1e-5, send_launch=2e-5, piece=1e3)
+    alone = makespan(
+        board(4),
+        exchanges(kept, 4),
+        simple=Protocol(launch=1e-5),
+        sends=Sends(launch=2e-5, piece=1e3),
+    )
     assert alone == pytest.approx(2e-5)
 
 
@@ -246,7 +252,7 @@ def test_the_last_piece_is_that_of_the_slowest_receiver():
     """Buffers of a connection hold as much whoever fills them: the same piece at the end."""
 
     def ends(name):
-        library = {"copying": 1.0, "piece": 4e3}
+        library = {"buffers": Buffers(copying=1.0), "sends": Sends(piece=4e3)}
         return makespan(board(4), exchanges(name, 4), **library) - makespan(
             board(4), exchanges(name, 4)
         )

@@ -22,13 +22,13 @@ def effects(defended):
 
 
 def test_a_value_that_matters_has_an_effect_and_one_that_is_not_used_has_none(effects):
-    assert effects["cluster.fabric.library.step"] > 0.005
+    assert effects["cluster.fabric.library.simple.step"] > 0.005
     assert effects["cluster.node.nic.bandwidth"] < 0
     assert effects["cluster.node.gpu.peak_fp32"] == 0  # its ops last as recorded
 
 
 def test_a_value_that_cannot_be_larger_is_tried_smaller(effects):
-    assert effects["cluster.fabric.library.efficiency"] != 0  # 1 is the most
+    assert effects["cluster.fabric.library.simple.efficiency"] != 0  # 1 is the most
 
 
 def test_words_zeros_and_what_was_measured_are_not_tried(effects):

@@ -58,7 +58,7 @@ BASES = {
     + CLUSTER,
     "transfers": HEAD + TRANSFERS + CLUSTER + ROOFLINE,
     "cores": HEAD + TRACE + CLUSTER.replace("count: 1, copy", "count: 1, core: true, copy")
-    .replace("library: nccl-nvlink4", "library: {model: nccl-nvlink4, core_rate: 9 GB/s}"),
+    .replace("library: nccl-nvlink4", "library: {model: nccl-nvlink4, cores: {rate: 9 GB/s}}"),
 }  # fmt: skip
 COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "roofline": ("predicted", "node*.gpu*", ""),

@@ -22,7 +22,7 @@ def test_its_scenario_is_right():
 
 def test_the_scenario_of_the_readme_is_right():
     readme = (PAGE.parent.parent / "README.md").read_text()
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", readme, re.M | re.S)
+    (text,) = re.findall(r"^```yaml mine.yaml\n(.*?)^```$", readme, re.M | re.S)
     s = loads(text, file="mine.yaml")
     assert s.cluster.node.nic.settings["bandwidth"] == 2.5e9
     assert [v.variant for v in s.variants()] == ["base"]

@@ -29,7 +29,12 @@ cluster:
   fabric: {switch: tomahawk-3}
 workload: {type: transfers, ops: [{op: "collective:all-reduce", bytes: 1 MiB}]}
 """
-TRUTH = {"launch": 2e-5, "efficiency": 0.75, "network_step": 3e-5, "network_efficiency": 0.85}
+TRUTH = {
+    "simple.launch": 2e-5,
+    "simple.efficiency": 0.75,
+    "simple.network.step": 3e-5,
+    "simple.network.efficiency": 0.85,
+}
 STILL = {"algorithms": "ring"}
 HEADER = """# nThread 1 nGpus 1 minBytes 8 maxBytes 1024 step: 2(factor) warmup iters: 5 iters: 20
 # Collective test starting: {name}_perf
@@ -132,7 +137,7 @@ def fitted(tmp_path_factory):
 
 def test_a_fit_finds_the_constants_that_made_the_logs(fitted):
     _, fit, still = fitted
-    for name in ("network_step", "network_efficiency", "launch"):
+    for name in ("simple.network.step", "simple.network.efficiency", "simple.launch"):
         assert fit.found.values[name] == pytest.approx(TRUTH[name], rel=0.1), name
     assert still == STILL
 
@@ -155,7 +160,7 @@ def test_an_entry_says_an_error_whose_interval_holds_as_often_as_the_fit(fitted)
     far = replace(fit, factor=1.5)
     text = catalog_entry_text("library", "own", before, fit.found, data, "sizes", "2026-11-23",
                               factor=far.entry_factor)  # fmt: skip
-    share = float(re.search("network_step: .*error: ([0-9.]+) %", text)[1]) / 100
+    share = float(re.search("step: .*error: ([0-9.]+) %", text)[1]) / 100
     assert range_from_median_error(share).slow == pytest.approx(np.log(1.5), rel=0.01)
     assert "90 % of times within a factor of 1.5" in text
     rows = HeldOutErrors(far.more_nodes.errors * 0 + 1.0, far.more_nodes.groups)
@@ -171,18 +176,24 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
         for s, t in zip(sizes.tolist(), times(tmp_path, 2, 1, sizes).tolist(), strict=True)
     )
     fit, _ = fit_network(
-        MeasuredFabric(rows, machine(tmp_path)), STILL, ["launch", "efficiency", "network_step"]
+        MeasuredFabric(rows, machine(tmp_path)),
+        STILL,
+        ["simple.launch", "simple.efficiency", "simple.network.step"],
     )
-    assert fit.found.kept == ("network_step",)
+    assert fit.found.kept == ("simple.network.step",)
     assert fit.more_nodes is None
 
 
 @pytest.mark.parametrize(
     ("rows", "names", "message"),
     [
-        ([("all-reduce", 16, 8)] * 9, ["launch"], "which its cluster has not; raise 'nodes'"),
+        (
+            [("all-reduce", 16, 8)] * 9,
+            ["simple.launch"],
+            "which its cluster has not; raise 'nodes'",
+        ),
         ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to be fitted on"),
-        ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; there are launch"),
+        ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; there are simple.launch"),
     ],
 )
 def test_logs_that_cannot_be_fitted_are_refused_with_the_cure(tmp_path, rows, names, message):

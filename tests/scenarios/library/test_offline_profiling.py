@@ -70,9 +70,9 @@ def test_messages_take_what_they_took_alone_on_that_wire(variants, tools, name):
     two = tools("two_from_one")
     rate, library = wire(variants[name])
     alone, core = two.line(WIRES[name]), two.core(WIRES[name])
-    assert (two.STEPS * library["step"], rate) == pytest.approx(alone, rel=0.01)
-    assert two.STEPS * library["core_step"] == pytest.approx(core[0], rel=0.01)
-    assert library["core_rate"] == pytest.approx(core[1], rel=0.01)
+    assert (two.STEPS * library["simple"]["step"], rate) == pytest.approx(alone, rel=0.01)
+    assert two.STEPS * library["cores"]["step"] == pytest.approx(core[0], rel=0.01)
+    assert library["cores"]["rate"] == pytest.approx(core[1], rel=0.01)
 
 
 @pytest.mark.parametrize("name", AT_PEAK)
@@ -81,8 +81,8 @@ def test_the_peak_is_the_best_rate_of_any_message(variants, name):
         rates = [int(row["bytes"]) / int(row["duration_ns"]) * 1e9 for row in csv.DictReader(file)]
     rate, library = wire(variants[name])
     assert rate == pytest.approx(max(rates), rel=0.005)
-    assert library["step"] == library["core_step"] == 0
-    assert "core_rate" not in library
+    assert library["simple"]["step"] == library["cores"]["step"] == 0
+    assert "rate" not in library["cores"]
 
 
 @pytest.mark.parametrize(("name", "of", "near"), [

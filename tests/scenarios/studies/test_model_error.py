@@ -16,7 +16,7 @@ from foretrace.scenarios.studies.run.run import study
 
 def test_the_library_of_the_fabric_has_an_error_like_any_part():
     scenario = load("first")
-    source = scenario.origins["cluster.fabric.library.step"].source
+    source = scenario.origins["cluster.fabric.library.simple.step"].source
     assert source.error == f"{100 * relative_error_by_kind([scenario])['fabric']:g} %"
 
 
@@ -90,7 +90,7 @@ def test_what_collectives_take_of_gpus_is_doubted_where_they_share_them():
     alone, none = effects("cluster.node.gpu.core=false")
     assert alone < 0.97 * both
     assert source not in none
-    own = "cluster.fabric.library={model: nccl-nvlink4, core_share: 0.74, core_rate: 525 GB/s}"
+    own = "cluster.fabric.library={model: nccl-nvlink4, cores: {share: 0.74, rate: 525 GB/s}}"
     assert source not in effects(own)[1]
 
 

@@ -56,7 +56,7 @@ def test_the_rest_is_slower_by_the_gpus_alone():
 
 def test_the_factor_is_on_kernels_where_gpus_share_their_multiprocessors_too():
     shares = "cluster.node.gpu.core=true"
-    nothing = "cluster.fabric.library={model: nccl-nvlink4, core_rate: null, core_share: null}"
+    nothing = "cluster.fabric.library={model: nccl-nvlink4, cores: {rate: null, share: null}}"
     (plain,), (shared,) = points(MEASURED), points(MEASURED, shares, nothing)
     assert shared.calibration.factor == pytest.approx(plain.calibration.factor, rel=1e-3)
 

@@ -475,7 +475,7 @@ def test_a_scenario_of_the_library_asks_a_question_expects_an_answer_and_is_buil
     assert point.graph.ranks == ranks
 
 
-MISSED = {  # by how much: docs/training.md
+MISSED = {  # by how much: docs/training/accuracy.md
     "gpt3-175b": ["hfu.p50 <= 49 %"],
     "llama3-405b": ["mfu.p50 <= 47.3 %"],
     "nvl72": ["tokens_per_second.p50 <= 964 ktoken/s"],

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from foretrace import Backend, Component, Simulation, SimulationError, System, Timing, require
 from foretrace.models.network.collective.collectives import Fabric
+from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.switch import Switch, star
 from foretrace.models.parts import PARTS
@@ -67,7 +68,7 @@ def served(engine, plugin, size, **load):
         4, Link(bandwidth=450e9, latency=1e-6), Switch(bandwidth=450e9, latency=5e-7, ports=8)
     )
     system = replace(system, components=(*system.components, cache))
-    fabric = Fabric(algorithms="ring", launch=8e-6, step=1e-6)
+    fabric = Fabric(algorithms="ring", simple=Protocol(launch=8e-6, step=1e-6))
     backends = {"node0.gpu*": Gpu(), "fabric": fabric}
     return work, Simulation(system, backends, engine=engine).run(work)
 

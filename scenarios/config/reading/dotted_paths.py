@@ -1,0 +1,36 @@
+"""Dotted paths as a user writes them; names of components hold dots themselves."""
+
+from __future__ import annotations
+
+from .tree import Path, TreeNode, find_node
+
+NAMED = (("backends",), ("cluster", "override"))  # mappings whose keys are component names
+
+
+def existing_path(tree: TreeNode, text: str) -> Path:
+    """A dotted path as the tree has it; names of components hold dots themselves.
+
+    >>> from .document import parse_yaml
+    >>> tree = parse_yaml("{backends: {node*.gpu*: {use: link}}, a: [{b: 1}]}")
+    >>> existing_path(tree, "backends.node*.gpu*.latency"), existing_path(tree, "a.0.b")
+    (('backends', 'node*.gpu*', 'latency'), ('a', 0, 'b'))
+    """
+    words = text.split(".")
+    path: Path = ()
+    while words:
+        node = find_node(tree, path)
+        taken = _words_of_longest_key(node, words)
+        if not taken:
+            taken = max(1, len(words) - 1) if path in NAMED else 1
+        name = ".".join(words[:taken])
+        in_list = node is not None and isinstance(node.value, tuple) and name.isdigit()
+        path = (*path, int(name) if in_list else name)
+        words = words[taken:]
+    return path
+
+
+def _words_of_longest_key(node: TreeNode | None, words: list[str]) -> int:
+    """The number of words of the longest key that exists."""
+    known = node.mapping if node else {}
+    fitting = (n for n in range(len(words), 0, -1) if ".".join(words[:n]) in known)
+    return next(fitting, 0)

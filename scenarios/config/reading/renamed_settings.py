@@ -1,0 +1,147 @@
+"""Old names of settings, understood for one release: a class declares them, files are rewritten.
+
+A class whose constructor is a schema may have ``renamed_settings``, a mapping of old names to the
+dotted paths that replace them.  Scenarios, catalog entries, saved runs and ``--set`` all pass here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ....models.parts import PARTS
+from ..part_specs import KINDS
+from ..problems import FilePosition, InvalidScenarioError, Problem
+from ..settings import known_backends, known_media, known_processes, known_workloads
+from ..topology_choice import known_topologies
+from .dotted_paths import existing_path
+from .tree import Path, TreeNode, dotted_path_text, find_node, with_merged_at
+
+log = logging.getLogger(__name__)
+
+UNTIL = "0.3"  # the release that no longer understands old names
+USUAL_WORKLOAD = "trace"
+EMPTY = TreeNode({}, FilePosition(""))
+
+
+def with_current_names(node: TreeNode, tree: TreeNode | None = None, path: Path = ()) -> TreeNode:
+    """A tree, or a value of one, whose settings have the names of today.
+
+    Places stay those of the file, so that messages lead to what is written there.
+
+    Parameters
+    ----------
+    tree : the whole, which says what is chosen where the value does not; the node itself unless
+        said
+    path : of the value in the whole
+
+    Raises
+    ------
+    InvalidScenarioError
+        A setting has both its old name and its new one.
+    """
+    tree = node if tree is None else tree
+    node = _with_current_keys(node, _renames_at(tree, node, path), path)
+    if isinstance(node.value, tuple):
+        items = (with_current_names(n, tree, (*path, i)) for i, n in enumerate(node.value))
+        return replace(node, value=tuple(items))
+    if not node.mapping:
+        return node
+    below = {k: with_current_names(n, tree, (*path, k)) for k, n in node.mapping.items()}
+    if (path[:1] == ("what_if",) and path[2:] == ("set",)) or path == ("sweep", "vary"):
+        below = {_current_setting(tree, k, n.label): n for k, n in below.items()}
+    return replace(node, value=below)
+
+
+def _with_current_keys(node: TreeNode, renames: Mapping[str, str], path: Path) -> TreeNode:
+    for old, new in renames.items():
+        value = node.mapping.get(old)
+        target = new.split(".")
+        if value is None or (target[0] == old and (value.mapping or value.value is None)):
+            continue
+        node = replace(node, value={k: n for k, n in node.mapping.items() if k != old})
+        if find_node(node, tuple(target)) is not None:
+            message = f"'{old}' is the old name of '{new}', which is given too; keep '{new}'"
+            raise InvalidScenarioError([Problem("renamed", message, value.label)])
+        _tell(value.label, dotted_path_text((*path, old)), dotted_path_text((*path, new)))
+        node = with_merged_at(node, tuple(target), value)
+    return node
+
+
+def renamed_path(tree: TreeNode, path: Path, spot: FilePosition) -> Path:
+    """A path of a setting with the names of today.
+
+    Parameters
+    ----------
+    spot : where it is written, for the message
+    """
+    for depth in range(len(path)):
+        above = path[:depth]
+        new = _renames_at(tree, find_node(tree, above) or EMPTY, above).get(str(path[depth]))
+        if new is not None and new.partition(".")[0] != path[depth]:
+            now = (*above, *new.split("."), *path[depth + 1 :])
+            _tell(spot, dotted_path_text(path), dotted_path_text(now))
+            return now
+    return path
+
+
+def _current_setting(tree: TreeNode, names: str, spot: FilePosition) -> str:
+    """Dotted paths, several with commas between, with the names of today."""
+    now = [
+        dotted_path_text(renamed_path(tree, existing_path(tree, name.strip()), spot))
+        for name in names.split(",")
+    ]
+    return names if now == [n.strip() for n in names.split(",")] else ", ".join(now)
+
+
+def _tell(spot: FilePosition, old: str, new: str) -> None:
+    where = spot if spot.file else "resolved"
+    log.warning("%s: '%s' is now '%s'; rename it, release %s drops the old name",
+                where, old, new, UNTIL)  # fmt: skip
+
+
+def _renames_at(tree: TreeNode, node: TreeNode, path: Path) -> dict[str, str]:
+    """Old names and their paths of today in the mapping at a path."""
+    found: dict[str, str] = {}
+    for cls in _classes_at(tree, node, path):
+        found |= getattr(cls, "renamed_settings", {})
+    return found
+
+
+def _classes_at(tree: TreeNode, node: TreeNode, path: Path) -> Iterable[type]:
+    """Classes whose settings are in the mapping at a path."""
+    path = path[2:] if path[:1] in (("jobs",), ("what_if",)) and len(path) > 2 else path
+    match path:
+        case ("workload",):
+            name = _text(node, "type") or USUAL_WORKLOAD
+            return _named(known_workloads(), name)
+        case ("cluster", "fabric", "topology"):
+            return _named(known_topologies(), _text(node, "use"))
+        case ("cluster", "node" | "fabric", str(kind)) | ("cluster", "kinds", _, str(kind)):
+            return _of_part(kind)
+        case ("cluster", "node", "links", _) | ("cluster", "kinds", _, "links", _):
+            return _of_part("link")
+        case ("catalog", str(kind), _):
+            return _of_part(kind)
+        case ("backends", _) | ("backends", _, "use", _):
+            name = _text(node, "use") or _text(find_node(tree, path) or EMPTY, "use")
+            return _named(known_backends(), name)
+        case ("media", _):
+            return _named(known_media(), _text(node, "use"))
+        case ("processes", _):
+            return _named(known_processes(), _text(node, "use"))
+    return ()
+
+
+def _text(node: TreeNode, key: str) -> str:
+    return node[key].text_value if node.has(key) else ""
+
+
+def _named(known: Mapping[str, type], name: str) -> list[type]:
+    return [known[name]] if name in known else []
+
+
+def _of_part(kind: str) -> list[type]:
+    names = KINDS[kind].backends if kind in KINDS else ()
+    return [*_named(PARTS, kind), *(c for n in names for c in _named(known_backends(), n))]

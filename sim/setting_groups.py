@@ -1,0 +1,103 @@
+"""Settings in groups: a constructor takes a dataclass where several settings belong together.
+
+A file writes a group as a mapping.  Inside, settings that are not yet constructed are plain nested
+mappings, or flat with dotted names where a program counts them one by one, as a fit does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, TypeVar, get_args, get_type_hints
+
+T = TypeVar("T")
+
+
+def group_of(annotation: Any) -> type | None:
+    """The dataclass that an annotation stands for, alone or as one alternative; None for none.
+
+    >>> group_of(float | None) is None
+    True
+    """
+    if isinstance(annotation, type):
+        return annotation if is_dataclass(annotation) else None
+    return next((g for a in get_args(annotation) if (g := group_of(a))), None)
+
+
+@cache
+def groups_of(cls: type) -> Mapping[str, type]:
+    """Groups of a constructor by the name of the argument."""
+    hints = get_type_hints(getattr(cls, "__init__"), include_extras=True)  # noqa: B009  mypy
+    return {name: group for name, hint in hints.items() if (group := group_of(hint))}
+
+
+def construct(cls: type[T], settings: Mapping[str, Any]) -> T:
+    """Instance of a class from plain nested settings.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Cache:
+    ...     size: float
+    >>> class Processor:
+    ...     def __init__(self, *, cache: Cache):
+    ...         self.cache = cache
+    >>> construct(Processor, {"cache": {"size": 2.0}}).cache
+    Cache(size=2.0)
+    """
+    made: Any = cls
+    groups = groups_of(made) if any(isinstance(v, Mapping) for v in settings.values()) else {}
+    return cls(**{k: _constructed(groups.get(k), v) for k, v in settings.items()})
+
+
+def _constructed(group: type | None, value: Any) -> Any:
+    return construct(group, value) if group and isinstance(value, Mapping) else value
+
+
+def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings with others laid over them.
+
+    >>> merged({"a": {"x": 1, "y": 2}, "b": 3}, {"a": {"x": 4}})
+    {'a': {'x': 4, 'y': 2}, 'b': 3}
+    """
+    both = {k for k in upper.keys() & lower.keys() if _are_mappings(lower[k], upper[k])}
+    return {**lower, **upper, **{k: merged(lower[k], upper[k]) for k in lower if k in both}}
+
+
+def _are_mappings(a: Any, b: Any) -> bool:
+    return isinstance(a, Mapping) and isinstance(b, Mapping)
+
+
+def dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings as flat ones with dotted names.
+
+    >>> dotted({"ll": {"launch": 1e-6}, "dispatch": 0.0})
+    {'ll.launch': 1e-06, 'dispatch': 0.0}
+    """
+    return dict(_leaves(settings, ""))
+
+
+def _leaves(settings: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat settings with dotted names as nested ones; the inverse of ``dotted``.
+
+    >>> nested({"ll.launch": 1e-6, "dispatch": 0.0})
+    {'ll': {'launch': 1e-06}, 'dispatch': 0.0}
+    """
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        *above, last = name.split(".")
+        place = found
+        for key in above:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return found

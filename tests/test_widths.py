@@ -1,0 +1,68 @@
+"""A mapping of a file has at most 12 settings, and groups are at most two levels deep."""
+
+import inspect
+
+import pytest
+from foretrace.models.network.topology.wiring import TOPOLOGIES
+from foretrace.models.parts import PARTS
+from foretrace.scenarios.config.part_specs import OURS
+from foretrace.scenarios.config.schema import json_schema
+from foretrace.scenarios.config.settings import (
+    constructor_model,
+    group_model,
+    known_backends,
+    known_media,
+    known_processes,
+    known_workloads,
+)
+
+MOST, DEEPEST = 12, 2
+KNOWN = {
+    "training": "its groups are under way",
+    "roofline": "its groups are under way",
+    "SwapSection": "its groups are under way",
+}
+"""Above the limit today, with the reason."""
+UNIONS = "_entry", "_part", "_backend", "_process", "_workload", "_topology", "_medium"
+"""Mappings made of a constructor, which is counted itself, and of ``use``, ``model``, facts."""
+
+
+def constructors():
+    known_backends()
+    tables = (known_backends(), known_processes(), known_media(), known_workloads())
+    return [item for table in (*tables, PARTS, TOPOLOGIES) for item in table.items()]
+
+
+def widths(model, above=""):
+    """(dotted name, settings, levels) of a model and of each group in it."""
+    yield above, len(model.model_fields), above.count(".") + bool(above)
+    for name, field in model.model_fields.items():
+        if group := group_model(field):
+            yield from widths(group, f"{above}.{name}".lstrip("."))
+
+
+def too_wide(cls):
+    found = widths(constructor_model(cls))
+    return [w for w in found if w[1] > MOST or w[2] > DEEPEST]
+
+
+@pytest.mark.parametrize(("name", "cls"), constructors())
+def test_a_constructor_and_its_groups_are_narrow(name, cls):
+    assert bool(too_wide(cls)) == (name in KNOWN), too_wide(cls)
+
+
+@pytest.mark.parametrize(("name", "cls"), constructors())
+def test_a_constructor_names_all_that_it_takes(name, cls):
+    kinds = {p.kind for p in inspect.signature(cls).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+
+def test_facts_of_parts_are_few():
+    assert all(len(kind.facts.model_fields) <= MOST for kind in OURS.values())
+
+
+def test_sections_and_what_they_hold_are_narrow():
+    """The top is not counted: plug-ins add keys to it."""
+    known = json_schema()["$defs"].items()
+    wide = {k for k, v in known if len(v.get("properties", {})) > MOST and not k.endswith(UNIONS)}
+    assert wide == KNOWN.keys() & {"SwapSection"}
