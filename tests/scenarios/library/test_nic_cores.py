@@ -131,7 +131,8 @@ def test_workers_of_a_sweep_load_the_kind_and_the_role(cli, tmp_path):
     text = (HERE / "nic_cores.yaml").read_text().replace("nic_cores.py", str(HERE / "nic_cores.py"))
     text = text[: text.index("what_if:")] + sweep
     (tmp_path / "s.yaml").write_text(text)
-    code, out, err = cli("sweep", tmp_path / "s.yaml", "--workers", "local:2", "--out", tmp_path / "o")
+    runs = ("--workers", "local:2", "--out", tmp_path / "o")
+    code, out, err = cli("sweep", tmp_path / "s.yaml", *runs)
     assert code == 0, err
     assert "4.01 ms" in out
     assert "1 ms" in out
