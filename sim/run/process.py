@@ -109,7 +109,7 @@ class Running(ProcessActions):
     >>> from foretrace.sim.facts.graph import Builder
     >>> from foretrace.sim.facts.ops import Kind
     >>> from foretrace.sim.run.simulation import Simulation
-    >>> from foretrace.sim.facts.system import Component
+    >>> from foretrace.sim.facts.system import Component, System
     >>> class Constant(Backend):
     ...     def timing(self, ops, now=0.0):
     ...         return Timing.of([1e-3] * len(ops))
@@ -176,7 +176,7 @@ class Running(ProcessActions):
         >>> from foretrace.sim.facts.graph import Builder
         >>> from foretrace.sim.facts.ops import Kind
         >>> from foretrace.sim.run.simulation import Simulation
-        >>> from foretrace.sim.facts.system import Component
+        >>> from foretrace.sim.facts.system import Component, System
         >>> class PerByte(Backend):
         ...     def timing(self, ops, now=0.0):
         ...         return Timing.of(ops.bytes * 1e-9)
