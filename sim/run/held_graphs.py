@@ -5,7 +5,7 @@ from __future__ import annotations
 from weakref import proxy
 
 from ..analysis.streaming_sums import StreamingSums
-from ..engine_api.interface import Submitted
+from ..engine_api.interface import Engine, Submitted
 from ..errors import SimulationError
 from ..record.aggregates import MOST_OPS
 from ..record.bound_system import BoundSystem
@@ -16,6 +16,11 @@ from .run_interface import JobState, RunInterface
 BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
 GRAPH_AS_OPS = 30  # a graph takes the memory of so many ops
 AT_ONCE = 1 << 15  # ops, and graphs as ops, that are held before those that ended are added up
+
+
+def ops_in_memory(machine: Engine) -> int:
+    """Number of ops in memory; a graph counts as some, too."""
+    return machine.held_ops + GRAPH_AS_OPS * machine.held_graphs
 
 
 class HeldGraphs:
@@ -48,29 +53,24 @@ class HeldGraphs:
 
     def make_room(self, who: str, count: int) -> None:
         """Account for a submission; free what ended, and refuse what does not fit even then."""
-        held, most = self._ops_in_memory, self._memory
+        machine = self._run.machine
+        held, most = ops_in_memory(machine), self._memory
         if held >= self._fold_at and self._drops_ended_rows(held):
             self.release_ended()
         if not who:
             return
         ops, graphs = self.submitted.get(who, (0, 0))
-        if most is not None and self._submitted_bytes(count) > most:
+        if most is not None and self._submitted_bytes(machine, count) > most:
             if self.keep in ("none", "ranks"):
                 self.release_ended()
-            if self._submitted_bytes(count) > most:
+            if self._submitted_bytes(machine, count) > most:
                 raise self._memory_error(who, ops, graphs, most)
         self.submitted[who] = ops + count, graphs + 1
 
-    @property
-    def _ops_in_memory(self) -> int:
-        """Number of ops in memory."""
-        machine = self._run.machine
-        return machine.held_ops + GRAPH_AS_OPS * machine.held_graphs
-
-    def _submitted_bytes(self, more: int) -> float:
+    def _submitted_bytes(self, machine: Engine, more: int) -> float:
         """Bytes of what processes submitted, with a graph of so many ops more."""
         given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
-        return BYTES_PER_OP * (self._ops_in_memory - given + more + GRAPH_AS_OPS)
+        return BYTES_PER_OP * (ops_in_memory(machine) - given + more + GRAPH_AS_OPS)
 
     def _memory_error(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
         kept, machine = self.keep in (None, "ops"), self._run.machine
@@ -103,7 +103,7 @@ class HeldGraphs:
         self._relocations.keep(runs)
         held_yet = {one.first for one in runs}
         self.given = {first: n for first, n in self.given.items() if first in held_yet}
-        left = self._ops_in_memory
+        left = ops_in_memory(machine)
         self._fold_at = left + max(left, AT_ONCE)
         return left
 
