@@ -27,6 +27,7 @@ KINDS = {  # of a bar of the timeline
     "waiting": "--waiting",
 }
 OF_ROLE = {GPU: "compute", DMA: "memory", HOST: "host"}  # bars of ops, by who runs them
+OTHER_ROLES = ("--role-1", "--role-2")  # bars of ops that roles of plug-ins run
 SERIES = (  # of variants, devices and the like, in this order
     "var(--series-1)",
     "var(--series-2)",
@@ -47,14 +48,13 @@ def series_colour(number: int) -> str:
 
 
 def bar_kinds() -> dict[str, str]:
-    """Colour of each kind of bar: :data:`KINDS`, then roles of plug-ins, each as a series.
+    """Colour of each kind of bar: :data:`KINDS`, then roles of plug-ins, by turns.
 
     >>> list(bar_kinds())[:2]
     ['compute', 'communication']
     """
     theirs = [name for name in ROLES if name not in OUR_ROLES]
-    colours = (f"--series-{n % len(SERIES) + 1}" for n in range(len(theirs)))
-    return KINDS | dict(zip(theirs, colours, strict=True))
+    return KINDS | {name: OTHER_ROLES[n % len(OTHER_ROLES)] for n, name in enumerate(theirs)}
 
 
 def kind_of_bar(kind: Kind) -> str:

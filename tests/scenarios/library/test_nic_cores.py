@@ -101,7 +101,7 @@ def test_the_timeline_has_a_lane_and_a_colour_for_the_role(scenario):
     assert [row["name"] for row in page["rows"] if "lane" in row] == ["stream 0"] * 2
     chart, _ = timeline_bars(result, [0, 1], (0, result.makespan_ticks))
     assert chart.legend["nic-cores"] == f"var({colour})"
-    assert '"kind": "--series-' in json.dumps(time_tree({"base": op_totals(result)}))
+    assert '"kind": "--role-1"' in json.dumps(time_tree({"base": op_totals(result)}))
 
 
 def test_a_stream_of_the_role_is_drawn_and_counted_as_the_role(scenario):
