@@ -33,7 +33,7 @@ def op_rows(draw):
         start = draw(st.integers(0, 4000) | st.just(-1))
         took = draw(st.integers(0, 20) | st.integers(0, 3000))
         end = draw(st.sampled_from([start + took] * 9 + [-1])) if start >= 0 else -1
-        kind = draw(st.sampled_from(kind_names().tolist()))
+        kind = draw(st.sampled_from([*KIND_OF]))
         rows.append((draw(st.integers(0, 2)), draw(st.sampled_from([0, 7])), kind,
                      draw(st.sampled_from(NAMES)), start, end))  # fmt: skip
     return rows
