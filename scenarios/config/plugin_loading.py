@@ -21,6 +21,7 @@ from ...models.network.collective.steps import Algorithm, check_algorithm
 from ...models.network.topology import topology as topology  # ours first: their names are taken
 from ...models.network.topology.wiring import TOPOLOGIES, Topology
 from ...models.parts import PARTS, NodePart
+from ...reports.figure_kind import ON_PAGE, ON_PAPER
 from ...reports.section import SECTIONS
 from ...sim.engine_api.medium_api import MEDIA, Kernels, Medium
 from ...sim.facts.backend import BACKENDS, Backend
@@ -181,6 +182,8 @@ def plugin_registries() -> dict[str, dict[str, Any]]:
         "section": SECTIONS,
         "role": ROLES,
         "kind of op": KINDS,
+        "drawing for pages": ON_PAGE,
+        "drawing for papers": ON_PAPER,
         **algorithms,
     }
 

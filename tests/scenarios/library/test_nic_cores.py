@@ -100,8 +100,8 @@ def test_the_timeline_has_a_lane_and_a_colour_for_the_role(scenario):
     assert {"name": "nic-cores", "colour": colour} in page["kinds"]
     assert [row["name"] for row in page["rows"] if "lane" in row] == ["stream 0"] * 2
     chart, _ = timeline_bars(result, [0, 1], (0, result.makespan_ticks))
-    assert chart.legend["nic-cores"] == f"var({colour})"
-    assert '"kind": "--role-1"' in json.dumps(time_tree({"base": op_totals(result)}))
+    assert chart.legend["nic-cores"] == colour
+    assert '"kind": "role-1"' in json.dumps(time_tree({"base": op_totals(result)}))
 
 
 def test_a_stream_of_the_role_is_drawn_and_counted_as_the_role(scenario):
