@@ -189,7 +189,7 @@ def beside_calculon(checkout: Path, model: str, ours: list[tuple[Settings, float
     ask = Calculon(checkout, model)
     both, refusals = [], Counter[str]()
     for settings, seconds, cpu in ours:
-        if settings["workload.zero"] > 1:
+        if settings["workload.parallel.zero"] > 1:
             refusals["ZeRO 2 and 3: it has no words for them"] += 1
             continue
         began = time.process_time()

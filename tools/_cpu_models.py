@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from foretrace.models.training.description import Experts, Model, Transformer
+from foretrace.models.training.description import Experts, Model, TokenOptions, Transformer
 from foretrace.models.training.model_zoo import model
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
@@ -21,7 +21,7 @@ IMAGE, IMAGES = 64, 8
 BUCKET = 25 * 2**20  # B, of torch's DDP
 DENSE: dict[str, Any] = {
     "hidden": WIDTH, "layers": LAYERS, "heads": 4, "vocabulary": WORDS, "inner": 4 * WIDTH,
-    "positions": LENGTH, "tied": False,
+    "tokens": TokenOptions(positions=LENGTH, tied=False),
 }  # fmt: skip
 
 

@@ -38,8 +38,8 @@ from _cpu_models import (
     plan,
 )
 from foretrace.models.compute.matrix_product import matrix_product
-from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.training.model_zoo import ZOO
+from foretrace.models.training.rank_memory import rank_memory
 from foretrace.models.training.step_graph import step_graph
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.fitting.caches import fit_cache_model

@@ -63,7 +63,7 @@ def share_of_all_scores(found: Study) -> float:
     """Model flop as papers count it, with scores that the mask hides, over what ``mfu`` counts."""
     (asked,) = found.measured[0].point.workloads.values()
     assert isinstance(asked, TrainingWorkload)
-    every = replace(asked.model, causal=False)
+    every = replace(asked.model, attention=replace(asked.model.attention, causal=False))
     return model_flop(every, asked.plan.sequence) / model_flop(asked.model, asked.plan.sequence)
 
 

@@ -136,8 +136,8 @@ class LayerProfile(Backend):
     def _why_unknown(self, text: str) -> str:
         if PREFIX not in text:
             return (
-                f"is no layer, as {self.file} times them; take workload.detail: layers, or a "
-                "chain: [layer-profile, roofline]"
+                f"is no layer, as {self.file} times them; take "
+                "workload.execution.detail: layers, or a chain: [layer-profile, roofline]"
             )
         sizes = sorted({s for found in self._times.values() for s in found})
         return (

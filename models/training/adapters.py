@@ -34,7 +34,9 @@ def adapted(
 ) -> tuple[Operation, ...]:
     """Operations of a layer as they are, or frozen and with the adapters that the model has.
 
-    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, biases="none",
+    >>> from .description import BlockOptions
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32,
+    ...     block=BlockOptions(biases="none"),
     ...     adapters=Adapters(rank=2, of=("attention-output",)))
     >>> split = Split(batch=1, sequence=4)
     >>> one, two = adapted((linear("attention output", 4, 8, 8, split),), tiny, split)
@@ -95,7 +97,7 @@ def _adapter(name: Adapted, model: Transformer, rank: int, split: Split) -> Oper
         "query-key-value": lambda: columns(name, model.hidden, rank, qkv),
         "attention-output": lambda: rows(name, heads, rank, model.hidden),
         "feed-forward-in": lambda: columns(
-            name, model.hidden, rank, (2 if model.gated else 1) * inside
+            name, model.hidden, rank, (2 if model.block.gated else 1) * inside
         ),
         "feed-forward-out": lambda: rows(name, inside, rank, model.hidden),
     }[name]()

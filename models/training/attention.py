@@ -41,13 +41,13 @@ def attention(model: Transformer, split: Split) -> tuple[Operation, ...]:
     """
     projected = (
         _projections(model, split)
-        if model.latent is None
-        else _latent_projections(model, model.latent, split)
+        if model.attention.latent is None
+        else _latent_projections(model, model.attention.latent, split)
     )
     core = (_fused_core if split.fused_attention else _written_core)(model, split)
     output = row_parallel(
         "attention output", split.tokens, model.heads * model.value_width, model.hidden, split,
-        bias=model.biases == "all",
+        bias=model.block.biases == "all",
     )  # fmt: skip
     return (
         *projected,
@@ -66,7 +66,7 @@ def _projections(model: Transformer, split: Split) -> tuple[Operation, ...]:
     return (
         column_parallel(
             "query, key, value", split.tokens, model.hidden, outputs, split,
-            bias=model.biases != "none",
+            bias=model.block.biases != "none",
         ),
     )  # fmt: skip
 
@@ -96,15 +96,15 @@ def _latent_projections(
 
 def _rotation(model: Transformer, split: Split) -> tuple[Operation, ...]:
     """Rotary positions; none where positions are learned."""
-    if model.positions:
+    if model.tokens.positions:
         return ()
     dtype, tokens = split.precision.activations, split.tokens
     query = model.query_width // split.tensor
     key = max(model.key_value_heads // split.tensor, 1) * model.head_width
-    if model.latent is not None:
-        query = model.heads * model.latent.rotary // split.tensor
-        key = model.latent.rotary
-    head = model.head_width if model.latent is None else model.latent.rotary
+    if model.attention.latent is not None:
+        query = model.heads * model.attention.latent.rotary // split.tensor
+        key = model.attention.latent.rotary
+    head = model.head_width if model.attention.latent is None else model.attention.latent.rotary
     name = f"aten::rotary_embedding head={head}"
     one = text(name, (dtype, (tokens, query)), (dtype, (tokens, key)))
     moved = 2.0 * WIDTH[dtype] * tokens * (query + key)
@@ -138,7 +138,7 @@ def _keys_and_values(model: Transformer, split: Split) -> int:
 
 def _fused_core(model: Transformer, split: Split) -> Operation:
     """Flash attention (Dao 2023, arXiv:2307.08691): keeps queries, keys, values and a sum a row."""
-    found = attention_blocks(model.causal, split)
+    found = attention_blocks(model.attention.causal, split)
     ring = len(found) > 1 and split.context_by == "ring"
     if len(found) > 1 and not ring:
         found = gathered_blocks(found)
@@ -198,7 +198,7 @@ def _written_core(model: Transformer, split: Split) -> Operation:
     (b, s), w, v = split.documents, model.head_width, model.value_width
     batch = b * heads
     scores, square = (batch, s, s), float(width * batch * s * s)
-    mask = float(MASK * batch * s * s) if model.dropout else 0.0
+    mask = float(MASK * batch * s * s) if model.block.dropout else 0.0
     forward = [
         product("scores", s, w, s, dtype, width, batch),
         streamed("softmax", "aten::_softmax", dtype, [scores], square),
@@ -211,14 +211,14 @@ def _written_core(model: Transformer, split: Split) -> Operation:
         product("queries wgrad", s, s, w, dtype, width, batch),
         product("keys wgrad", s, s, w, dtype, width, batch),
     ]
-    if model.dropout:
+    if model.block.dropout:
         drop, back = "aten::native_dropout", "aten::native_dropout_backward"
         forward.insert(2, streamed("scores dropout", drop, dtype, [scores], square + mask))
         backward.insert(
             2, streamed("scores dropout backward", back, dtype, [scores], square + mask)
         )
     inputs = width * b * s * (heads * w + shared * (w + v))
-    core = square + (square + mask if model.dropout else 0.0)
+    core = square + (square + mask if model.block.dropout else 0.0)
     return Operation(tuple(forward), tuple(backward), inputs + core, core=core)
 
 

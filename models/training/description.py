@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Tag
+
+from .described import Count, Described, Flag, Size, Text
 
 Biases = Literal["none", "query-key-value", "all"]
 Adapted = Literal["query-key-value", "attention-output", "feed-forward-in", "feed-forward-out"]
@@ -11,7 +16,7 @@ Chooser = Literal["tokens", "experts"]
 
 
 @dataclass(frozen=True)
-class Experts:
+class Experts(Described):
     """Experts of a mixture, in place of the feed-forward network of most layers.
 
     Parameters
@@ -21,22 +26,23 @@ class Experts:
     inner : width of one
     shared : experts that every token visits, of the same width
     dense_layers : layers at the start that have no experts
+    selection_bias : whether each expert has a bias in the choice (DeepSeek-V3, 2412.19437, 2.1.2)
     chosen_by : who chooses: each token its experts, or each expert as many tokens as all take, so
         that a token has ``chosen`` in the mean (expert choice, Zhou et al. 2022, 2202.09368); then
         as torch writes it
     """
 
-    count: int
-    chosen: int
-    inner: int
-    shared: int = 0
-    dense_layers: int = 0
-    selection_bias: bool = False
+    count: Size
+    chosen: Size
+    inner: Size
+    shared: Count = 0
+    dense_layers: Count = 0
+    selection_bias: Flag = False
     chosen_by: Chooser = "tokens"
 
 
 @dataclass(frozen=True)
-class LatentAttention:
+class LatentAttention(Described):
     """Attention whose keys and values are made of one short vector (DeepSeek-V2, 2405.04434).
 
     Parameters
@@ -46,15 +52,15 @@ class LatentAttention:
     value : width of a value's head
     """
 
-    query_rank: int
-    key_rank: int
-    plain: int
-    rotary: int
-    value: int
+    query_rank: Size
+    key_rank: Size
+    plain: Size
+    rotary: Size
+    value: Size
 
 
 @dataclass(frozen=True)
-class Adapters:
+class Adapters(Described):
     """Two thin products beside some of each layer's, trained in their place (LoRA, 2106.09685).
 
     Every other weight is frozen.  Queries, keys and values are one product here, and so are a gate
@@ -71,12 +77,12 @@ class Adapters:
     16
     """
 
-    rank: int
+    rank: Size
     of: tuple[Adapted, ...]
 
 
 @dataclass(frozen=True)
-class Encoder:
+class Encoder(Described):
     """What an encoder (BERT) has beside its layers.
 
     Parameters
@@ -85,12 +91,12 @@ class Encoder:
     pooler : whether the first token goes through a layer of its own
     """
 
-    token_types: int = 2
-    pooler: bool = True
+    token_types: Count = 2
+    pooler: Flag = True
 
 
 @dataclass(frozen=True)
-class Patches:
+class Patches(Described):
     """Square images that a transformer reads as patches (ViT, Dosovitskiy et al. 2020, 2010.11929).
 
     Parameters
@@ -104,9 +110,9 @@ class Patches:
     197
     """
 
-    image: int
-    patch: int
-    channels: int = 3
+    image: Size
+    patch: Size
+    channels: Count = 3
 
     @property
     def tokens(self) -> int:
@@ -115,7 +121,63 @@ class Patches:
 
 
 @dataclass(frozen=True)
-class Transformer:
+class AttentionOptions(Described):
+    """How tokens of a transformer attend to each other.
+
+    Parameters
+    ----------
+    key_heads : heads of keys and values; as many as of queries unless said
+    head : width of a head; hidden / heads unless said
+    causal : whether tokens see only those before them
+    latent : short vectors of which keys and values are made; None for none
+    """
+
+    key_heads: Count = 0
+    head: Count = 0
+    causal: Flag = True
+    latent: LatentAttention | None = None
+
+
+@dataclass(frozen=True)
+class BlockOptions(Described):
+    """What every layer of a transformer has beside its products.
+
+    Parameters
+    ----------
+    norm : ``rms`` or ``layer``
+    biases : of which products
+    gated : whether a gate stands beside the feed-forward network's first product (SwiGLU)
+    dropout : whether activations are dropped
+    """
+
+    norm: Literal["rms", "layer"] = "layer"
+    biases: Biases = "all"
+    gated: Flag = False
+    dropout: Flag = False
+
+
+@dataclass(frozen=True)
+class TokenOptions(Described):
+    """How tokens enter a transformer and leave it.
+
+    Parameters
+    ----------
+    positions : learned positions; 0 where they are rotations of queries and keys
+    tied : whether the output layer is the embedding
+    predicted : further tokens that are predicted, each by a layer of its own (multi-token
+        prediction; DeepSeek-V3, 2412.19437, section 2.2)
+    patches : images that are read as tokens; None for text.  ``vocabulary`` then counts the
+        classes of images
+    """
+
+    positions: Count = 0
+    tied: Flag = True
+    predicted: Count = 0
+    patches: Patches | None = None
+
+
+@dataclass(frozen=True)
+class Transformer(Described):
     """A dense or mixture-of-experts transformer.
 
     Parameters
@@ -123,19 +185,10 @@ class Transformer:
     hidden : width of the residual stream
     layers, heads, vocabulary : counts
     inner : width of the feed-forward network
-    key_heads : heads of keys and values; as many as of queries unless said
-    head : width of a head; hidden / heads unless said
-    gated : whether a gate stands beside the feed-forward network's first product (SwiGLU)
-    norm : ``rms`` or ``layer``
-    biases : of which products
-    positions : learned positions; 0 where they are rotations of queries and keys
-    tied : whether the output layer is the embedding
-    causal : whether tokens see only those before them
-    dropout : whether activations are dropped
-    predicted : further tokens that are predicted, each by a layer of its own (multi-token
-        prediction; DeepSeek-V3, 2412.19437, section 2.2)
-    experts, latent, encoder, patches : what the model has of these; None for nothing.  Of patches,
-        ``vocabulary`` counts the classes of images
+    attention : how tokens attend to each other
+    block : what every layer has beside its products
+    tokens : how tokens enter and leave
+    experts, encoder : what the model has of these; None for nothing
     adapters : what alone is trained of it; None where every weight is
     source : where these facts are published
 
@@ -146,49 +199,49 @@ class Transformer:
     (4, 8, 8)
     """
 
-    hidden: int
-    layers: int
-    heads: int
-    vocabulary: int
-    inner: int
-    key_heads: int = 0
-    head: int = 0
-    gated: bool = False
-    norm: Literal["rms", "layer"] = "layer"
-    biases: Biases = "all"
-    positions: int = 0
-    tied: bool = True
-    causal: bool = True
-    dropout: bool = False
-    predicted: int = 0
+    hidden: Size
+    layers: Size
+    heads: Size
+    vocabulary: Size
+    inner: Size
+    attention: AttentionOptions = AttentionOptions()
+    block: BlockOptions = BlockOptions()
+    tokens: TokenOptions = TokenOptions()
     experts: Experts | None = None
-    latent: LatentAttention | None = None
     encoder: Encoder | None = None
-    patches: Patches | None = None
     adapters: Adapters | None = None
-    source: str = ""
+    source: Text = ""
+    renamed_settings: ClassVar[Mapping[str, str]] = {
+        key: f"{group}.{key}"
+        for group, options in (
+            ("attention", AttentionOptions),
+            ("block", BlockOptions),
+            ("tokens", TokenOptions),
+        )
+        for key in options.__dataclass_fields__
+    }
 
     @property
     def own_sequence(self) -> int | None:
         """Tokens of a sequence, where the model itself says it."""
-        return None if self.patches is None else self.patches.tokens
+        return None if self.tokens.patches is None else self.tokens.patches.tokens
 
     @property
     def head_width(self) -> int:
         """Width of a head of queries and keys."""
-        if self.latent is not None:
-            return self.latent.plain + self.latent.rotary
-        return self.head or self.hidden // self.heads
+        if self.attention.latent is not None:
+            return self.attention.latent.plain + self.attention.latent.rotary
+        return self.attention.head or self.hidden // self.heads
 
     @property
     def value_width(self) -> int:
         """Width of a head of values."""
-        return self.head_width if self.latent is None else self.latent.value
+        return self.head_width if self.attention.latent is None else self.attention.latent.value
 
     @property
     def key_value_heads(self) -> int:
         """Heads of keys and values."""
-        return self.key_heads or self.heads
+        return self.attention.key_heads or self.heads
 
     @property
     def query_width(self) -> int:
@@ -207,33 +260,73 @@ class Transformer:
 
 
 @dataclass(frozen=True)
-class Repeated:
-    """Parts of a network, several times one after another."""
+class Repeated(Described):
+    """Parts of a network, several times one after another.
 
-    times: int
+    Parameters
+    ----------
+    times : repetitions
+    of : parts that are repeated, in order
+    """
+
+    times: Count
     of: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class Branches:
-    """Parts that take the same input, beside each other; none for the input itself.
+class SummedBranches(Described):
+    """Parts that take the same input, whose results are summed, and what is less than 0 made 0.
 
     Parameters
     ----------
-    ways : of each, its parts
-    summed : whether their results are summed, and what is less than 0 made 0; else they are joined
-        channel by channel
+    sum : of each branch, its parts; none for the input itself
     """
 
-    ways: tuple[tuple[Part, ...], ...]
-    summed: bool
+    sum: tuple[tuple[Part, ...], ...]
 
-
-Part = str | Repeated | Branches
+    @property
+    def ways(self) -> tuple[tuple[Part, ...], ...]:
+        """Parts of each branch."""
+        return self.sum
 
 
 @dataclass(frozen=True)
-class ImageNetwork:
+class JoinedBranches(Described):
+    """Parts that take the same input, whose results are joined channel by channel.
+
+    Parameters
+    ----------
+    join : of each branch, its parts; none for the input itself
+    """
+
+    join: tuple[tuple[Part, ...], ...]
+
+    @property
+    def ways(self) -> tuple[tuple[Part, ...], ...]:
+        """Parts of each branch."""
+        return self.join
+
+
+KINDS_OF_PART = {("of", "times"): "[times]", ("sum",): "[sum]", ("join",): "[join]"}
+
+
+def _kind_of_part(part: Any) -> str | None:
+    if isinstance(part, Mapping):
+        return KINDS_OF_PART.get(tuple(sorted(map(str, part))))
+    return "[line]" if isinstance(part, str) else None
+
+
+Part = Annotated[
+    Annotated[str, Tag("[line]")]
+    | Annotated[Repeated, Tag("[times]")]
+    | Annotated[SummedBranches, Tag("[sum]")]
+    | Annotated[JoinedBranches, Tag("[join]")],
+    Discriminator(_kind_of_part, custom_error_type="part", custom_error_message="no part"),
+]
+
+
+@dataclass(frozen=True)
+class ImageNetwork(Described):
     """A convolutional network for square images.
 
     Parameters
@@ -245,15 +338,15 @@ class ImageNetwork:
     source : where these facts are published
     """
 
-    image: int
+    image: Size
     parts: tuple[Part, ...]
-    channels: int = 3
-    source: str = ""
+    channels: Count = 3
+    source: Text = ""
     own_sequence: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
-class Recommender:
+class Recommender(Described):
     """A recommendation model: tables of embeddings, their products, and two networks.
 
     DLRM (Naumov et al. 2019, 1906.00091).
@@ -268,13 +361,13 @@ class Recommender:
     source : where these facts are published
     """
 
-    dense: int
-    tables: tuple[int, ...]
-    width: int
-    bottom: tuple[int, ...]
-    top: tuple[int, ...]
-    lookups: int = 1
-    source: str = ""
+    dense: Size
+    tables: tuple[Count, ...]
+    width: Size
+    bottom: tuple[Count, ...]
+    top: tuple[Count, ...]
+    lookups: Count = 1
+    source: Text = ""
     own_sequence: ClassVar[int] = 1
 
 

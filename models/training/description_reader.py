@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import types
+import logging
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from ...sim.errors import ScenarioError
-from .description import (
-    Adapted,
-    Branches,
-    ImageNetwork,
-    Model,
-    Part,
-    Recommender,
-    Repeated,
-    Transformer,
-)
+from .description import KINDS_OF_PART, Adapted, ImageNetwork, Model, Recommender, Transformer
 from .hugging_face import read_config
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
-BRANCHES = {"sum": True, "join": False}
+TAGS = ("[line]", *KINDS_OF_PART.values())
+FIRST = {"unexpected_keyword_argument": 0, "missing": 1}
+CURES = {
+    "dataclass_type": "its keys below it",
+    "tuple_type": "a list",
+    "int_type": "a whole number",
+    "greater_than": "a whole number above 0",
+    "greater_than_equal": "a whole number, 0 or above",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "part": "a line like 'conv 64 3', or times and of, or sum, or join",
+}
+"""What to write instead, by the type of pydantic's error."""
 
 
 def read_description(data: Mapping[str, Any], where: str = "workload.model") -> Model:
@@ -51,29 +59,46 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
     if "model_type" in data:
         return read_config(data, where)
     if "parts" in data:
-        parts = _read_parts(data["parts"], f"{where}.parts")
-        return _read_fields(ImageNetwork, {**data, "parts": ()}, where, parts=parts)
+        return _read(ImageNetwork, data, where)
     if "tables" in data:
-        return _read_fields(Recommender, data, where)
-    model = _read_fields(Transformer, data, where)
+        return _read(Recommender, data, where)
+    model = _read(Transformer, _with_current_names(data, where), where)
     _check_sizes(model, where)
     return model
 
 
+def _with_current_names(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """A description whose keys have the names of today; old ones are read for one release."""
+    for old, new in Transformer.renamed_settings.items():
+        group, _, key = new.partition(".")
+        beside = data.get(group, {})
+        if old not in data or not isinstance(beside, Mapping):
+            continue
+        if key in beside:
+            raise ScenarioError(
+                f"{where}.{old}: is the old name of {new}, which is given too; keep {new}"
+            )
+        log.warning("%s.%s: is now %s; rename it, release 0.3 drops the old name",
+                    where, old, new)  # fmt: skip
+        rest = {k: v for k, v in data.items() if k != old}
+        data = {**rest, group: {**beside, key: data[old]}}
+    return data
+
+
 def _check_sizes(model: Transformer, where: str) -> None:
     """Refuse sizes that do not go together, with the nearest that do."""
-    experts, patches, plain = model.experts, model.patches, not (model.head or model.latent)
+    experts, patches, attention = model.experts, model.tokens.patches, model.attention
     heads, keys = model.heads, model.key_value_heads
-    if plain and model.hidden % heads:
+    if not (attention.head or attention.latent) and model.hidden % heads:
         near = _nearest_divisor(model.hidden, heads)
         raise ScenarioError(
             f"{where}.heads: {heads} heads do not share a width of {model.hidden} evenly; take "
-            f"{near}, or say head, the width of one"
+            f"{near}, or say attention.head, the width of one"
         )
     if heads % keys:
         raise ScenarioError(
-            f"{where}.key_heads: {keys} heads of keys are not shared by {heads} heads evenly; take "
-            f"{_nearest_divisor(heads, keys)}"
+            f"{where}.attention.key_heads: {keys} heads of keys are not shared by {heads} heads "
+            f"evenly; take {_nearest_divisor(heads, keys)}"
         )
     if experts and experts.chosen > experts.count:
         raise ScenarioError(
@@ -88,8 +113,8 @@ def _check_sizes(model: Transformer, where: str) -> None:
     check_adapters(model, f"{where}.adapters")
     if patches and patches.image % patches.patch:
         raise ScenarioError(
-            f"{where}.patches.patch: patches of {patches.patch} pixels do not tile an image of "
-            f"{patches.image}; take {_nearest_divisor(patches.image, patches.patch)}"
+            f"{where}.tokens.patches.patch: patches of {patches.patch} pixels do not tile an image "
+            f"of {patches.image}; take {_nearest_divisor(patches.image, patches.patch)}"
         )
 
 
@@ -108,7 +133,7 @@ def check_adapters(model: Transformer, where: str) -> None:
     if not model.adapters.of:
         raise ScenarioError(f"{where}.of: is empty; name one of {', '.join(get_args(Adapted))}")
     for number, name in enumerate(model.adapters.of):
-        if name == "query-key-value" and model.latent:
+        if name == "query-key-value" and model.attention.latent:
             raise ScenarioError(
                 f"{where}.of[{number}]: latent attention makes queries, keys and values by several "
                 "products; leave it out"
@@ -129,72 +154,40 @@ def _nearest_divisor(number: int, to: int) -> int:
     return min(every, key=lambda d: (abs(d - to), d))
 
 
-def _read_fields(cls: type[T], data: Any, where: str, **known: Any) -> T:
-    """A dataclass from a mapping of its fields, each checked by its type."""
-    if not isinstance(data, Mapping):
-        raise ScenarioError(f"{where}: is {data!r}; write its keys below it")
-    hints = get_type_hints(cls)
-    own = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
-    for key in data:
-        if key not in own:
-            near = get_close_matches(str(key), own, 1)
-            cure = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(own)}"
-            raise ScenarioError(f"{where}.{key}: is not known; {cure}")
-    missing = [name for name, f in own.items() if f.default is MISSING and name not in data]
-    if missing:
-        raise ScenarioError(f"{where}: has no {missing[0]}; add it")
-    for name, f in own.items():
-        if f.default is MISSING and data[name] == 0:
-            raise ScenarioError(f"{where}.{name}: is 0; write a whole number above it")
-    read = {key: _read_value(hints[key], v, f"{where}.{key}") for key, v in data.items()}
-    return cls(**{**read, **known})
+def _read(cls: type[T], data: Any, where: str) -> T:
+    """A description from plain data, checked by its fields' types."""
+    try:
+        return TypeAdapter(cls).validate_python(data)
+    except ValidationError as error:
+        first = min(error.errors(), key=lambda e: FIRST.get(e["type"], len(FIRST)))
+        raise ScenarioError(_in_words(first, cls, where)) from error
 
 
-def _read_value(kind: Any, value: Any, where: str) -> Any:
-    """A value of a field."""
-    if isinstance(kind, types.UnionType):
-        (kind,) = (k for k in get_args(kind) if k is not type(None))
-    if is_dataclass(kind):
-        return _read_fields(kind, value, where)  # type: ignore[arg-type]
-    if get_origin(kind) is Literal:
-        known = get_args(kind)
-        if value not in known:
-            near = get_close_matches(str(value), known, 1)
-            cure = f"did you mean '{near[0]}'?" if near else f"take one of {', '.join(known)}"
-            raise ScenarioError(f"{where}: is {value!r}; {cure}")
-        return value
-    if get_origin(kind) is tuple:
-        if not isinstance(value, Sequence) or isinstance(value, str):
-            raise ScenarioError(f"{where}: is {value!r}; write a list")
-        each = get_args(kind)[0]
-        return () if each is Part else tuple(
-            _read_value(each, v, f"{where}[{i}]") for i, v in enumerate(value)
-        )  # fmt: skip
-    if type(value) is not kind or (kind is int and value < 0):
-        words = {int: "a whole number", bool: "true or false", str: "words"}
-        raise ScenarioError(f"{where}: is {value!r}; write {words[kind]}")
-    return value
+def _in_words(error: Any, cls: type, where: str) -> str:
+    """One of pydantic's errors as a message: place, value and cure."""
+    kind, path = error["type"], [p for p in error["loc"] if p not in TAGS]
+    places = [where, *(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)]
+    place, value = "".join(places), error["input"]
+    if kind == "missing":
+        return f"{''.join(places[:-1])}: has no {path[-1]}; add it"
+    if kind == "unexpected_keyword_argument":
+        known = [f.name for f in fields(_class_at(cls, path[:-1]))]
+        return f"{place}: is not known; {_nearest_or_all(path[-1], known, 'there are')}"
+    if kind == "literal_error":
+        known = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+        return f"{place}: is {value!r}; {_nearest_or_all(value, known, 'take one of')}"
+    return f"{place}: is {value!r}; write {CURES.get(kind, error['msg'])}"
 
 
-def _read_parts(data: Any, where: str) -> tuple[Part, ...]:
-    """Parts of a network of images: lines, ``{times, of}``, ``{sum}`` and ``{join}``."""
-    if not isinstance(data, Sequence) or isinstance(data, str):
-        raise ScenarioError(f"{where}: is {data!r}; write a list of parts")
-    return tuple(_read_part(part, f"{where}[{i}]") for i, part in enumerate(data))
+def _class_at(cls: type, path: list[Any]) -> Any:
+    """The dataclass of a key of a description."""
+    found: Any = cls
+    for name in path:
+        hint = get_type_hints(found)[name]
+        found = next(c for c in (hint, *get_args(hint)) if is_dataclass(c))
+    return found
 
 
-def _read_part(data: Any, where: str) -> Part:
-    if isinstance(data, str):
-        return data
-    if isinstance(data, Mapping) and set(data) == {"times", "of"}:
-        times = _read_value(int, data["times"], f"{where}.times")
-        return Repeated(times, _read_parts(data["of"], f"{where}.of"))
-    if isinstance(data, Mapping) and len(data) == 1 and set(data) <= set(BRANCHES):
-        ((word, ways),) = data.items()
-        return Branches(
-            tuple(_read_parts(way, f"{where}.{word}[{i}]") for i, way in enumerate(ways)),
-            BRANCHES[word],
-        )
-    raise ScenarioError(
-        f"{where}: is {data!r}; write a line like 'conv 64 3', or times and of, or sum, or join"
-    )
+def _nearest_or_all(name: object, known: Sequence[str], words: str) -> str:
+    near = get_close_matches(str(name), known, 1)
+    return f"did you mean '{near[0]}'?" if near else f"{words} {', '.join(known)}"

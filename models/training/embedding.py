@@ -24,12 +24,14 @@ from .operations import (
 def embedding(model: Transformer, split: Split) -> tuple[Operation, ...]:
     """Rows of a table that is shared among the tensor-parallel ranks, and learned positions.
 
-    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, positions=4)
+    >>> from .description import TokenOptions
+    >>> learned = TokenOptions(positions=4)
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, tokens=learned)
     >>> sum(o.weights for o in embedding(tiny, Split(batch=1, sequence=4)))
     112
     """
-    if model.patches is not None:
-        return _patches(model, model.patches, split)
+    if model.tokens.patches is not None:
+        return _patches(model, model.tokens.patches, split)
     dtype, tokens = split.precision.activations, split.tokens
     rows = -(-model.vocabulary // split.tensor)
     size = float(WIDTH[dtype] * tokens * model.hidden)
@@ -81,25 +83,25 @@ def _positions(model: Transformer, split: Split) -> list[Operation]:
     """Learned positions and kinds of segments, with the norm and dropout that follow them."""
     own, one = split.own_tokens, (split.own_tokens, model.hidden)
     dtype, size = split.precision.activations, float(split.width * split.own_tokens * model.hidden)
-    if not model.positions:
+    if not model.tokens.positions:
         return []
     types = model.encoder.token_types if model.encoder else 0
-    mask = float(own * model.hidden) if model.dropout else 0.0
+    mask = float(own * model.hidden) if model.block.dropout else 0.0
     each = (own // split.batch, model.hidden)  # those of all sequences are the same
     few = float(split.width * math.prod(each))
     forward = [streamed("positions", "aten::add", dtype, [one, each], size + mask)]
     backward = [streamed("positions backward", "aten::sum", dtype, [one], few)]
-    if model.patches is None:  # of images all of them are taken
-        table, index = (dtype, (model.positions, model.hidden)), ("int64", each[:1])
+    if model.tokens.patches is None:  # of images all of them are taken
+        table, index = (dtype, (model.tokens.positions, model.hidden)), ("int64", each[:1])
         named = WIDTH["int64"] * each[0]
         look = text("aten::embedding", table, index)
         back = text("aten::embedding_dense_backward", (dtype, each), index)
         forward.insert(0, Work("position embedding", look, 0.0, 2 * few + named))
         backward.append(Work("position embedding backward", back, 0.0, 3 * few + named))
-    weights = tuple((n, model.hidden) for n in (model.positions, types) if n)
+    weights = tuple((n, model.hidden) for n in (model.tokens.positions, types) if n)
     found = [Operation(tuple(forward), tuple(backward), mask, weights)]
     if model.encoder:
-        found.append(norm("embedding norm", model.norm, own, model.hidden, split))
+        found.append(norm("embedding norm", model.block.norm, own, model.hidden, split))
     return found
 
 
@@ -111,17 +113,17 @@ def output(model: Transformer, split: Split) -> tuple[Operation, ...]:
     """
     own, plain = split.own_tokens, split.precision.activations
     wide = -(-model.vocabulary // split.tensor) * split.tensor  # padded, as Megatron-LM does
-    rows, of_images = _predictions(model, split), model.patches is not None
+    rows, of_images = _predictions(model, split), model.tokens.patches is not None
     layer = column_parallel("output", rows, model.hidden, wide, split, dtype=plain, bias=of_images)
-    parts = [] if model.encoder else [norm("last norm", model.norm, own, model.hidden, split)]
+    parts = [] if model.encoder else [norm("last norm", model.block.norm, own, model.hidden, split)]
     parts += _pooler(model, split)
-    parts += [layer._replace(parameters=()) if model.tied else layer, _loss(model, split)]
+    parts += [layer._replace(parameters=()) if model.tokens.tied else layer, _loss(model, split)]
     return tuple(parts)
 
 
 def _predictions(model: Transformer, split: Split) -> int:
     """Rows of which something is predicted: tokens, or images."""
-    return split.batch if model.patches is not None else split.tokens
+    return split.batch if model.tokens.patches is not None else split.tokens
 
 
 def _pooler(model: Transformer, split: Split) -> list[Operation]:

@@ -33,11 +33,11 @@ def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Oper
     >>> sum(o.weights for o in feed_forward(tiny, Split(batch=1, sequence=4)))
     552
     """
-    wide, bias = inner or model.inner, model.biases == "all"
-    outputs = (2 if model.gated else 1) * wide
+    wide, bias = inner or model.inner, model.block.biases == "all"
+    outputs = (2 if model.block.gated else 1) * wide
     return (
         column_parallel("feed-forward in", split.tokens, model.hidden, outputs, split, bias=bias),
-        activation(model.gated, split.tokens, wide // split.tensor, split),
+        activation(model.block.gated, split.tokens, wide // split.tensor, split),
         row_parallel("feed-forward out", split.tokens, wide, model.hidden, split, bias=bias),
     )
 
@@ -79,8 +79,9 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
 
     Examples
     --------
-    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, gated=True,
-    ...     biases="none", experts=Experts(4, 2, 32))
+    >>> from .description import BlockOptions
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32,
+    ...     block=BlockOptions(biases="none", gated=True), experts=Experts(4, 2, 32))
     >>> sum(o.weights for o in mixture(tiny, tiny.experts, Split(batch=1, sequence=4)))
     3104
     """
@@ -89,7 +90,7 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
     by_experts = experts.chosen_by == "experts"
     rows = _rows_of_each_expert(pairs, here, split)
     plain = split.precision.activations
-    inputs = (2 if model.gated else 1) * experts.inner
+    inputs = (2 if model.block.gated else 1) * experts.inner
     before = after = _permutation(pairs, model.hidden, split)
     if by_experts:
         before = _taken_rows(own, pairs, model.hidden, split)
@@ -103,7 +104,7 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
         *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True,
                         comes=comes),
-        activation(model.gated, rows, experts.inner // split.tensor, split, batch=here),
+        activation(model.block.gated, rows, experts.inner // split.tensor, split, batch=here),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
                      expert=True, returns=comes),
         *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),

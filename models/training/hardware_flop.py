@@ -12,8 +12,9 @@ def hardware_flop(model: Model, plan: ParallelPlan) -> float:
 
     Masked scores are counted where they are computed: not by a fused kernel.
 
-    >>> from .description import Transformer
-    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32, causal=False)
+    >>> from .description import AttentionOptions, Transformer
+    >>> sees_all = AttentionOptions(causal=False)
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32, attention=sees_all)
     >>> from .model_size import model_flop
     >>> plan = ParallelPlan(batch=1, sequence=4, fused_attention=False)
     >>> hardware_flop(tiny, plan) == model_flop(tiny, 4)

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...sim.errors import ScenarioError
-from .description import Biases, Encoder, Experts, LatentAttention, Transformer
+from .description import (
+    AttentionOptions,
+    Biases,
+    BlockOptions,
+    Encoder,
+    Experts,
+    LatentAttention,
+    TokenOptions,
+    Transformer,
+)
 
 Config = Mapping[str, Any]
 LLAMAS = ("llama", "mistral", "mixtral", "qwen2", "deepseek_v2", "deepseek_v3")
@@ -62,15 +71,17 @@ def _llama(config: Config, family: str) -> Transformer:
         heads=config["num_attention_heads"],
         vocabulary=config["vocab_size"],
         inner=config["intermediate_size"],
-        key_heads=config.get("num_key_value_heads") or 0,
-        head=config.get("head_dim") or 0,
-        gated=True,
-        norm="rms",
-        biases=bias,
-        tied=bool(config.get("tie_word_embeddings", False)),
-        predicted=config.get("num_nextn_predict_layers") or 0,
+        attention=AttentionOptions(
+            config.get("num_key_value_heads") or 0,
+            config.get("head_dim") or 0,
+            latent=_latent(config) if "kv_lora_rank" in config else None,
+        ),
+        block=BlockOptions("rms", bias, gated=True),
+        tokens=TokenOptions(
+            tied=bool(config.get("tie_word_embeddings", False)),
+            predicted=config.get("num_nextn_predict_layers") or 0,
+        ),
         experts=_experts(config),
-        latent=_latent(config) if "kv_lora_rank" in config else None,
     )
 
 
@@ -109,8 +120,8 @@ def _gpt(config: Config) -> Transformer:
         heads=config["n_head"],
         vocabulary=config["vocab_size"],
         inner=config.get("n_inner") or 4 * config["n_embd"],
-        positions=config["n_positions"],
-        dropout=config.get("resid_pdrop", 0.1) > 0,
+        tokens=TokenOptions(config["n_positions"]),
+        block=BlockOptions(dropout=config.get("resid_pdrop", 0.1) > 0),
     )
 
 
@@ -121,8 +132,8 @@ def _encoder(config: Config) -> Transformer:
         heads=config["num_attention_heads"],
         vocabulary=config["vocab_size"],
         inner=config["intermediate_size"],
-        positions=config["max_position_embeddings"],
-        causal=False,
-        dropout=config.get("hidden_dropout_prob", 0.1) > 0,
+        tokens=TokenOptions(config["max_position_embeddings"]),
+        attention=AttentionOptions(causal=False),
+        block=BlockOptions(dropout=config.get("hidden_dropout_prob", 0.1) > 0),
         encoder=Encoder(config.get("type_vocab_size", 2)),
     )

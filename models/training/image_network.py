@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ...sim.errors import ScenarioError
 from ...sim.facts.signature import WIDTH
-from .description import Branches, ImageNetwork, Part, Repeated
+from .description import ImageNetwork, JoinedBranches, Part, Repeated, SummedBranches
 from .operations import Operation, Split, Work, cross_entropy, linear, streamed, text
 
 WORDS = ("conv", "max-pool", "average-pool", "average", "linear", "dropout")
@@ -87,7 +87,7 @@ def _part(part: Part, now: Images, split: Split) -> tuple[list[Operation], Image
     """Operations of a part, and the images that leave it."""
     if isinstance(part, Repeated):
         return _chain(part.of * part.times, now, split)
-    if isinstance(part, Branches):
+    if isinstance(part, SummedBranches | JoinedBranches):
         return _branches(part, now, split)
     line = _read_line(part)
     if line.word == "conv":
@@ -107,21 +107,24 @@ def _chain(parts: tuple[Part, ...], now: Images, split: Split) -> tuple[list[Ope
     return found, now
 
 
-def _branches(part: Branches, now: Images, split: Split) -> tuple[list[Operation], Images]:
+def _branches(
+    part: SummedBranches | JoinedBranches, now: Images, split: Split
+) -> tuple[list[Operation], Images]:
     """Branches one after another, and how their results meet."""
+    summed = isinstance(part, SummedBranches)
     found: list[Operation] = []
     ends = []
     for way in part.ways:
         operations, end = _chain(way, now, split)
         found += operations
         ends.append(end)
-    sides = {(e.height, e.width, e.channels if part.summed else 0) for e in ends}
+    sides = {(e.height, e.width, e.channels if summed else 0) for e in ends}
     if len(sides) > 1:
         shapes = ", ".join(f"{e.channels}x{e.height}x{e.width}" for e in ends)
         raise ScenarioError(
             f"workload.model: branches that meet have images of {shapes}; give them the same"
         )
-    if part.summed:
+    if summed:
         return [*found, _sum(now, ends[0], split), _relu(ends[0], split)], ends[0]
     whole = ends[0]._replace(channels=sum(e.channels for e in ends))
     return [*found, _joined(whole, split)], whole

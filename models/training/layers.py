@@ -110,12 +110,12 @@ def _layer(name: str, model: Transformer, split: Split, network: tuple[Operation
     """Attention and network, each behind a norm (an encoder's come after, and take as long)."""
     own, h = split.own_tokens, model.hidden
     operations = (
-        norm("attention norm", model.norm, own, h, split),
+        norm("attention norm", model.block.norm, own, h, split),
         *attention(model, split),
-        residual("attention residual", own, h, split, model.dropout),
-        norm("feed-forward norm", model.norm, own, h, split),
+        residual("attention residual", own, h, split, model.block.dropout),
+        norm("feed-forward norm", model.block.norm, own, h, split),
         *network,
-        residual("feed-forward residual", own, h, split, model.dropout),
+        residual("feed-forward residual", own, h, split, model.block.dropout),
     )
     return Layer(name, adapted(operations, model, split), float(split.width * own * h))
 
@@ -127,7 +127,9 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
     It has norms of both, a product that joins them, a layer like the last, and uses the embedding
     and the output layer once more (DeepSeek-AI 2024, arXiv:2412.19437, section 2.2).
 
-    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, biases="none")
+    >>> from .description import BlockOptions
+    >>> plain = BlockOptions(biases="none")
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32, block=plain)
     >>> prediction_layer(tiny, Split(batch=1, sequence=4)).weights  # a layer, 2 h^2, three norms
     976
     """
@@ -138,8 +140,8 @@ def prediction_layer(model: Transformer, split: Split) -> Layer:
     first, *rest = output(model, split)
     before = (
         *again,
-        norm("state norm", model.norm, own, h, split),
-        norm("token norm", model.norm, own, h, split),
+        norm("state norm", model.block.norm, own, h, split),
+        norm("token norm", model.block.norm, own, h, split),
         linear("state and token", own, 2 * h, h, split),
     )
     after = (first, *(o._replace(parameters=()) for o in rest))
@@ -190,11 +192,11 @@ def all_layers(model: Model, split: Split) -> list[tuple[Layer, int]]:
     """
     if not isinstance(model, Transformer):
         return [(layer, 1) for layer in whole_network(model, split)]
-    dense = model.dense_layers
+    dense, predicted = model.dense_layers, model.tokens.predicted
     return [
         (embedding_layer(model, split), 1),
         *([(dense_layer(model, split), dense)] if dense else []),
         *([(expert_layer(model, split), model.layers - dense)] if dense < model.layers else []),
-        *([(prediction_layer(model, split), model.predicted)] if model.predicted else []),
+        *([(prediction_layer(model, split), predicted)] if predicted else []),
         (output_layer(model, split), 1),
     ]

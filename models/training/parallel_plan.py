@@ -266,7 +266,7 @@ layers evenly; take 3
         if not (self.stages or self.whole_layers):
             return
         if not isinstance(model, Transformer):
-            setting = "parallel.layers" if self.stages else "detail: layers"
+            setting = "parallel.layers" if self.stages else "execution.detail: layers"
             raise PlanError(f"workload: {setting} is for a transformer; leave it out")
         layers = shared_layers(model, self)
         if self.stages and (len(self.stages), sum(self.stages)) != (self.pipeline, layers):
@@ -277,8 +277,8 @@ layers evenly; take 3
             )
         if self.whole_layers and model.adapters:
             raise PlanError(
-                "workload.detail: layers timed whole train every weight of theirs; leave adapters "
-                "out, or take detail: ops"
+                "workload.execution.detail: layers timed whole train every weight of theirs; leave "
+                "optimizer.adapters out, or take execution.detail: ops"
             )
         if self.stages and (self.chunks > 1 or self.is_folded):
             chunks = self.chunks if self.chunks > 1 else 2
@@ -290,25 +290,26 @@ layers evenly; take 3
         if self.whole_layers and (self.schedule not in WHOLE_PASSES or self.context > 1):
             setting = "parallel.context: 1" if self.context > 1 else "schedule.use: 1f1b"
             raise PlanError(
-                "workload.detail: layers timed whole are neither in parts of a sequence nor in "
-                f"halves of a backward pass; take {setting}, or detail: ops"
+                "workload.execution.detail: layers timed whole are neither in parts of a sequence "
+                f"nor in halves of a backward pass; take {setting}, or execution.detail: ops"
             )
         if self.whole_layers and self.host_threads:
             raise PlanError(
-                "workload.hosts: layers timed whole have their host in them; take hosts: ahead, or "
-                "detail: ops"
+                "workload.execution.hosts: layers timed whole have their host in them; take "
+                "execution.hosts: ahead, or "
+                "execution.detail: ops"
             )
         if self.whole_layers and self.recompute_layers:
             raise PlanError(
-                "workload.detail: layers timed whole are all computed again or none; leave "
-                "recompute_layers out, or take detail: ops"
+                "workload.execution.detail: layers timed whole are all computed again or none; "
+                "leave memory.recompute_layers out, or take execution.detail: ops"
             )
         if self.whole_layers and (self.recompute == "selective" or self.zero or self.offload):
-            setting = "zero: 0" if self.zero else "recompute: none, or full"
-            setting = "offload: none" if self.offload else setting
+            setting = "parallel.zero: 0" if self.zero else "memory.recompute: none, or full"
+            setting = "memory.offload: none" if self.offload else setting
             raise PlanError(
-                "workload.detail: layers timed whole hold neither attention computed again nor "
-                f"updates in shares; take {setting}, or detail: ops"
+                "workload.execution.detail: layers timed whole hold neither attention computed "
+                f"again nor updates in shares; take {setting}, or execution.detail: ops"
             )
 
 
@@ -324,18 +325,18 @@ SETTINGS = {
     "expert": "parallel.expert",
     "context": "parallel.context",
     "context_by": "parallel.context_by",
-    "document": "document",
-    "loss": "loss",
-    "reducer": "reducer",
+    "document": "execution.document",
+    "loss": "execution.loss",
+    "reducer": "optimizer.reducer",
     "sequence_parallel": "parallel.sequence",
     "chunks": "schedule.chunks",
     "schedule": "schedule.use",
-    "exchange": "exchange",
-    "zero": "zero",
+    "exchange": "execution.experts.exchange",
+    "zero": "parallel.zero",
     "sequence": "sequence",
-    "recompute": "recompute",
-    "recompute_layers": "recompute_layers",
-    "micro_batch": "micro_batch",
+    "recompute": "memory.recompute",
+    "recompute_layers": "memory.recompute_layers",
+    "micro_batch": "parallel.micro_batch",
     "batch": "batch",
 }
 """Where each setting stands in a scenario, below ``workload``."""
@@ -381,7 +382,7 @@ def _copies_rules(model: Model, plan: ParallelPlan) -> list[Rule]:
 
 
 def _sequence_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
-    most = model.positions or plan.sequence
+    most = model.tokens.positions or plan.sequence
     return [
         ("sequence", f"{plan.sequence} tokens are more than the {most} positions that the model "
          "has learned", lambda a: a.sequence <= most, (most,)),
@@ -394,8 +395,9 @@ def _recompute_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     return [
         ("recompute", "fused attention keeps no scores that could be computed again",
          lambda a: a.recompute != "selective" or not a.fused_attention, ("none", "full")),
-        ("recompute", f"{again} layers of a stage are computed again (recompute_layers) where "
-         "layers are, whole", lambda a: not a.recompute_layers or a.recompute == "full", ("full",)),
+        ("recompute", f"{again} layers of a stage are computed again (memory.recompute_layers) "
+         "where layers are, whole", lambda a: not a.recompute_layers or a.recompute == "full",
+         ("full",)),
         ("recompute_layers", f"there are no {again} layers in any of {parts} parts of the model",
          lambda a: a.recompute_layers <= most, range(1, most + 1)),
     ]  # fmt: skip
@@ -427,7 +429,7 @@ def _tensor_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
 def _context_rules(model: Transformer, plan: ParallelPlan) -> list[Rule]:
     c, t = plan.context, plan.tensor
     length = plan.document or plan.sequence
-    parts = 2 if plan.balanced and model.causal and c > 1 else 1
+    parts = 2 if plan.balanced and model.attention.causal and c > 1 else 1
     each = ", a part of its beginning and one of its end each" if parts == 2 else ""
     heads, keys = model.heads // t, max(model.key_value_heads // t, 1)
     return [
@@ -494,7 +496,7 @@ def _batch_rules(plan: ParallelPlan) -> list[Rule]:
     once = plan.micro_batch * d
     return [
         ("reducer", "DDP reduces the gradients of whole models while they are made: it knows no "
-         "stages, no shares (zero), and no overlap: false",
+         "stages, no shares (parallel.zero), and no optimizer.overlap: false",
          lambda a: a.reducer == "megatron" or (a.pipeline == 1 and not a.zero and a.overlap),
          ("megatron",)),
         ("batch", f"{plan.batch} sequences are no multiple of {d} data-parallel ranks x "
@@ -522,4 +524,4 @@ def shared_layers(model: Transformer, plan: ParallelPlan) -> int:
     >>> shared_layers(tiny, ParallelPlan(batch=8, sequence=16, ends=1))
     8
     """
-    return model.layers + model.predicted + 2 * plan.ends
+    return model.layers + model.tokens.predicted + 2 * plan.ends

@@ -87,13 +87,13 @@ def _with_spared(chunk: list[Layer], again: int) -> list[Layer]:
 @lru_cache(maxsize=64)  # every stage of a plan asks
 def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, ...]:
     """Layers that stages share out; None where an end stands for one."""
-    dense = min(model.dense_layers, model.layers)
+    dense, predicted = min(model.dense_layers, model.layers), model.tokens.predicted
     nobody: tuple[Layer | None, ...] = (None,) * ends
     return (
         *nobody,
         *((dense_layer(model, split),) * dense if dense else ()),
         *((expert_layer(model, split),) * (model.layers - dense) if model.layers > dense else ()),
-        *((prediction_layer(model, split),) * model.predicted if model.predicted else ()),
+        *((prediction_layer(model, split),) * predicted if predicted else ()),
         *nobody,
     )
 
@@ -126,7 +126,7 @@ def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
     """Whether a stage holds one of two copies of an embedding."""
     if not isinstance(model, Transformer):
         return False
-    both = model.tied or model.predicted > 0
+    both = model.tokens.tied or model.tokens.predicted > 0
     ends = stage in (0, plan.pipeline - 1)
     return both and ends and plan.pipeline > 1 and not plan.is_folded
 

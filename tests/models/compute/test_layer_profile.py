@@ -60,7 +60,10 @@ def test_an_update_is_that_of_each_layer():
         (layer(1, sequence=16), "of 8 tokens"),
         (layer(1).replace("fp32", "bf16"), "in fp32"),
         (layer(1, of="expert"), "nor lies between; measure it"),
-        ("compute:aten::mm fp32[4x4] fp32[4x4]", "is no layer.* take workload.detail: layers"),
+        (
+            "compute:aten::mm fp32[4x4] fp32[4x4]",
+            "is no layer.* take workload.execution.detail: layers",
+        ),
     ],
 )
 def test_what_was_not_measured_is_refused(text, why):

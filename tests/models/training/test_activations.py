@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.memory.fit import require_fit
-from foretrace.models.memory.rank_memory import memory_of_stages, rank_memory
-from foretrace.models.training.description import Transformer
+from foretrace.models.training.description import BlockOptions, TokenOptions, Transformer
 from foretrace.models.training.hardware_flop import hardware_flop
 from foretrace.models.training.layers import dense_layer, output_layer
+from foretrace.models.training.memory_fit import require_fit
 from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
 from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.rank_memory import memory_of_stages, rank_memory
 from foretrace.models.training.schedules import PassKind
 from foretrace.models.training.stages import (
     backward_works,
@@ -21,7 +21,13 @@ from foretrace.models.training.stages import (
 from foretrace.sim.errors import ScenarioError
 
 GPT = Transformer(
-    hidden=1024, layers=8, heads=16, vocabulary=51200, inner=4096, positions=2048, dropout=True
+    hidden=1024,
+    layers=8,
+    heads=16,
+    vocabulary=51200,
+    inner=4096,
+    tokens=TokenOptions(positions=2048),
+    block=BlockOptions(dropout=True),
 )
 S, B, H, A = 2048, 4, 1024, 16  # sequence, micro-batch, hidden, heads
 PLAN = ParallelPlan(batch=64, sequence=S, micro_batch=B, fused_attention=False)
@@ -178,7 +184,9 @@ def test_zero_shares_16_bytes_a_parameter_stage_by_stage(zero, bytes):
 def test_what_does_not_fit_is_told_with_what_would_make_it_fit():
     plan = replace(PLAN, data=8, fused_attention=True)
     need = rank_memory(GPT, plan, 0).peak
-    with pytest.raises(ScenarioError, match=r"does not fit: .* it fits with zero: 1, or zero: 2"):
+    with pytest.raises(
+        ScenarioError, match=r"does not fit: .* it fits with parallel.zero: 1, or parallel.zero: 2"
+    ):
         require_fit(GPT, plan, need - 1e6)
     require_fit(GPT, plan, need)
 

@@ -129,7 +129,10 @@ def test_an_exchange_is_dispatched_before_what_runs_beside_it():
 
 def test_layers_timed_whole_have_no_thread():
     plan = ParallelPlan(batch=8, sequence=16, whole_layers=True, host_threads=True)
-    with pytest.raises(PlanError, match=r"workload.hosts: .* take hosts: ahead, or detail: ops"):
+    with pytest.raises(
+        PlanError,
+        match=r"workload.execution.hosts: .* take execution.hosts: ahead, or execution.detail: ops",
+    ):
         step_graph(GPT, plan)
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.memory.rank_memory import rank_memory
 from foretrace.models.training.description import Experts, Transformer
 from foretrace.models.training.feed_forward import mixture
 from foretrace.models.training.gradients import gathering
@@ -12,6 +11,7 @@ from foretrace.models.training.operations import Split, linear, product, quantiz
 from foretrace.models.training.optimizer import cast_works
 from foretrace.models.training.parallel_plan import ParallelPlan
 from foretrace.models.training.precision import PRECISIONS, Scales
+from foretrace.models.training.rank_memory import rank_memory
 from foretrace.sim.facts.ops import Ops
 
 DEEPSEEK = replace(PRECISIONS["fp8"], scales=Scales(128, "fp32", square=True))

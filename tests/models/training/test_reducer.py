@@ -62,12 +62,12 @@ def test_ddp_scales_each_gradient_into_its_bucket_and_copies_it_back():
 
 @pytest.mark.parametrize("wrong", [{"zero": 1}, {"pipeline": 2}, {"overlap": False}])
 def test_what_ddp_does_not_know_is_refused(wrong):
-    with pytest.raises(PlanError, match=r"workload\.reducer: DDP .* take megatron"):
+    with pytest.raises(PlanError, match=r"workload\.optimizer\.reducer: DDP .* take megatron"):
         replace(PLAN, **wrong).check(TINY)
 
 
 def test_ranks_that_share_a_vocabulary_have_no_loss_of_torch():
-    with pytest.raises(PlanError, match=r"workload\.loss: 2 ranks .* take fused"):
+    with pytest.raises(PlanError, match=r"workload\.execution\.loss: 2 ranks .* take fused"):
         replace(PLAN, tensor=2).check(TINY)
 
 

@@ -20,8 +20,7 @@ workload:
   model: llama3-8b
   batch: 16
   sequence: 1024
-  micro_batch: 1
-  parallel: {tensor: 2, pipeline: 4}
+  parallel: {tensor: 2, pipeline: 4, micro_batch: 1}
   schedule: {chunks: CHUNKS}
 cluster:
   nodes: 2

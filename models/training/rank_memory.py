@@ -10,13 +10,13 @@ import numpy as np
 
 from ...sim.facts.signature import WIDTH
 from ...sim.units import Bytes
-from ..training.description import Model, Transformer
-from ..training.feed_forward import exchange_buffers
-from ..training.gradients import DATA, EXPERT_DATA, replicas
-from ..training.layers import Layer
-from ..training.parallel_plan import ParallelPlan
-from ..training.schedules import INPUT, WEIGHT, PipelineTurn, turns_of_stage
-from ..training.stages import (
+from .description import Model, Transformer
+from .feed_forward import exchange_buffers
+from .gradients import DATA, EXPERT_DATA, replicas
+from .layers import Layer
+from .parallel_plan import ParallelPlan
+from .schedules import INPUT, WEIGHT, PipelineTurn, turns_of_stage
+from .stages import (
     chunks_of_stage,
     frozen_weights,
     is_recomputed,
@@ -104,7 +104,7 @@ class ChunkMemory:
 def chunk_memory(chunk: tuple[Layer, ...], plan: ParallelPlan) -> ChunkMemory:
     """Memory that micro-batches take in a chunk.
 
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> plan = ParallelPlan(batch=2, sequence=4, pipeline=2)
     >>> [*chunk_memory(chunks_of_stage(tiny, plan, 0)[0], plan).layers]
@@ -127,7 +127,7 @@ def rank_memory(
 
     Examples
     --------
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> one = rank_memory(tiny, ParallelPlan(batch=2, sequence=4), 0)
     >>> int(one.weights), int(one.gradients), int(one.optimizer)  # 1,840 parameters
@@ -224,7 +224,7 @@ def memory_of_stages(
 ) -> tuple[RankMemory, ...]:
     """Memory of the ranks of each stage, in order.
 
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> len(memory_of_stages(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2)))
     2

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...sim.errors import PlanError
 from ...sim.units import Bytes
-from ..training.description import Model
-from ..training.parallel_plan import SETTINGS, ParallelPlan, Recompute
+from .description import Model
+from .parallel_plan import SETTINGS, ParallelPlan, Recompute
 from .rank_memory import RESERVE, RankMemory, memory_of_stages
 
 GIB = 2**30
@@ -24,7 +24,7 @@ KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parall
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
     """Memory of the stage that needs most.
 
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> peak_memory(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), reserve=0).stage
     0
@@ -52,7 +52,7 @@ def require_fit(
 
     Examples
     --------
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> require_fit(tiny, ParallelPlan(batch=2, sequence=4), 32e3, reserve=0)
     Traceback (most recent call last):
@@ -90,31 +90,31 @@ def require_host_fit(
 
     Examples
     --------
-    >>> from ..training.description import Transformer
+    >>> from .description import Transformer
     >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
     >>> require_host_fit(tiny, ParallelPlan(batch=2, sequence=4, offload=True), 20e3, 8)
     Traceback (most recent call last):
-    foretrace.sim.errors.PlanError: workload.offload: ...
+    foretrace.sim.errors.PlanError: workload.memory.offload: ...
     """
     if not plan.offload:
         return
     if memory is None:
         raise PlanError(
-            "workload.offload: nobody says how much memory a machine's host has; write "
-            "cluster.node.memory, for example {model: xeon-8480c-dual}, or offload: none"
+            "workload.memory.offload: nobody says how much memory a machine's host has; write "
+            "cluster.node.memory, for example {model: xeon-8480c-dual}, or memory.offload: none"
         )
     need = host_memory(model, plan, gpus, reserve)
     if need <= memory:
         return
     others = (replace(plan, zero=zero) for zero in range(plan.zero + 1, 4))
     cures = [
-        f"zero: {one.zero}"
+        f"parallel.zero: {one.zero}"
         for one in others
         if one.is_allowed(model) and host_memory(model, one, gpus, reserve) <= memory
     ]
     cure = f"take {cures[0]}" if cures else "take more machines, or hosts with more memory"
     raise PlanError(
-        f"workload.offload: does not fit: the optimizers of the ranks of a machine need "
+        f"workload.memory.offload: does not fit: the optimizers of the ranks of a machine need "
         f"{need / GIB:.3g} GiB of its host, which has {memory / GIB:.3g} GiB; {cure}"
     )
 
@@ -145,30 +145,30 @@ def _fitting_changes(
         changed = replace(plan, offload=True)
         room = host_memory(model, changed, host[1], reserve) <= host[0]
         if room and peak_memory(model, changed, reserve).peak <= capacity:
-            yield "offload: optimizer"
+            yield "memory.offload: optimizer"
 
 
 def _changes_of_layers(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     """More layers that are computed again, where some are."""
     if plan.recompute_layers:
-        yield "recompute_layers: null", replace(plan, recompute_layers=0)
+        yield "memory.recompute_layers: null", replace(plan, recompute_layers=0)
 
 
 def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
     for zero in range(plan.zero + 1, 4):
-        yield f"zero: {zero}", replace(plan, zero=zero)
+        yield f"parallel.zero: {zero}", replace(plan, zero=zero)
     if plan.tensor > 1 and not plan.sequence_parallel:
         yield "parallel.sequence: true", replace(plan, sequence_parallel=True)
     ways: tuple[Recompute, ...] = ("none", "selective", "full")
     for way in ways[ways.index(plan.recompute) + 1 :]:
-        yield f"recompute: {way}", replace(plan, recompute=way)
+        yield f"memory.recompute: {way}", replace(plan, recompute=way)
     yield from _changes_of_layers(plan)
     if plan.exchange != "normal":
-        yield "exchange: normal", replace(plan, exchange="normal")
+        yield "execution.experts.exchange: normal", replace(plan, exchange="normal")
     size = plan.micro_batch
     while size > 1:
         size //= 2
-        yield f"micro_batch: {size}", replace(plan, micro_batch=size)
+        yield f"parallel.micro_batch: {size}", replace(plan, micro_batch=size)
     for setting in ("tensor", "pipeline"):
         degree = 2 * getattr(plan, setting)
         other = plan.pipeline if setting == "tensor" else plan.tensor
@@ -178,7 +178,7 @@ def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
                 yield f"parallel.{setting}: {degree}", changed.with_value(setting, degree)
             degree *= 2
     if plan.zero < 3 and plan.pipeline == 1:
-        yield "zero: 3 and recompute: full", replace(plan, zero=3, recompute="full")
+        yield "parallel.zero: 3 and memory.recompute: full", replace(plan, zero=3, recompute="full")
 
 
 def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> str:
@@ -245,7 +245,7 @@ def _in_words(changes: dict[str, Any]) -> Iterator[str]:
     """Settings as a scenario has them.
 
     >>> list(_in_words({"sequence_parallel": True, "zero": 3}))
-    ['parallel.sequence: true', 'zero: 3']
+    ['parallel.sequence: true', 'parallel.zero: 3']
     """
     for name, value in changes.items():
         word = str(value).lower() if isinstance(value, bool) else value
