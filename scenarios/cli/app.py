@@ -7,12 +7,12 @@ import logging
 import os
 import sys
 import traceback
-from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
+from .terminal.discovery import import_commands
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
@@ -25,7 +25,7 @@ EXIT_CODES = {
     MISSED: "finished, and an expectation failed or is unresolved; no point of a sweep meets them",
     INTERRUPTED: "interrupted; the same command goes on",
 }
-COMMANDS = (  # in the order of --help
+FIRST = (  # in the order of --help; files that are not named here follow
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
     *("drivers", "hil.hil", "fit"),
@@ -86,8 +86,8 @@ def load_plugin_commands(words: list[str]) -> None:
             typer.echo(f"error plug-in '{point.name}' of {package} fails: {error}", err=True)
 
 
-for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
-    import_module(f".{_name}", __package__)
+# Each registers itself; imported late libraries keep --help quick.
+COMMANDS = import_commands(__package__, FIRST, beside="app")
 
 
 def exit_code_of(error: ForetraceError) -> int:
