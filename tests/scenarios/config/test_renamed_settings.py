@@ -7,7 +7,6 @@ import pytest
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import load, loads, with_overrides
 from foretrace.scenarios.config.problems import InvalidScenarioError
-from foretrace.scenarios.config.settings import constructor_model, known_workloads
 from foretrace.scenarios.studies.building.jobs import workloads_of
 from foretrace.scenarios.studies.sweep.plan_points import plan_points
 from foretrace.scenarios.workloads.training import TrainingWorkload
@@ -59,14 +58,6 @@ def test_every_renamed_setting_leads_to_one_of_today():
     for old, new in every.items():
         assert old not in own
         assert explain(f"workload.{new}").name == f"workload.{new}"
-
-
-@pytest.mark.parametrize("cls", known_workloads().values())
-def test_a_workload_has_at_most_twelve_settings_in_each_group(cls):
-    model = constructor_model(cls)
-    groups = [f.annotation for f in model.model_fields.values()]
-    for form in (model, *(g for g in groups if hasattr(g, "model_fields"))):
-        assert len(form.model_fields) <= 12, form.__name__
 
 
 def test_old_names_of_a_description_are_read_in_a_scenario():
