@@ -143,8 +143,9 @@ def test_no_contract_lists_single_files():
     single = []
     for contract in config.sections():
         listed = config[contract].get("layers", "").replace("|", " ").split()
-        home = config[contract].get("containers", "foretrace").strip()
-        paths = (ROOT.joinpath(*f"{home}.{name}".split(".")[1:]) for name in listed)
+        home = config[contract].get("containers", "").strip()
+        dotted = (name if name.startswith("foretrace.") else f"{home}.{name}" for name in listed)
+        paths = (ROOT.joinpath(*name.split(".")[1:]) for name in dotted)
         single += [f"{contract}: {p}" for p in paths if not p.is_dir() and p.name != "__main__"]
     assert single == []
 
