@@ -183,6 +183,7 @@ cluster:
 """
 
 
+@pytest.mark.nightly
 def test_a_library_comes_back_on_the_links_that_are_known(tmp_path):
     """A ring of four: six steps, each two crossings of NICs, and 1.5 times the bytes."""
     machine = tmp_path / "ports.yaml"
