@@ -1,7 +1,11 @@
-"""What `foretrace run first` costs with nothing compiled, and again; and where the time goes."""
+"""What a first answer costs from a clone, phase by phase, with pip and with uv; and the run alone.
+
+Needs a package index.  CPU seconds are those of a phase and of all its processes.
+"""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +15,15 @@ from pathlib import Path
 from _measure import report
 
 AGAIN = 3
+ROOT = Path(__file__).parent.parent
+PHASES = {  # of a clone: name -> command
+    "environment": ["make", "--silent", ".venv/.python"],
+    "installation": ["make", "--silent", ".venv/.installed"],
+    "first answer (compiles)": [".venv/bin/foretrace", "run", "first", "--quiet"],
+    "saved answer": [".venv/bin/foretrace", "run", "first", "--quiet"],
+    "--no-cache": [".venv/bin/foretrace", "run", "first", "--quiet", "--no-cache"],
+}
+TO_FIRST = list(PHASES)[:3]
 STAGES = """
 import json, time
 began, laps = time.perf_counter(), {}
@@ -40,23 +53,64 @@ print(json.dumps(laps))
 
 
 def child(words: list[str], home: Path, cache: Path) -> tuple[float, float, str]:
-    """Wall and CPU seconds of one process, and what it said."""
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    """Wall and CPU seconds of one run of this Python, and what it said."""
+    return process_times([sys.executable, *words], home, {"NUMBA_CACHE_DIR": str(cache)})
+
+
+def process_times(
+    command: list[str], folder: Path, more: dict[str, str]
+) -> tuple[float, float, str]:
+    """Wall and CPU seconds of one process and its own, and what it said."""
+    env = {**os.environ, **more}
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # a user's second run finds the bytecode of the first
     began = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, *words], cwd=home, env=env, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:  # fmt: skip
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
         said = process.stdout.read().decode()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"{words} ended with {process.returncode}")
+        sys.exit(f"{command} ended with {process.returncode}")
     return time.monotonic() - began, used.ru_utime + used.ru_stime, said
 
 
+def from_clone(path: str) -> dict[str, tuple[float, float]]:
+    """Wall and CPU seconds of each phase in a new clone with an empty home."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone, home = Path(folder) / "my-clone", Path(folder) / "home"
+        home.mkdir()
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        more = {"HOME": str(home), "PATH": path}
+        return {name: process_times(command, clone, more)[:2] for name, command in PHASES.items()}
+
+
+def without_uv() -> str:
+    """The path without the folders that have a uv."""
+    folders = os.environ["PATH"].split(os.pathsep)
+    return os.pathsep.join(one for one in folders if not (Path(one) / "uv").exists())
+
+
+def judge_clone(way: str, path: str, most: float) -> dict[str, object]:
+    """Print the phases of one way to install; its CPU seconds to the first answer, and their limit.
+
+    Wall seconds are printed only: they hang on the network.
+    """
+    phases = from_clone(path)
+    for name, (wall, cpu) in phases.items():
+        print(f"      {f'{way}: {name}':44} {wall:8.3g} s wall {cpu:8.3g} s CPU")
+    first = sum(phases[name][1] for name in TO_FIRST)
+    return {
+        f"{way}: to the first answer, CPU s": (first, "<=", most),
+        f"{way}: saved answer, CPU s": (phases["saved answer"][1], "<=", 1.5),
+        f"{way}: --no-cache, CPU s": (phases["--no-cache"][1], "<=", 6.0),
+    }
+
+
 def main() -> None:
+    clones = judge_clone("pip", without_uv(), 45.0)
+    if shutil.which("uv"):
+        clones |= judge_clone("uv", os.environ["PATH"], 35.0)
     run = ["-m", "foretrace", "run", "first", "--no-cache", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
         home, cache = Path(folder), Path(folder) / "compiled"
@@ -69,6 +123,7 @@ def main() -> None:
     report(
         "first_run",
         {
+            **clones,
             "run first, nothing compiled, wall s": (first, "<=", 30.0),
             f"run first again, best of {AGAIN}, wall s": (wall, "<=", 4.0),
         },

@@ -10,10 +10,10 @@ import numpy as np
 from ...sim.facts.ops import Kind
 from ...sim.run.result import Result
 from ...sim.units import seconds
-from ..blocks import BarChart, Bars
+from ..blocks import BarChart, Bars, HeatMap
 from ..export.op_places import op_places
 from ..numbers import format_quantity
-from ..palette import BOXES, mixed
+from ..palette import BOXES
 from .bars import WIDTH
 
 COLOURS = BOXES
@@ -29,7 +29,6 @@ LAYER_COLOURS = COLOURS | {
     "communication": COLOURS["exposed_communication"],
 }
 MOST_ROWS = 24
-SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
 
 
@@ -64,7 +63,7 @@ def stacked_bars(
 ) -> BarChart:
     """A bar for each row, stacked by name; seconds.
 
-    >>> colours = {"gpu": "red", "nic": "blue"}
+    >>> colours = {"gpu": "compute", "nic": "exposed"}
     >>> chart = stacked_bars({"base": {"gpu": 2.0, "nic": 1.0}}, colours, "path")
     >>> chart.span, chart.axis, [float(bars.start) for bars in chart.bars]
     (3.0, 'path, s', [0.0, 2.0])
@@ -96,27 +95,14 @@ def seconds_scale(largest: float) -> tuple[float, str]:
     return 1e-9, "ns"
 
 
-def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
+def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float) -> HeatMap:
     """Utilization over time, one row for each of the busiest components; idle is blank."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
     scale, unit = seconds_scale(makespan)
-    shade = np.ceil(np.clip([shares[n] for n in names], 0, 1) * SHADES).astype(int)
-    bars = []
-    for level in range(1, SHADES + 1):
-        cells: list[tuple[int, int, int]] = []
-        for row, line in enumerate(shade == level):
-            edges = np.flatnonzero(np.diff(line, prepend=False, append=False))
-            cells += [(row, a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-        if cells:
-            row_, start, length = (np.array(c) for c in zip(*cells, strict=True))
-            width = makespan / scale / shade.shape[1]
-            bars.append(
-                Bars(row_, start * width, length * width, COLOURS["compute"], height=0.9,
-                     opacity=level / SHADES)
-            )  # fmt: skip
+    values = [shares[n] for n in names]
+    edges = np.linspace(0.0, makespan / scale, len(values[0]) + 1 if values else 2)
     rows = [f"{n}  {format_quantity(float(np.mean(shares[n])), '')}" for n in names]
-    legend = {f"{percent} %": mixed(COLOURS["compute"], percent) for percent in (25, 50, 75, 100)}
-    return BarChart(rows, bars, makespan / scale, f"in use, over time in {unit}", 17, legend)
+    return HeatMap(rows, values, f"time, {unit}", "share in use", edges, most=1.0, thick=17)
 
 
 def timeline_bars(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from ...reports.run.glossary import PERIODS, WORDS, definition_of
+from ...reports.texts.glossary import PERIODS, WORDS, definition_of
 from ...sim.errors import ScenarioError
 from .component_names import KINDS, meaning_of_name
 from .later import planned_release

@@ -20,6 +20,7 @@ from ...models.network.collective.steps import Algorithm, check_algorithm
 from ...models.network.topology import topology as topology  # ours first: their names are taken
 from ...models.network.topology.wiring import TOPOLOGIES, Topology
 from ...models.parts import PARTS, NodePart
+from ...reports.figure_kind import ON_PAGE, ON_PAPER
 from ...reports.section import SECTIONS
 from ...sim.engine_api.medium_api import MEDIA, Kernels, Medium
 from ...sim.facts.backend import BACKENDS, Backend
@@ -99,7 +100,7 @@ def _check_plugin(file: Path, spot: FilePosition) -> None:
     """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
     for table, name in sorted(_registered[file]):
         made = plugin_registries()[table][name]
-        if table == "section":
+        if table in ("section", "drawing for pages", "drawing for papers"):
             continue
         try:
             if isinstance(made, Algorithm):
@@ -177,6 +178,8 @@ def plugin_registries() -> dict[str, dict[str, Any]]:
         "part": PARTS,
         "topology": TOPOLOGIES,
         "section": SECTIONS,
+        "drawing for pages": ON_PAGE,
+        "drawing for papers": ON_PAPER,
         **algorithms,
     }
 

@@ -7,12 +7,17 @@ Python calls, and only that is optimised.  Kernels are the same; a cold start ta
 
 Nor does an index wrap around: numba looks at the sign of each and adds the length to those below
 zero, on the way of every load that waits for another; kernels take a fifth less time without.
+
+Most of a cold start is numba's own Python.  The same operator on the same types is typed once,
+registries are read once a kernel, and Python's garbage collector waits until the whole is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
 from llvmlite.binding import Linkage
 from numba import typeof
@@ -22,6 +27,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering, NativeParforLowering
+from numba.core.typing.context import Context
 
 WRAPPERS = ("no_cpython_wrapper", "no_cfunc_wrapper")
 
@@ -41,12 +47,36 @@ class LinkedKernel(CPUDispatcher):
         alone = dict(options, no_cfunc_wrapper=not passed)
         super().__init__(function, {}, alone, pipeline_class=_WholeCompiler)
         linked = dict(options, **dict.fromkeys(WRAPPERS, True))
-        self.part = CPUDispatcher(function, {}, linked, pipeline_class=_PartCompiler)
+        self.part = _Part(function, {}, linked, pipeline_class=_PartCompiler)
+
+    def compile(self, sig: Any) -> Any:
+        """Compiled kernel for these argument types."""
+        with _no_collection():
+            return super().compile(sig)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
         """Numba type by which other kernels call this one."""
         return types.Dispatcher(self.part)
+
+
+class _Part(CPUDispatcher):
+    """Kernel as other kernels call it: translated once for all constants of one type."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(tuple(map(types.unliteral, args)), kws)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from going through what a compilation makes, again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class PassedKernel(types.WrapperAddressProtocol):
@@ -111,6 +141,13 @@ class _WholeLibrary(JITCodeLibrary):
         super()._optimize_final_module()
 
 
+def _prepare_lowering(state: Any) -> None:
+    """Make indices unsigned, and read numba's registries for the last time."""
+    state.calltypes = _without_wraparound(state.calltypes)
+    state.targetctx.refresh()
+    state.targetctx.refresh = lambda: None  # else again at each access of an array
+
+
 def _without_wraparound(call_types: dict[Any, Any]) -> dict[Any, Any]:
     """Types of calls in which indices of arrays are unsigned, which numba takes as they are."""
     return {call: _with_unsigned_index(call, made) for call, made in call_types.items()}
@@ -138,7 +175,7 @@ class _LowerPart(NativeLowering):
     _name = "foretrace_lower_part"
 
     def run_pass(self, state: Any) -> bool:
-        state.calltypes = _without_wraparound(state.calltypes)
+        _prepare_lowering(state)
         state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
@@ -154,11 +191,35 @@ class _LowerWhole(NativeLowering):
     _name = "foretrace_lower_whole"
 
     def run_pass(self, state: Any) -> bool:
-        state.calltypes = _without_wraparound(state.calltypes)
+        _prepare_lowering(state)
         state.library = _WholeLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         super().run_pass(state)
         return True
+
+
+class _RememberingContext(Context):
+    """Numba's typing context, which remembers the signatures of functions other than kernels.
+
+    Numba tries some ten templates for each ``+`` of a kernel.
+    """
+
+    _known: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Context):
+        self.__dict__ = context.__dict__
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        is_plain = all(isinstance(one, types.Type) for one in args)  # others: slices of constants
+        if kws or not is_plain or isinstance(func, types.Dispatcher):
+            return super().resolve_function_type(func, args, kws)
+        call = func, tuple(args)
+        if call not in self._known:
+            made = super().resolve_function_type(func, args, kws)
+            if made is None:
+                return None
+            self._known[call] = made
+        return self._known[call]
 
 
 class _Compiler(CompilerBase):
@@ -167,6 +228,7 @@ class _Compiler(CompilerBase):
     lowering: type[NativeLowering]
 
     def define_pipelines(self) -> list[Any]:
+        self.state.typingctx = _RememberingContext(self.state.typingctx)
         made = DefaultPassBuilder.define_nopython_pipeline(self.state)
         theirs = (NativeLowering, NativeParforLowering)
         made.passes = [(self.lowering if p in theirs else p, text) for p, text in made.passes]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....sim.errors import ScenarioError, SimulationError
 
 if TYPE_CHECKING:
+    from ....reports.paper.plots import Plots
     from ...config.condition import Condition
     from ...config.scenario import Scenario
     from ..run.run import Study
@@ -149,6 +150,16 @@ class Comparison:
         import pandas as pd
 
         return pd.DataFrame({r.name: dict(r.values) for r in self.rows}).T
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of the comparison by matplotlib: ``comparison.plot.answer()``."""
+        from ....reports.comparison.comparison_page import ComparisonShown
+        from ....reports.paper.plots import Plots
+
+        rows = [{**asdict(row), "why": "", "limit": "", "see": ""} for row in self.rows]
+        facts = {"answer": self.answer, "no_effect": self.no_effect, "command": "", "units": {}}
+        return Plots("comparison", ComparisonShown(rows, facts))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

@@ -4,9 +4,9 @@ import pytest
 from by_day import every
 from foretrace.reports.blocks import Plot, Table
 from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
-from foretrace.reports.run.step_passes import passes_of
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.run.use_over_time import use_over_time
+from foretrace.reports.texts.step_passes import passes_of
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.variants import build_variants
 

@@ -7,7 +7,7 @@ from foretrace.reports.figures.time_tree import op_totals
 from foretrace.reports.figures.timeline_source import timeline_data
 from foretrace.reports.run.pipeline import pipeline, pipeline_of
 from foretrace.reports.run.roofline import roofline
-from foretrace.reports.run.study import StudyShown
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.summaries.headline_boxes import boxes_of_headline
 from foretrace.scenarios.studies.variants.variants import build_variants, run_with_replicas

@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from foretrace.reports.run.answer import answer_sentences
+from foretrace.reports.texts.answer import answer_sentences
 from foretrace.scenarios.cli.terminal.show import print_run_answer
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.run.plan import plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .numbers import format_quantity
+from ..numbers import format_quantity
 
 
 def untraced_sentence(told: Mapping[str, Any]) -> str:

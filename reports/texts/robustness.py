@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..headline import metric_subject
 from ..numbers import NONE, format_change, three_digits
+from .headline import metric_subject
 
 
 def robustness_sentences(summary: Mapping[str, Any]) -> list[str]:

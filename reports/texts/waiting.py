@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .blocks import BarChart, Bars, Block, Column, Heading, Paragraph, Table
-from .numbers import format_quantity
-from .palette import BOXES, mixed
+from ..blocks import Block, Column, Heading, HeatMap, Paragraph, Table
+from ..numbers import format_quantity
+from ..palette import BOXES
 
 SHARE = 0.005  # of the ranks' time, below which waiting is not worth a sentence
-SHADES = 16  # of the heat map
 DARKEST = BOXES["waiting"]
 LONGEST = 48  # letters of a collective's name
 Late = Mapping[str, Any]
@@ -103,22 +102,11 @@ def _short_name(name: str) -> str:
     return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…"
 
 
-def waiting_heat_map(late: Late) -> BarChart:
+def waiting_heat_map(late: Late) -> HeatMap:
     """Waiting of each listed rank (rows) at each collective (columns), darker where longer."""
     met = late["met"]
     waits = np.array([[np.nan if w is None else w for w in one["waits"]] for one in met]).T
-    most = float(np.nanmax(waits))
-    shade = np.ceil(np.nan_to_num(waits) / (most or 1.0) * SHADES).astype(int)
-    bars = []
-    for row, column in zip(*np.nonzero(shade), strict=True):
-        text = format_quantity(float(waits[row, column]), "s")
-        title = f"rank {late['ranks'][row]['rank']} waits {text} at collective {column + 1}"
-        bars.append(Bars(row, column + 0.03, 0.94, DARKEST, title, height=0.92,
-                         opacity=shade[row, column] / SHADES))  # fmt: skip
     names = [f"rank {one['rank']}" for one in late["ranks"]]
     axis = "collectives in the order in which they start"
-    legend = {
-        format_quantity(most * share, "s"): mixed(DARKEST, 100 * share)
-        for share in (0.25, 0.5, 1.0)
-    }
-    return BarChart(names, bars, len(met), axis, 20, legend)
+    return HeatMap(names, waits, axis, "time waited", columns=[""] * len(met), colour=DARKEST,
+                   title="{row} waits {value} at collective {column}", unit="s")  # fmt: skip

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ...sim.run.result import Result
-from ..headline import Answer
+from .headline import Answer
 from .step_passes import Pipeline, passes_of
 
 Point = Mapping[str, Any]

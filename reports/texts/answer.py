@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..ablation_rows import ablation_sentences
-from ..chain_shares import link_sentences
-from ..headline import (
+from ..numbers import format_change, format_half_width, format_quantity, format_share, three_digits
+from .ablation_rows import ablation_sentences
+from .chain_shares import link_sentences
+from .changed_ops import changed_ops
+from .error_sources import error_source_sentences
+from .headline import (
     Answer,
     better_sign,
     change_or_none_sentence,
@@ -16,11 +19,8 @@ from ..headline import (
     metric_value,
     value_sentence,
 )
-from ..numbers import format_change, format_half_width, format_quantity, format_share, three_digits
-from ..waiting import last_arriver_sentence
-from .changed_ops import changed_ops
-from .error_sources import error_source_sentences
 from .robustness import robustness_sentences
+from .waiting import last_arriver_sentence
 from .work_ratio import work_ratio
 
 BASE = "base"  # the scenario as described

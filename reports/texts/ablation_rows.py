@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from .numbers import format_quantity, format_signed_share, three_digits
+from ..numbers import format_quantity, format_signed_share, three_digits
 
 Judged = Mapping[str, Any]
 

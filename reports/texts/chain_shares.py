@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .numbers import format_share
+from ..numbers import format_share
 
 NAMED = 3  # ops in a sentence
 LEAST = 0.0005  # share that is told

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import option_value, with_option
-from ..headline import Answer, better_sign, metric_subject
 from ..numbers import format_change, three_digits
 from .answer import BASE, SMALL, variant_verdict
+from .command_line import option_value, with_option
+from .headline import Answer, better_sign, metric_subject
 
 Point = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none

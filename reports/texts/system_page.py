@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..ablation_rows import ablation_rows, ablation_sentences, word_of_findings
 from ..numbers import format_quantity
+from .ablation_rows import ablation_rows, ablation_sentences, word_of_findings
 
 
 def system_page(summary: Mapping[str, Any], file: str) -> str:
