@@ -168,7 +168,7 @@ MISSING_DEVICE = 4
 
 
 @pytest.mark.nightly  # measures this machine
-@pytest.mark.parametrize("title, needs", [
+@pytest.mark.parametrize(("title", "needs"), [
     ("Record a trace of your own", "torch"),
     ("Put a device in the place of a model", None),
     ("Calibrate", None),
