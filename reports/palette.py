@@ -12,6 +12,8 @@ from functools import cache
 from importlib.resources import files
 
 from ..sim.errors import ForetraceError
+from ..sim.facts.kind import DMA, GPU, HOST, OUR_ROLES, ROLES, Kind
+from ..sim.facts.roles import NETWORK
 
 BOXES = {  # of a rank's time
     "compute": "compute",
@@ -30,6 +32,8 @@ KINDS = {  # of a bar of the timeline
     "gap": "idle",
     "waiting": "waiting",
 }
+OF_ROLE = {GPU: "compute", DMA: "memory", HOST: "host"}  # bars of ops, by who runs them
+OTHER_ROLES = ("role-1", "role-2")  # bars of ops that roles of plug-ins run
 SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
 INK = "ink"  # of text, and of what has no colour of its own
 OWN = re.compile(r"#[0-9a-fA-F]{6}|#[0-9a-fA-F]{3}")  # a colour that the palette has not
@@ -43,6 +47,27 @@ def series_colour(number: int) -> str:
     ('series-1', 'series-2')
     """
     return SERIES[number % len(SERIES)]
+
+
+def bar_kinds() -> dict[str, str]:
+    """Colour of each kind of bar: :data:`KINDS`, then roles of plug-ins, by turns.
+
+    >>> list(bar_kinds())[:2]
+    ['compute', 'communication']
+    """
+    theirs = [name for name in ROLES if name not in OUR_ROLES]
+    return KINDS | {name: OTHER_ROLES[n % len(OTHER_ROLES)] for n, name in enumerate(theirs)}
+
+
+def kind_of_bar(kind: Kind) -> str:
+    """Kind of bar under which an op is drawn: by its role.
+
+    >>> kind_of_bar(Kind.COPY), kind_of_bar(Kind.SEND), kind_of_bar(Kind.DELAY)
+    ('memory', 'communication', 'gap')
+    """
+    if kind in NETWORK:
+        return "communication"
+    return OF_ROLE.get(kind.role, kind.role) or "gap"
 
 
 def mixed(colour: str, percent: float) -> str:

@@ -97,7 +97,7 @@ HELD = {
         "models/network/test_collectives.py::test_a_step_between_machines_has_a_cost_of_its_own",
     ),
     "A22: 74 % of starts in a 90 % range are not called unresolved": (
-        "scenarios/workloads/test_two_from_one.py::"
+        "calibration/test_two_from_one.py::"
         "test_coverage_is_judged_by_the_rule_for_intervals_and_called_unresolved",
     ),
     "B1: no model from its description": (
@@ -266,15 +266,15 @@ HELD = {
         "test_d2_eight_ranks_end_together_when_they_did_and_wait_for_whom_they_did",
     ),
     "D10: ops of a GPU that nobody measured": (
-        "scenarios/hil/test_measured_op_checks.py::"
+        "calibration/test_measured_op_checks.py::"
         "test_d10_from_a100_to_h100_what_is_below_the_bars_and_what_is_not",
-        "scenarios/hil/test_measured_op_checks.py::"
+        "calibration/test_measured_op_checks.py::"
         "test_d10_from_h100_to_h200_all_are_below_the_bar_but_fp8_above_half_of_copying",
     ),
     "D13: intervals hold what a source says that nobody fitted": (
-        "scenarios/hil/test_measured_op_checks.py::"
+        "calibration/test_measured_op_checks.py::"
         "test_d13_products_of_a_source_that_nobody_saw_lie_inside",
-        "scenarios/hil/test_measured_op_checks.py::"
+        "calibration/test_measured_op_checks.py::"
         "test_d13_few_embeddings_of_a_source_that_nobody_saw_lie_inside",
     ),
     "built 1: chains": (
@@ -321,8 +321,8 @@ HELD = {
         "scenarios/studies/test_doubted_answers.py::"
         "test_intervals_hold_the_truth_of_most_machines_drawn_from_the_doubts",
         "scenarios/studies/test_doubted_answers.py::test_what_two_variants_share_cancels_in_their_change",
-        "models/test_value_doubts.py::"
-        "test_the_constants_are_those_that_the_tool_learns_from_the_catalog",
+        "calibration/test_value_doubts.py::"
+        "test_the_constants_are_those_that_the_program_learns_from_the_catalog",
         "scenarios/studies/test_unmeasured.py::test_a_datasheet_rate_is_not_what_is_reached",
     ),
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..blocks import BarChart, Bars, BarText
+from ..palette import bar_kinds
 from .schedule import seconds_scale
 
 LEAST = 0.002  # of the whole: parts that are shorter are left blank
@@ -54,7 +55,7 @@ def icicle(tree: Node, axis: str) -> BarChart:
 
 
 def _kind_name(colour: str) -> str:
-    return "communication" if colour == "exposed" else "gap" if colour == "idle" else colour
+    return {own: name for name, own in bar_kinds().items()}[colour]
 
 
 def _parts(node: Node, level: int, start: float, least: float) -> Iterator[tuple[int, float, Node]]:

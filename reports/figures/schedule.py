@@ -7,27 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.facts.ops import Kind
 from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..blocks import BarChart, Bars, HeatMap
 from ..export.op_places import op_places
 from ..numbers import format_quantity
-from ..palette import BOXES
+from ..palette import BOXES, bar_kinds
 from .bars import WIDTH
+from .timeline_source import bars_of_ops
 
 COLOURS = BOXES
-LAYERS = {  # of the timeline, drawn in this order
-    "gap": (Kind.GAP, Kind.DELAY),
-    "host": (Kind.HOST,),
-    "compute": (Kind.COMPUTE,),
-    "memory": (Kind.COPY,),
-    "communication": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
-}
-LAYER_COLOURS = COLOURS | {
-    "gap": COLOURS["idle"],
-    "communication": COLOURS["exposed_communication"],
-}
+FIRST_DRAWN = ("gap", "host", "compute", "memory", "communication")  # then roles of plug-ins
 MOST_ROWS = 24
 Point = Mapping[str, Any]
 
@@ -114,32 +104,39 @@ def timeline_bars(
     start, end = columns.start[where.op], columns.end[where.op]
     there = (end > first) & (start < last) & (end > start) & np.isin(where.rank, ranks)
     start, end = np.maximum(start[there], first), np.minimum(end[there], last)
-    kind, rank, stream = result.ops.kind[where.op[there]], where.rank[there], where.stream[there]
+    bar, rank, stream = bars_of_ops(result)[where.op[there]], where.rank[there], where.stream[there]
     lanes = _lanes(rank, stream)
     length, least = float(seconds(last - first, result.tick)), max((last - first) // WIDTH, 1)
     scale, unit = seconds_scale(length)
-    layer_of = {kind: i for i, kinds in enumerate(LAYERS.values()) for kind in kinds}
-    layer = np.array([layer_of.get(Kind(k), -1) for k in kind.tolist()], np.int64)
+    layers = _layer_colours()
+    order = [*layers]
+    layer = np.array([order.index(name) if name in layers else -1 for name in bar_kinds()])[bar]
     bars, legend = [], {}
     for lane, row in lanes.items():
         own = (rank == lane[0]) & (stream == lane[1]) & (layer >= 0)
         drawn_at, took, shown = bars_by_majority(
             start[own] - first, end[own] - first, layer[own], least
         )
-        for number, name in enumerate(LAYERS):
+        for number, name in enumerate(layers):
             chosen = shown == number
             if chosen.any():
-                legend[name] = LAYER_COLOURS[name]
+                legend[name] = layers[name]
                 at = seconds(drawn_at[chosen], result.tick) / scale
                 bars.append(
                     Bars(np.full(len(at), row + 0.1), at,
                          seconds(took[chosen], result.tick) / scale, legend[name], name, height=0.8)
                 )  # fmt: skip
-    legend = {name: legend[name] for name in LAYERS if name in legend}
+    legend = {name: legend[name] for name in layers if name in legend}
     rows = [f"rank {r}, stream {s}" for r, s in lanes]
     axis = f"time, {unit}"
     drawn = BarChart(rows, bars, length / scale, axis, 26, legend)
     return drawn, float(seconds(least, result.tick))
+
+
+def _layer_colours() -> dict[str, str]:
+    """Colour of each kind of bar of the timeline, in the order in which they are drawn."""
+    bars = {name: colour for name, colour in bar_kinds().items() if name != "waiting"}
+    return {name: bars[name] for name in (*FIRST_DRAWN, *bars)}
 
 
 def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:

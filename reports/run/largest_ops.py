@@ -8,7 +8,7 @@ from ..blocks import Block, Column, Inline, Line, Live, Paragraph, Small, Swatch
 from ..figures.icicle import icicle
 from ..figures.time_tree import OpTotal, largest_ops, op_totals, time_tree
 from ..numbers import format_change, format_quantity
-from ..palette import KINDS
+from ..palette import bar_kinds
 from ..section import section
 from ..texts.study import StudyShown
 
@@ -46,7 +46,7 @@ def _table(totals: dict[str, list[OpTotal]]) -> Table:
     rows: list[list[Line]] = []
     for key in keys:
         kind, text = key
-        cells: list[Line] = [text, [Swatch(KINDS[kind]), kind]]
+        cells: list[Line] = [text, [Swatch(bar_kinds()[kind]), kind]]
         cells += [f"{counts[key][0]:,}"] if same else []
         first = next(iter(sums.values())).get(key, (0.0, 0))[0]
         for number, own in enumerate(sums.values()):

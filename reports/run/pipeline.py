@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...sim.run.result import Result
 from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
 from ..palette import INK, SERIES, mixed
 from ..section import section
-from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline, passes_of
+from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline
 from ..texts.study import StudyShown
 
 MOST_PASSES = 8_000  # of a drawing
@@ -65,15 +64,6 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
             yield Paragraph(f"{len(one.passes):,} passes are too many to draw; see the timeline.")
         else:
             yield _drawing(one, whole)
-
-
-def pipeline_of(result: Result) -> Pipeline | None:
-    """The pipeline of a training step in its last iteration, by the first rank of each stage.
-
-    None without one.
-    """
-    found = passes_of(result)
-    return None if found is None or found.sizes[0] < 2 else found
 
 
 def _row(name: str, shown: Pipeline) -> list[Line]:

@@ -331,18 +331,26 @@ def saved_run_path(name: str, out: str) -> Path | None:
 
 
 def _compared_run_of_folder(folder: Path) -> _ComparedRun:
-    from ...config.reading.document import read_yaml_file
-    from ...config.reading.tree import to_dict
     from ..run.run_folder import load_summary
 
     summary = load_summary(folder)
     if summary.get("kind") == "sweep":
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
-    settings = _flat_settings(to_dict(read_yaml_file(kept, str(kept)))) if kept.is_file() else {}
+    settings = _flat_settings(_resolved_scenario(kept)) if kept.is_file() else {}
     return _ComparedRun(
         summary["name"], summary["answer"], summary["points"], settings, kept.parent.name
     )
+
+
+def _resolved_scenario(file: Path) -> dict[str, Any]:
+    """Settings of a saved run, with the names of today."""
+    from ...config.reading.document import read_yaml_file
+    from ...config.reading.renamed_settings import with_current_names
+    from ...config.reading.tree import to_dict
+
+    told: dict[str, Any] = to_dict(with_current_names(read_yaml_file(file, str(file))))
+    return told
 
 
 def _flat_settings(told: dict[str, Any]) -> dict[str, str]:

@@ -173,7 +173,7 @@ def test_a_sweep_of_many_settings_has_no_column_for_those_that_the_answer_says()
     assert "sequence = true" in first
     effects = rest.split("What each setting does")[1].split("</section>")[0]
     assert ">nodes<" in effects
-    assert "workload.zero" not in effects  # one value does nothing
+    assert "parallel.zero" not in effects  # one value does nothing
     refused = rest.split("Refused plans")[1].split("</table>")[0]
     assert '<table class="stack">' in refused  # a phone cut its words
     assert re.findall("<th[^>]*>(.*?)</th>", refused)[-1] == "why"
