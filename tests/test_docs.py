@@ -177,16 +177,13 @@ MISSING_DEVICE = 4
     ("Put a device in the place of a model", None),
     ("Calibrate", None),
 ])  # fmt: skip
-def test_commands_for_devices_run_until_a_device_is_missing(title, needs, tmp_path, monkeypatch):
+def test_commands_for_devices_run_until_one_is_missing(title, needs, cli, tmp_path, monkeypatch):
     """Those that how-to shows without running them: of one section, in their order."""
-    from foretrace.scenarios.cli.app import app
-
     if needs:
         pytest.importorskip(needs)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "PATH", os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    )
+    here = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(here))
     (tmp_path / "train.py").write_text(TRAINING)
     (tmp_path / "s.yaml").write_text(COUPLED)
     page = (ROOT / "docs/howto.md").read_text()
@@ -195,10 +192,10 @@ def test_commands_for_devices_run_until_a_device_is_missing(title, needs, tmp_pa
     for words, runs in shown_commands(section, runs=True):
         if not runs and MISSING_DEVICE not in codes:
             words = [name for word in words for name in sorted(glob.glob(word)) or [word]]
-            done = CliRunner().invoke(app, words)
-            codes.append(done.exit_code)
-            assert done.exit_code in (0, MISSING_DEVICE), f"{words}: {done.output}"
-    assert codes.count(0) >= 1
+            code, out, err = cli(*words)
+            codes.append(code)
+            assert code in (0, MISSING_DEVICE), f"{words}: {out} {err}"
+    assert 0 in codes
 
 
 @pytest.fixture
