@@ -64,7 +64,7 @@ def test_a_gain_that_its_mechanism_makes_holds(cli, written):
 def test_a_gain_out_of_its_band_is_missed(cli, written):
     code, out, _ = cli("run", written(band="[3, 4]"))
     assert code == 5
-    assert "against narrow, not 3x to 4x" in " ".join(out.split())
+    assert "over narrow, not 3x to 4x" in " ".join(out.split())
 
 
 def test_a_gain_that_stays_with_the_piece_off_is_missed():
