@@ -19,7 +19,6 @@ from foretrace.scenarios.config.settings import (
 MOST, DEEPEST = 12, 2
 KNOWN = {
     "training": "its groups are under way",
-    "roofline": "its groups are under way",
     "SwapSection": "its groups are under way",
 }
 """Above the limit today, with the reason."""

@@ -11,6 +11,7 @@ from foretrace import models
 from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
+from foretrace.models.compute.gpu_groups import Peaks
 from foretrace.models.compute.layer_profile import LayerProfile
 from foretrace.models.compute.layer_profile_rows import ProfileKey
 from foretrace.models.compute.op_database import OpDatabase
@@ -80,7 +81,7 @@ CASES = {
     "memory": (dict(bandwidth=1e9, latency=1e-6, in_flight=640), BYTES),
     "nic": (dict(bandwidth=1e9, latency=1e-6), BYTES),
     "recorded": ({}, GPU),
-    "roofline": (dict(bandwidth=1e12, peak_bf16=1e14, peak_fp8=2e14, shared=True), GPU),
+    "roofline": (dict(bandwidth=1e12, peaks=Peaks(bf16=1e14, fp8=2e14), shared=True), GPU),
     "switch": (dict(bandwidth=1e9, latency=1e-6, ports=4), BYTES),
 }
 
@@ -107,8 +108,8 @@ def test_a_registered_backend_keeps_its_contract(name):
         check_backend(lambda: LayerProfile.of(times, hidden=4, sequence=8), same)
         return
     if name == "carried":
-        slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peak_bf16": 3e14})
-        quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peak_bf16": 1e15})
+        slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peaks": {"bf16": 3e14}})
+        quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peaks": {"bf16": 1e15}})
         known = GPU.part(np.flatnonzero((GPU.signature < 2) & (GPU.bytes > 0)))
         table = dict(signatures=tuple(f"{t} bf16[8x8]" for t in TEXTS))
         check_backend(lambda: Carried(here=slow, there=quick), replace(known, **table))

@@ -148,7 +148,8 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
 
     Examples
     --------
-    >>> part_to_fit("gpu", {"bandwidth": 1e12, "peak_fp16": 1e14}, ["launch"]).settings["launch"]
+    >>> known = {"bandwidth": 1e12, "peaks": {"fp16": 1e14}}
+    >>> part_to_fit("gpu", known, ["launch"]).settings["launch"]
     2e-06
     """
     usual = parameters_of(kind, settings)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from foretrace.models.compute.chain import Chain, largest_ops
 from foretrace.models.compute.families import Families, FittedLine
+from foretrace.models.compute.gpu_groups import Peaks
 from foretrace.models.compute.host import Host
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.compute.roofline import Roofline
@@ -25,7 +26,7 @@ NAN = float("nan")
 
 
 def roofline():
-    return Roofline(bandwidth=1e9, peak_bf16=1e12)
+    return Roofline(bandwidth=1e9, peaks=Peaks(bf16=1e12))
 
 
 class Says(Backend):
@@ -106,7 +107,7 @@ def test_usage_and_holds_of_a_link_stay_with_their_ops():
     )  # fmt: skip
     system = cluster(1, node)
     gpu, hbm = system.number("node0.gpu0"), system.number("node0.gpu0.hbm")
-    shared = Roofline(bandwidth=1e12, peak_bf16=1e14, shared=True)
+    shared = Roofline(bandwidth=1e12, peaks=Peaks(bf16=1e14), shared=True)
     holding = Says(1.0, [2], holds=Holds.of([[(hbm, 5, -1)]]))
     chain = Chain.of(holding, shared)
     chain.open(system)
