@@ -140,6 +140,39 @@ def test_old_names_are_understood_with_a_message(caplog, old, new):
     assert "release 0.3" in message
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("peak_fp8: 1 Tflop/s", "peaks: {fp8: 1 Tflop/s}"),
+        ("launch_fp8: 9 us", "gemm: {fp8: {launch: 9 us}}"),
+        ("tf32: true", "gemm: {tf32: true}"),
+        ("cache: 2 MiB, cache_bandwidth: 1 TB/s", "cache: {size: 2 MiB, bandwidth: 1 TB/s}"),
+        ("shared_cache: 2 MiB", "chip: {cache: 2 MiB}"),
+    ],
+)
+def test_old_names_of_a_gpu_are_understood(old, new):
+    one, two = (
+        loads(
+            SCENARIO.replace("LIBRARY", "choice: nccl").replace("count: 2}", f"count: 2, {t}}}", 1)
+        )
+        for t in (old, new)
+    )
+    assert one.cluster.node.gpu == two.cluster.node.gpu
+
+
+def test_a_group_with_the_old_name_of_a_setting_is_set_and_varied_by_either():
+    base = loads(
+        SCENARIO.replace("LIBRARY", "choice: nccl") + "what_if:\n"
+        "  - {name: old, set: {cluster.node.gpu.cache: 2 MiB, cluster.node.gpu.cache_bandwidth: "
+        "1 TB/s}}\n"
+        "  - {name: new, set: {cluster.node.gpu.cache: {size: 2 MiB, bandwidth: 1 TB/s}}}\n"
+        "sweep: {vary: {cluster.node.gpu.cache: [2 MiB, 4 MiB]}}\n"
+    )
+    old, new = (one.cluster.node.gpu.settings["cache"] for one in base.others)
+    assert old == new == {"size": 2 * 2**20, "bandwidth": 1e12}
+    assert list(base.resolved()["sweep"]["vary"]) == ["cluster.node.gpu.cache.size"]
+
+
 def test_old_names_of_set_variants_and_sweeps_are_understood(caplog):
     more = (
         "what_if: [{name: a, set: {cluster.fabric.library.launch_ll: 9 us}}]\n"
@@ -171,6 +204,19 @@ def test_old_names_of_an_entry_of_ones_own_are_understood(tmp_path, caplog):
     one = loads(text, catalogs=[tmp_path])
     assert fabric(one).protocols["simple"].launch == 4e-6
     assert "own.yaml:3:5: 'catalog.library.own.launch' is now" in caplog.text
+
+
+def test_old_names_of_a_gpu_of_ones_own_are_understood(tmp_path, caplog):
+    (tmp_path / "own.yaml").write_text(
+        "gpu:\n  own:\n    cache: {value: 4 MiB, source: {kind: assumed, where: here}}\n"
+        "    cache_bandwidth: {value: 1 TB/s, source: {kind: assumed, where: here}}\n"
+    )
+    text = SCENARIO.replace("h100-sxm5-80g", "own").replace("LIBRARY", "choice: nccl")
+    gpu = loads(text, catalogs=[tmp_path]).cluster.node.gpu
+    assert gpu.settings["cache"] == {"size": 4 * 2**20, "bandwidth": 1e12}
+    assert (
+        "own.yaml:3:5: 'catalog.gpu.own.cache' is now 'catalog.gpu.own.cache.size'" in caplog.text
+    )
 
 
 def test_what_a_fit_knows_is_named_with_dots():
