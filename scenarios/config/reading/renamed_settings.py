@@ -88,6 +88,16 @@ def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition
     return path
 
 
+def renamed_settings_text(kind: str, names: Iterable[str]) -> str:
+    """``; 'x' is now 'y'`` for each old name among settings of a kind of part; "" for none.
+
+    >>> renamed_settings_text("gpu", ["launch_fp8", "efficiency"])
+    "; 'launch_fp8' is now 'gemm.fp8.launch'"
+    """
+    renames = {k: v for c in _of_part(kind) for k, v in getattr(c, "renamed_settings", {}).items()}
+    return "".join(f"; '{name}' is now '{renames[name]}'" for name in names if name in renames)
+
+
 def _is_amount(value: TreeNode) -> bool:
     """Whether a value is one setting, no group of them."""
     return not value.mapping and value.value is not None

@@ -10,6 +10,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.settings import constructor_model, plain_settings
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
+from foretrace.scenarios.studies.fitting.forms import part_to_fit
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.setting_groups import construct
 from foretrace.sim.units import Ratio, Seconds
@@ -224,6 +225,13 @@ def test_what_a_fit_knows_is_named_with_dots():
     assert before.settings == {"ll": {"launch": pytest.approx(5e-6)}}
     with pytest.raises(ScenarioError, match=r"did you mean 'll\.launch'"):
         settings_before_fit("library", "", ["ll.lunch=5 us"], [])
+
+
+def test_a_fit_names_the_new_name_of_an_old_one():
+    with pytest.raises(ScenarioError, match=r"no 'launch_ll'; 'launch_ll' is now 'll\.launch'"):
+        settings_before_fit("library", "", ["launch_ll=5 us"], [])
+    with pytest.raises(ScenarioError, match=r"no parameter join; 'join' is now 'gemm\.join'; it"):
+        part_to_fit("gpu", {"bandwidth": 1e12}, ["join"])
 
 
 def test_the_library_of_scenarios_has_no_old_name(caplog):
