@@ -20,7 +20,7 @@ from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.backend import BACKENDS, Backend, Timing
 from foretrace.sim.facts.csr import Csr
@@ -33,10 +33,7 @@ for _module in pkgutil.walk_packages(models.__path__, "foretrace.models."):
 OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith("foretrace.models."))
 SYSTEM = cluster(
     1,
-    NodeSpec(
-        gpus=4, hbm=Memory(bandwidth=1e12, latency=0.0), dram=Memory(bandwidth=1e11, latency=0.0),
-        gpu_link=Link(bandwidth=1e11, latency=1e-6), host_link=Link(bandwidth=1e10, latency=1e-6),
-    ),
+    NodeSpec(gpus=4, gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0)), dram=Memory(bandwidth=1e11, latency=0.0), gpu_link=Link(bandwidth=1e11, latency=1e-6), host_link=Link(bandwidth=1e10, latency=1e-6)),
 )  # fmt: skip
 TEXTS = ("compute:mm bf16[8x8]", "compute:mm bf16[8x16]", "compute:mm fp8[64x64]")
 

@@ -8,7 +8,7 @@ from foretrace.models.compute.roofline import Roofline
 from foretrace.models.memory.copy import Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.part.link import Link
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind, Ops
@@ -99,7 +99,7 @@ def test_what_it_cannot_know_it_refuses(asked, message):
 def node(rate=1e12):
     memory = Memory(bandwidth=BANDWIDTH, latency=0.0)
     bus = Link(bandwidth=rate, latency=0.0)
-    return cluster(1, NodeSpec(gpus=1, hbm=memory, host_link=bus))
+    return cluster(1, NodeSpec(gpus=1, gpu=GpuSpec(hbm=memory), host_link=bus))
 
 
 def together(shared):
