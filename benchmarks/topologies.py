@@ -12,7 +12,13 @@ from foretrace.models.network.topology.leaf_spine import FatTree
 from foretrace.models.network.topology.topology import FabricSpec, GpuSpec, NodeSpec, cluster
 from foretrace.sim.facts.splits import Splits
 
-NODE = NodeSpec(gpus=8, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=8, nic=Nic(bandwidth=50e9, latency=6e-7), gpu=GpuSpec(hbm=Memory(bandwidth=3e12, latency=0.0)))  # fmt: skip
+NODE = NodeSpec(
+    gpus=8,
+    gpu_link=Link(bandwidth=450e9, latency=1e-6),
+    nics=8,
+    nic=Nic(bandwidth=50e9, latency=6e-7),
+    gpu=GpuSpec(hbm=Memory(bandwidth=3e12, latency=0.0)),
+)
 
 
 def machine(gpus, routing, ports=128):

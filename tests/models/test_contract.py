@@ -33,8 +33,14 @@ for _module in pkgutil.walk_packages(models.__path__, "foretrace.models."):
 OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith("foretrace.models."))
 SYSTEM = cluster(
     1,
-    NodeSpec(gpus=4, gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0)), dram=Memory(bandwidth=1e11, latency=0.0), gpu_link=Link(bandwidth=1e11, latency=1e-6), host_link=Link(bandwidth=1e10, latency=1e-6)),
-)  # fmt: skip
+    NodeSpec(
+        gpus=4,
+        gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0)),
+        dram=Memory(bandwidth=1e11, latency=0.0),
+        gpu_link=Link(bandwidth=1e11, latency=1e-6),
+        host_link=Link(bandwidth=1e10, latency=1e-6),
+    ),
+)
 TEXTS = ("compute:mm bf16[8x8]", "compute:mm bf16[8x16]", "compute:mm fp8[64x64]")
 
 

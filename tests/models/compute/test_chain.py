@@ -101,7 +101,11 @@ def test_a_table_knows_sizes_between_those_that_were_measured():
 
 
 def test_usage_and_holds_of_a_link_stay_with_their_ops():
-    node = NodeSpec(gpus=1, gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0), copy_engines=1), host_link=Link(bandwidth=1e10, latency=1e-6))  # fmt: skip
+    node = NodeSpec(
+        gpus=1,
+        gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0), copy_engines=1),
+        host_link=Link(bandwidth=1e10, latency=1e-6),
+    )
     system = cluster(1, node)
     gpu, hbm = system.number("node0.gpu0"), system.number("node0.gpu0.hbm")
     shared = Roofline(bandwidth=1e12, peaks=Peaks(bf16=1e14), shared=True)

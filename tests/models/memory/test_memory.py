@@ -18,8 +18,15 @@ def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0, others
 
     return cluster(
         1,
-        NodeSpec(gpus=1, gpu=GpuSpec(copy_engines=engines, hbm=memory(hbm)), dram=memory(dram), cxl=memory(cxl), host_link=Link(bandwidth=bus, latency=latency), others=others),
-    )  # fmt: skip
+        NodeSpec(
+            gpus=1,
+            gpu=GpuSpec(copy_engines=engines, hbm=memory(hbm)),
+            dram=memory(dram),
+            cxl=memory(cxl),
+            host_link=Link(bandwidth=bus, latency=latency),
+            others=others,
+        ),
+    )
 
 
 def makespan(system, *ways, size=1e9, launch=0.0):
