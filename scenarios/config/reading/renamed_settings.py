@@ -13,6 +13,7 @@ from dataclasses import replace
 from ....models.parts import PARTS
 from ..part_specs import KINDS
 from ..problems import FilePosition, InvalidScenarioError, Problem
+from ..schema import section_at
 from ..settings import known_backends, known_media, known_processes, known_workloads
 from ..topology_choice import known_topologies
 from .dotted_paths import existing_path
@@ -158,6 +159,9 @@ def _classes_at(tree: TreeNode, node: TreeNode, path: Path) -> Iterable[type]:
             return _named(known_backends(), name)
         case ("media", _):
             return _named(known_media(), _text(node, "use"))
+        case ("hil", "swap", int()):
+            section = section_at(path)
+            return [section] if section else []
         case ("processes", _):
             return _named(known_processes(), _text(node, "use"))
     return ()

@@ -227,6 +227,16 @@ def test_what_a_fit_knows_is_named_with_dots():
         settings_before_fit("library", "", ["ll.lunch=5 us"], [])
 
 
+def test_old_names_of_a_swap_are_understood(caplog):
+    swap = "hil: {swap: [{component: node0.nic0, driver: recorded, SAID}]}\n"
+    text = SCENARIO.replace("LIBRARY", "choice: nccl") + swap
+    old = loads(text.replace("SAID", "context: cold, others: model"), file="s.yaml")
+    new = loads(text.replace("SAID", "ops: {context: cold, others: model}"))
+    assert old.section("hil") == new.section("hil")
+    assert old.section("hil").swap[0].ops.context == "cold"
+    assert "'hil.swap.0.context' is now 'hil.swap.0.ops.context'" in caplog.text
+
+
 def test_a_fit_names_the_new_name_of_an_old_one():
     with pytest.raises(ScenarioError, match=r"no 'launch_ll'; 'launch_ll' is now 'll\.launch'"):
         settings_before_fit("library", "", ["launch_ll=5 us"], [])
