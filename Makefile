@@ -12,7 +12,7 @@ INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python,PIP_COMPILE=0
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-changed check docs wheel fuzz nightly lab-test bench clean
+.PHONY: help run test test-changed check docs wheel fuzz nightly calibration lab-test bench clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -51,12 +51,16 @@ nightly: .venv/.dev ## the tests that are too long for every push, other example
 	$(BIN)/python tests/fuzz --seconds 600
 	$(BIN)/python tests/fuzz --seconds 600 --only frames answers
 
+calibration: .venv/.dev ## tests of the programs that made the catalog (FORETRACE_DATA: the measurements)
+	$(BIN)/python -m pytest tests/calibration -m nightly -rs
+
 lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CXL and switch drivers
 	$(BIN)/foretrace lab up
-	$(BIN)/python -m pytest tests/hil/lab/test_lab.py tests/hil/lab/test_lab_drivers.py tests/models/test_lab.py
+	$(BIN)/python -m pytest tests/hil/lab/test_lab.py tests/hil/lab/test_lab_drivers.py
+	$(BIN)/python -m pytest tests/calibration/test_lab.py -m nightly
 	$(BIN)/python -m pytest tests/hil/lab/test_lab_live.py tests/hil/lab/test_lab_scenarios_live.py tests/hil/agent/test_ssh_live.py tests/hil/agent/test_three_hosts.py -m hardware -rs
-	$(BIN)/python tools/lab.py
-	$(BIN)/python tools/lab_gloo.py
+	$(BIN)/python -m foretrace.calibration.judge.lab
+	$(BIN)/python -m foretrace.calibration.judge.lab_gloo
 
 BENCHMARKS := wdag handover spmd spmd_network incast flows growth memory topologies collectives_at_scale ring_messages \
 	import_kineto sweep search startup first_run

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
     from .sim.facts.coded import Coded
     from .sim.facts.doubt import Doubt
     from .sim.facts.graph import Builder, Graph, Label, Member
+    from .sim.facts.kind import Kind, Role
     from .sim.facts.metric import Metric
-    from .sim.facts.ops import Kind, Ops, require
+    from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
     from .sim.facts.system import Component, Location, System
     from .sim.run.allocator import Allocator
@@ -87,6 +88,7 @@ __all__ = [
     "Periodic",
     "Process",
     "Result",
+    "Role",
     "Running",
     "Scenario",
     "ScenarioError",
@@ -130,7 +132,7 @@ _HOME = {
     "HardwareUnavailable": "sim.errors",
     "Holds": "sim.facts.backend",
     "Job": "sim.run.job",
-    "Kind": "sim.facts.ops",
+    "Kind": "sim.facts.kind",
     "Label": "sim.facts.graph",
     "Member": "sim.facts.graph",
     "Metric": "sim.facts.metric",
@@ -140,6 +142,7 @@ _HOME = {
     "Periodic": "sim.run.periodic",
     "Process": "sim.run.process",
     "Result": "sim.run.result",
+    "Role": "sim.facts.kind",
     "Running": "sim.run.process",
     "Scenario": "scenarios.config.scenario",
     "ScenarioError": "sim.errors",

@@ -18,7 +18,7 @@ from foretrace.sim.facts.place import place
 from foretrace.sim.run.simulation import Session
 
 RANKS = 1000
-MACHINE = Session._machine
+MACHINE = Session.new_machine
 
 
 def queueing(session: Session, parts: Any) -> Any:
@@ -35,7 +35,7 @@ def nbytes(table: object) -> int:
 
 def state(ops: int, ahead: bool) -> tuple[int, float, float]:
     """Ops, bytes an op that a run needs beyond graph and columns, bytes an op of the columns."""
-    Session._machine = MACHINE if ahead else queueing  # type: ignore[method-assign]
+    Session.new_machine = MACHINE if ahead else queueing  # type: ignore[method-assign]
     simulation = simulation_of(RANKS, 1)
     simulation.run(Wdag(16, 2).graph())  # compiled code is no state
     graph = place(Wdag(RANKS, max(2, ops // (RANKS * 10))).graph(), simulation.system)

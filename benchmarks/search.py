@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 from _measure import peak_memory, report
-from foretrace.models.training.model_zoo import model as description_of
+from foretrace.models.training.description.model_zoo import model as description_of
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.scenario import Scenario
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
@@ -189,7 +189,7 @@ def beside_calculon(checkout: Path, model: str, ours: list[tuple[Settings, float
     ask = Calculon(checkout, model)
     both, refusals = [], Counter[str]()
     for settings, seconds, cpu in ours:
-        if settings["workload.zero"] > 1:
+        if settings["workload.parallel.zero"] > 1:
             refusals["ZeRO 2 and 3: it has no words for them"] += 1
             continue
         began = time.process_time()

@@ -22,7 +22,7 @@ from _measure import peak_memory, report
 from foretrace.reports.export.tables import ROW_GROUP
 from foretrace.reports.view.opened_runs import DrawnBars, OpenedRuns, RunShown
 from foretrace.reports.view.pyramid import pyramid_folder
-from foretrace.sim.facts.ops import KIND_NAMES
+from foretrace.sim.facts.kind import kind_names
 
 RANKS, STREAMS, LAYERS = 64, (0, 7, 20), 80
 PARTS = ("attn.qkv", "attn.out", "mlp.up", "mlp.down", "norm", "all-reduce", "fill", "gap")
@@ -51,7 +51,7 @@ def write_table(path: Path, ops: int, by: str) -> None:
     order = np.argsort(np.tile(number, RANKS), kind="stable") if by == "time" else slice(None)
     table = {name: np.concatenate(parts)[order] for name, parts in columns.items()}
     table["number"] = np.tile(number, RANKS)[order]
-    told = {"parts": list(PARTS), "kinds": KIND_NAMES[list(KINDS)].tolist(), "streams": STREAMS}
+    told = {"parts": list(PARTS), "kinds": kind_names()[list(KINDS)].tolist(), "streams": STREAMS}
     with duckdb.connect() as db:
         db.execute("SET enable_progress_bar = false")
         db.register("made", table)

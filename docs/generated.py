@@ -7,7 +7,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.statemachine import StringList
-from foretrace.scenarios.cli.app import EXIT_CODES, app
+from foretrace.scenarios.cli.app import EXIT_CODES, app, load_plugin_commands
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.config.explanation import Explanation, explain
 from foretrace.scenarios.config.metrics import known_metrics
@@ -104,6 +104,7 @@ def exit_codes() -> Lines:
 
 def commands() -> Lines:
     """Every command with its arguments and options."""
+    load_plugin_commands([])
     yield from _commands("foretrace", get_command(app))
 
 

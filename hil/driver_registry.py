@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from ..sim.errors import DriverFault
 from .driver import DRIVERS, Driver
 
-HOMES = {  # driver: the module of this folder that registers it
-    "host": "drivers.memory.host",
-    "collective": "drivers.network.collective",
-    "cxl": "drivers.memory.cxl_memory",
-    "memory": "drivers.memory.memory_load",
-    "perftest": "drivers.rdma.perftest",
-    "recorded": "drivers.recording_driver",
-    "torch": "drivers.pytorch.torch_device",
-    "switch": "drivers.network.switch",
-    "tcp": "drivers.network.tcp",
-    "verbs": "drivers.rdma.rdma",
-}
 GROUP = "foretrace.drivers"  # entry points: NAME = package.module of a file that registers NAME
+
+
+_REGISTERS = re.compile(r'^@driver\("([a-z-]+)"\)', re.MULTILINE)
+
+
+@cache
+def homes() -> dict[str, str]:
+    """Module of this folder that registers each driver of ours, as the text of its file says.
+
+    Nothing is imported: a driver's libraries may be missing here.
+
+    >>> homes()["recorded"]
+    'drivers.recording_driver'
+    """
+    found = {
+        name: module
+        for module, text in _texts(files(__package__) / "drivers", "drivers")
+        for name in _REGISTERS.findall(text)
+    }
+    return dict(sorted(found.items()))
+
+
+def _texts(folder: Traversable, package: str) -> Iterator[tuple[str, str]]:
+    """Modules in a folder and those below it, with their texts; it may be in an archive."""
+    for entry in folder.iterdir():
+        stem = entry.name.removesuffix(".py")
+        if entry.is_dir():
+            yield from _texts(entry, f"{package}.{stem}")
+        elif stem != entry.name:
+            yield f"{package}.{stem}", entry.read_text(encoding="utf-8")
 
 
 def known_drivers() -> tuple[str, ...]:
@@ -30,7 +53,7 @@ def known_drivers() -> tuple[str, ...]:
     True
     """
     theirs = sorted({e.name for e in entry_points(group=GROUP)} | set(DRIVERS))
-    return (*HOMES, *(name for name in theirs if name not in HOMES))
+    return (*homes(), *(name for name in theirs if name not in homes()))
 
 
 def make_driver(name: str) -> Driver:
@@ -47,8 +70,8 @@ def make_driver(name: str) -> Driver:
 
 
 def _import_driver(name: str) -> None:
-    if name in HOMES:
-        import_module(f".{HOMES[name]}", __package__)
+    if name in homes():
+        import_module(f".{homes()[name]}", __package__)
         return
     for entry in entry_points(group=GROUP, name=name):
         try:

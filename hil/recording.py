@@ -10,7 +10,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,28 +130,6 @@ def read(path: Path) -> Recording:
         return Recording(samples=samples, failed=failed, **head)
     except (KeyError, TypeError, ValueError) as error:
         raise RecordingError(f"{path}: is damaged ({error}); record again") from error
-
-
-def merge_recordings(recordings: Sequence[Recording]) -> Recording:
-    """One recording of the samples of several, of one driver and device; starts renumbered.
-
-    Raises
-    ------
-    RecordingError
-        They are of different drivers or devices.
-    """
-    first = recordings[0]
-    samples: list[Sample] = []
-    for other in recordings:
-        if (other.driver, other.device) != (first.driver, first.device):
-            raise RecordingError(
-                f"a recording of {other.driver} {other.device} is not one of "
-                f"{first.driver} {first.device}; keep them apart"
-            )
-        begin = 1 + max((s.start for s in samples), default=-1)
-        samples += [Sample(**{**vars(s), "start": begin + s.start}) for s in other.samples]
-    failed = tuple(row for other in recordings for row in other.failed)
-    return Recording(**{**vars(first), "samples": tuple(samples), "failed": failed})
 
 
 def _decompress(path: Path) -> bytes:

@@ -1,7 +1,7 @@
 """Doubts of values that nobody measured, by kind of value, and of errors known as a median.
 
 Learnt where a datasheet or another part's value stands beside a measurement: by
-``tools/value_doubts.py``, from the catalog, which says how.
+``calibration/fit/value_doubts.py``, from the catalog, which says how.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 
 from ..sim.facts.doubt import QUANTILES, Doubt
 
-# tools/value_doubts.py: 90 % quantile over median of absolute errors, in the median of 174 families
-# and regimes of models/catalog/kernels that were held out
+# calibration/fit/value_doubts.py: 90 % quantile over median of absolute errors, in the median of
+# 174 families and regimes of models/catalog/kernels that were held out
 WIDER = 2.8
 END = 0.95  # probability at the slow end of an interval; 1 - END at the quick one
 
@@ -30,8 +30,8 @@ class FactorRange(NamedTuple):
     slow: float
 
 
-# tools/value_doubts.py: 11 shares of a datasheet's rate that were reached; 8 and 15 pairs of the
-# same value of two parts
+# calibration/fit/value_doubts.py: 11 shares of a datasheet's rate that were reached; 8 and 15 pairs
+# of the same value of two parts
 DATASHEET_RATE = FactorRange(0.1, 0.35)
 ASSUMED_RATE = FactorRange(-0.14, 0.14)
 UNMEASURED_TIME = FactorRange(-0.97, 0.97)

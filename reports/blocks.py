@@ -34,7 +34,7 @@ class Tag(NamedTuple):
 
 
 class Swatch(NamedTuple):
-    """A patch of the colour that stands for a row elsewhere on the page, as CSS has it."""
+    """A patch of the colour that stands for a row elsewhere on the page, by its name."""
 
     colour: str
 
@@ -142,7 +142,7 @@ class Bars:
     ----------
     row : (n,) counted from the top; 1.25 begins a quarter below row 1
     start, length : (n,) along the axis, in its unit
-    colour : as CSS has it
+    colour : a name of the palette
     title : shown where the pointer rests; "" for nothing
     height : in rows
     opacity : 1 hides what is beneath
@@ -178,7 +178,7 @@ class BarChart:
     span : end of the axis, which begins at 0
     axis : what it shows, with its unit
     thick : pixels from one row to the next
-    legend : colour by name
+    legend : the palette's colour by what it stands for
     texts : written in bars
     """
 
@@ -201,7 +201,7 @@ class Series:
     mark : shape of each point: one of ``o s ^ v D x +``; "" for none
     line : ``-``, ``:``, ``--``, ``steps`` (each height holds until the next point), ``stalks``
         (from ``low`` to ``high``), or "" for none
-    colour : as CSS has it; "" for the ink of the page
+    colour : a name of the palette; "" for the ink of the page
     label : in the legend; "" for none
     size : of a point, in points
     opacity : 1 hides what is beneath
@@ -249,20 +249,104 @@ class Axes:
     Parameters
     ----------
     band : half width, relative, of a grey band around the line of equal numbers; 0 for none
+    title : above it, where several stand together
     """
 
     x: Axis
     y: Axis
     series: Sequence[Series]
     band: float = 0.0
+    title: str = ""
 
 
 @dataclass(frozen=True)
 class Plot:
-    """One or more axes above each other, as wide as there is room; height in inches."""
+    """One or more axes above each other, or small multiples side by side.
+
+    Parameters
+    ----------
+    axes : from the top, row by row
+    height : of all together, inches
+    columns : axes of a row
+    """
 
     axes: Sequence[Axes]
     height: float = 3.4
+    columns: int = 1
+
+
+@dataclass(frozen=True)
+class Cdf:
+    """Cumulative distributions: the share of values that are at most x.
+
+    Parameters
+    ----------
+    x : what is distributed
+    curves : values by name
+    weights : of the values, by name; each counts once unless said
+    what : is counted, as the y axis says it
+    height : inches
+    """
+
+    x: Axis
+    curves: Mapping[str, ArrayLike]
+    weights: Mapping[str, ArrayLike] | None = None
+    what: str = "values"
+    height: float = 3.4
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A number for each row and column, darker where it is larger.
+
+    Parameters
+    ----------
+    rows : names, from the top
+    values : (rows, columns); NaN is left blank
+    axis : what the columns are, with its unit
+    scale : what the numbers are, with their unit
+    edges : (columns + 1,) where columns begin and end along a numeric axis; () for names
+    columns : names, where there is no numeric axis
+    most : the darkest; the largest value unless said
+    least : the palest
+    colour : a name of the palette
+    down : what the rows are
+    title : of a cell, with ``{row}``, ``{column}`` and ``{value}``; "" for none
+    unit : of the values, as ``numbers.format_quantity`` takes it
+    thick : pixels from one row to the next
+    """
+
+    rows: Sequence[str]
+    values: ArrayLike
+    axis: str
+    scale: str
+    edges: ArrayLike = ()
+    columns: Sequence[str] = ()
+    most: float | None = None
+    least: float = 0.0
+    colour: str = "compute"
+    down: str = ""
+    title: str = ""
+    unit: str = ""
+    thick: int = 20
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Values with their intervals, one row for each.
+
+    Parameters
+    ----------
+    rows : names, from the top
+    value, low, high : (rows,) along the axis; without an interval all three are equal
+    axis : what it shows
+    """
+
+    rows: Sequence[str]
+    value: ArrayLike
+    low: ArrayLike
+    high: ArrayLike
+    axis: Axis
 
 
 @dataclass(frozen=True)
@@ -295,7 +379,7 @@ class FabricDrawing:
     loads: Sequence[float] = ()
 
 
-Figure = BarChart | Plot | FabricDrawing
+Figure = BarChart | Plot | FabricDrawing | Cdf | HeatMap | Intervals
 
 
 @dataclass(frozen=True)
@@ -320,7 +404,7 @@ class Live:
 class FigureRow:
     """Figures side by side, where there is room."""
 
-    figures: Sequence[Plot]
+    figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
@@ -355,6 +439,9 @@ Block = (
     | BarChart
     | Plot
     | FabricDrawing
+    | Cdf
+    | HeatMap
+    | Intervals
     | Live
     | FigureRow
     | FirstScreen

@@ -9,10 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from .blocks import BarChart, FabricDrawing, Plot, inline_pieces
-from .figures.bars import bar_chart_html
-from .figures.fabric import fabric_svg
-from .figures.plot import plot_svg
+from .blocks import inline_pieces
+from .figure_kind import page_drawing
+from .page_figures import packed_figures, page_figures
+from .palette import css
+from .paper.write import inline_svg
 from .script import page_script, script_hash
 from .section import ShownSection
 
@@ -49,6 +50,7 @@ def page_html(
         .get_template("page.html")
         .render(
             sections=sections,
+            figures=packed_figures(page_figures(sections)),
             data=script_safe_json(data),
             data_id=data_id,
             title=title,
@@ -60,11 +62,11 @@ def page_html(
     return markup
 
 
-def figure_html(figure: BarChart | FabricDrawing | Plot) -> str:
-    """HTML with inline SVG of a figure's marks."""
-    if isinstance(figure, FabricDrawing):
-        return fabric_svg(figure)
-    return bar_chart_html(figure) if isinstance(figure, BarChart) else plot_svg(figure)
+def figure_html(figure: Any) -> str:
+    """HTML of a figure; of a kind without a drawing for the page the one for paper, as SVG."""
+    if draw := page_drawing(type(figure)):
+        return draw(figure)
+    return inline_svg(figure)
 
 
 @cache
@@ -82,6 +84,7 @@ def template_environment() -> Environment:
     )
     templates.filters["breakable"] = breakable_name
     templates.globals |= {
+        "css": css,
         "pieces": inline_pieces,
         "drawn": figure_html,
         "as_json": script_safe_json,

@@ -41,6 +41,22 @@ def format_quantity(value: float | None, unit: str) -> str:
     return f"0 {unit}"
 
 
+def axis_scale(largest: float, unit: str) -> tuple[float, str]:
+    """Factor and name of a readable unit for values up to ``largest``.
+
+    >>> axis_scale(0.02, "s"), axis_scale(0.5, ""), axis_scale(0.004, "USD")
+    ((0.001, 'ms'), (0.01, '%'), (1.0, 'USD'))
+    """
+    if unit == "USD":
+        return 1.0, unit  # as in tables and sentences: there are no thousandths of a dollar
+    if unit == "":
+        return 0.01, "%"
+    for scale, prefix in PREFIXES:
+        if largest >= scale:
+            return scale, f"{prefix}{unit}"
+    return 1.0, unit
+
+
 def three_digits(value: float) -> str:
     """A number with three significant digits, no exponent, no trailing zeros.
 

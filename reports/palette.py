@@ -1,51 +1,142 @@
-"""Colours of the page by what they stand for, as custom properties of its style.
+"""Colours by name: what a block holds, a page's style and a printed figure look up.
 
-Their values, in light, in dark and on paper, are in ``templates/report.css``; a test holds them
+The values, in light, in dark and on paper, are in ``templates/report.css``; a test holds them
 apart for readers with and without colour vision.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+from ..sim.errors import ForetraceError
+from ..sim.facts.kind import DMA, GPU, HOST, OUR_ROLES, ROLES, Kind
+from ..sim.facts.roles import NETWORK
+
 BOXES = {  # of a rank's time
-    "compute": "var(--compute)",
-    "overlapped": "var(--overlapped)",
-    "exposed_communication": "var(--exposed)",
-    "memory": "var(--memory)",
-    "waiting": "var(--waiting)",
-    "host": "var(--host)",
-    "idle": "var(--idle)",
+    "compute": "compute",
+    "overlapped": "overlapped",
+    "exposed_communication": "exposed",
+    "memory": "memory",
+    "waiting": "waiting",
+    "host": "host",
+    "idle": "idle",
 }
 KINDS = {  # of a bar of the timeline
-    "compute": "--compute",
-    "communication": "--exposed",
-    "memory": "--memory",
-    "host": "--host",
-    "gap": "--idle",
-    "waiting": "--waiting",
+    "compute": "compute",
+    "communication": "exposed",
+    "memory": "memory",
+    "host": "host",
+    "gap": "idle",
+    "waiting": "waiting",
 }
-SERIES = (  # of variants, devices and the like, in this order
-    "var(--series-1)",
-    "var(--series-2)",
-    "var(--series-3)",
-    "var(--series-4)",
-    "var(--series-5)",
-    "var(--series-6)",
-)
+OF_ROLE = {GPU: "compute", DMA: "memory", HOST: "host"}  # bars of ops, by who runs them
+OTHER_ROLES = ("role-1", "role-2")  # bars of ops that roles of plug-ins run
+SERIES = ("series-1", "series-2", "series-3", "series-4", "series-5", "series-6")
+INK = "ink"  # of text, and of what has no colour of its own
+OWN = re.compile(r"#[0-9a-fA-F]{6}|#[0-9a-fA-F]{3}")  # a colour that the palette has not
+MIXED = " @ "  # between a colour and the percentage of it
 
 
 def series_colour(number: int) -> str:
     """Colour of a series by its number; they begin anew after the last.
 
     >>> series_colour(0), series_colour(7)
-    ('var(--series-1)', 'var(--series-2)')
+    ('series-1', 'series-2')
     """
     return SERIES[number % len(SERIES)]
 
 
-def mixed(colour: str, percent: float) -> str:
-    """A colour with so much of the page's paper in it, as a heat map shows a smaller number.
+def bar_kinds() -> dict[str, str]:
+    """Colour of each kind of bar: :data:`KINDS`, then roles of plug-ins, by turns.
 
-    >>> mixed("var(--compute)", 25)
+    >>> list(bar_kinds())[:2]
+    ['compute', 'communication']
+    """
+    theirs = [name for name in ROLES if name not in OUR_ROLES]
+    return KINDS | {name: OTHER_ROLES[n % len(OTHER_ROLES)] for n, name in enumerate(theirs)}
+
+
+def kind_of_bar(kind: Kind) -> str:
+    """Kind of bar under which an op is drawn: by its role.
+
+    >>> kind_of_bar(Kind.COPY), kind_of_bar(Kind.SEND), kind_of_bar(Kind.DELAY)
+    ('memory', 'communication', 'gap')
+    """
+    if kind in NETWORK:
+        return "communication"
+    return OF_ROLE.get(kind.role, kind.role) or "gap"
+
+
+def mixed(colour: str, percent: float) -> str:
+    """A paler colour: ``percent`` of it, the rest is the paper's.
+
+    >>> mixed("compute", 25)
+    'compute @ 25'
+    """
+    return f"{colour}{MIXED}{percent:g}"
+
+
+def css(colour: str) -> str:
+    """The CSS of a colour's name; the page's ink for "".  A plug-in's own ``#rrggbb`` is itself.
+
+    >>> css("compute"), css("")
+    ('var(--compute)', 'var(--ink)')
+    >>> css("compute @ 25")
     'color-mix(in srgb, var(--compute) 25%, var(--paper))'
     """
-    return f"color-mix(in srgb, {colour} {percent:g}%, var(--paper))"
+    name, percent = _parts(colour)
+    whole = name if name.startswith("#") else f"var(--{name})"
+    if percent == 100:
+        return whole
+    return f"color-mix(in srgb, {whole} {percent:g}%, var(--paper))"
+
+
+def rgb(colour: str) -> tuple[float, float, float]:
+    """Red, green and blue of a colour's name on light paper, each 0 to 1.
+
+    >>> rgb("paper"), rgb("paper @ 50")
+    ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0))
+    """
+    name, percent = _parts(colour)
+    own, paper = (_channels(colour_values().get(one, one)) for one in (name, "paper"))
+    share = percent / 100
+    red, green, blue = (share * a + (1 - share) * b for a, b in zip(own, paper, strict=True))
+    return red, green, blue
+
+
+def _channels(value: str) -> tuple[float, ...]:
+    """Red, green and blue of ``#1b1f24`` or ``#fff``."""
+    digits = value[1:] if len(value) == 7 else "".join(2 * d for d in value[1:])
+    return tuple(int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4))
+
+
+def _parts(colour: str) -> tuple[str, float]:
+    """Name and percentage of a colour.
+
+    Raises
+    ------
+    ForetraceError
+        The palette has no colour of that name.
+    """
+    name, _, percent = (colour or INK).partition(MIXED)
+    if name not in colour_values() and not OWN.fullmatch(name):
+        raise ForetraceError(
+            f"colour {colour!r}: the palette has no such name; "
+            f"it has {', '.join(colour_values())}, and #rrggbb"
+        )
+    return name, float(percent or 100)
+
+
+@cache
+def colour_values() -> Mapping[str, str]:
+    """Values of all colours on light paper, by name.
+
+    >>> colour_values()["paper"]
+    '#fff'
+    """
+    style = (files(__package__) / "templates" / "report.css").read_text(encoding="utf-8")
+    light = style.partition(":root {")[2].partition("}")[0]
+    return dict(re.findall(r"--([\w-]+): (#\w+);", light))

@@ -113,7 +113,9 @@ def commands_of(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_of_page_and_their_options_exist(page):
-    from foretrace.scenarios.cli.app import app
+    from foretrace.scenarios.cli.app import app, load_plugin_commands
+
+    load_plugin_commands([])
 
     for words, _ in commands_of(page):
         command = typer.main.get_command(app)
@@ -132,7 +134,9 @@ def test_commands_of_page_and_their_options_exist(page):
 @pytest.mark.parametrize("name", RUN)
 def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
     """Files that it shows are written, its commands run in their order, and say what it says."""
-    from foretrace.scenarios.cli.app import app
+    from foretrace.scenarios.cli.app import app, load_plugin_commands
+
+    load_plugin_commands([])
 
     (page,) = (page for page in PAGES if page.name == name and page.parent.name != "decisions")
     monkeypatch.chdir(tmp_path)

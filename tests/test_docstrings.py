@@ -12,7 +12,7 @@ import pytest
 from by_day import every
 
 ROOT = Path(foretrace.__file__).resolve().parent
-NO_CODE = {"tests", "benchmarks", "tools", "docs", "build", "dist", "runs", "shared"}
+NO_CODE = {"tests", "benchmarks", "calibration", "docs", "build", "dist", "runs", "shared"}
 MODULES = sorted(
     file
     for file in ROOT.rglob("*.py")

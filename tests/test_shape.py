@@ -16,7 +16,7 @@ import foretrace
 import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
-NO_CODE = {"tests", "benchmarks", "tools", "docs", "build", "dist", "runs", "shared"}
+NO_CODE = {"tests", "benchmarks", "calibration", "docs", "build", "dist", "runs", "shared"}
 SLOW_TO_IMPORT = {"pandas", "matplotlib", "numba", "pint", "duckdb", "torch", "scipy"}
 
 
@@ -145,7 +145,7 @@ def test_importing_a_submodule_does_not_need_the_root_names():
 
 # Who may know the word: what counts periods for training, workloads, and the form of files.
 OF_TRAINING = ("sim/run/periodic.py", "scenarios/workloads/", "scenarios/config/sections/")
-PRODUCT = ("sim", "models", "hil", "traces", "scenarios", "reports")
+PRODUCT = ("sim", "models", "hil", "traces", "scenarios", "reports", "plugins")
 
 
 def identifiers(text: str) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""Is every folder free of circles, and does every name stand for one thing?"""
+"""Does every folder import one way, and does every name stand for one thing?"""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import foretrace
 import pytest
 
 ROOT = Path(foretrace.__file__).resolve().parent
-FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports")
+FOLDERS = ("sim", "models", "hil", "traces", "scenarios", "reports", "plugins")
 TWINS = ("sim/reference/", "sim/core/", "sim/media/")  # one meaning, two engines: names agree
 BY_USE = ("scenarios/cli/", "scenarios/config/sections/")  # named as commands and sections are
 OF_PYTHON = {"__init__", "__main__"}
@@ -27,19 +28,24 @@ def sources() -> dict[str, ast.Module]:
     return {str(f.relative_to(ROOT)): ast.parse(f.read_text()) for f in files}
 
 
-def statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a tree but those under ``if TYPE_CHECKING``; bodies of functions are among them."""
+def statements(tree: ast.AST, types: bool) -> Iterator[ast.AST]:
+    """Nodes of a tree, in functions too; those under ``if TYPE_CHECKING`` where ``types``."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
         yield node
-        yield from statements(node)
+        yield from statements(node, types)
 
 
-def imported(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
-    """Modules among ``known`` that one imports relatively, by their paths."""
+def imported(module: str, tree: ast.Module, known: Iterable[str], types: bool = False) -> set[str]:
+    """Modules among ``known`` that one imports relatively, by their paths.
+
+    Parameters
+    ----------
+    types : whether imports for types alone count
+    """
     known, names = set(known), set()
-    for node in statements(tree):
+    for node in statements(tree, types):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = Path(module).parents[node.level - 1]
             below = base.joinpath(*(node.module or "").split("."))
@@ -86,13 +92,17 @@ def twice(places: Mapping[object, set[str]]) -> set[object]:
     return {name for name, where in places.items() if len(where) > 1}
 
 
-@pytest.fixture(scope="module")
-def all_circles() -> set[frozenset[str]]:
-    return circles({m: imported(m, tree, sources()) for m, tree in sources().items()})
+def circles_of_sources(types: bool) -> list[list[str]]:
+    imports = {m: imported(m, tree, sources(), types) for m, tree in sources().items()}
+    return sorted(sorted(c) for c in circles(imports))
 
 
-def test_no_imports_go_in_a_circle(all_circles):
-    assert [sorted(c) for c in all_circles] == []
+def test_no_imports_go_in_a_circle():
+    assert circles_of_sources(types=False) == []
+
+
+def test_no_circle_for_types_has_more_than_three_files():
+    assert [c for c in circles_of_sources(types=True) if len(c) > 3] == []
 
 
 def test_no_class_name_stands_twice_but_in_twins():
@@ -105,16 +115,39 @@ def test_no_module_name_stands_twice_within_a_folder():
     assert {n: sorted(places[n]) for n in twice(places)} == {}
 
 
-def test_an_import_inside_a_function_counts_and_one_for_types_does_not():
+def test_an_import_inside_a_function_counts_and_one_for_types_where_asked():
     tree = ast.parse(
         "if TYPE_CHECKING:\n    from .types import T\ndef f():\n    from ..b import c, d\n"
     )
     known = ["x/a/m.py", "x/a/types.py", "x/b.py", "x/b/c.py"]
     assert imported("x/a/m.py", tree, known) == {"x/b.py", "x/b/c.py"}
+    assert imported("x/a/m.py", tree, known, types=True) == {*known[1:]}
 
 
 def test_a_circle_over_a_third_module_is_noticed():
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == {frozenset("abc")}
+
+
+MOST_FILES = 24
+
+
+def test_no_folder_of_code_has_more_files_than_one_can_scan():
+    tops = (*FOLDERS, "plugins", "calibration", "tests", "docs")
+    counts = Counter(f.parent for top in tops for f in (ROOT / top).rglob("*.py"))
+    assert {str(d.relative_to(ROOT)): n for d, n in counts.items() if n > MOST_FILES} == {}
+
+
+def test_no_contract_lists_single_files():
+    config = ConfigParser()
+    config.read(ROOT / ".importlinter")
+    single = []
+    for contract in config.sections():
+        listed = config[contract].get("layers", "").replace("|", " ").split()
+        home = config[contract].get("containers", "").strip()
+        dotted = (name if name.startswith("foretrace.") else f"{home}.{name}" for name in listed)
+        paths = (ROOT.joinpath(*name.split(".")[1:]) for name in dotted)
+        single += [f"{contract}: {p}" for p in paths if not p.is_dir() and p.name != "__main__"]
+    assert single == []
 
 
 def defined(file: Path) -> set[str]:
@@ -130,11 +163,11 @@ def defined(file: Path) -> set[str]:
     return found | {*getattr(foretrace, "__all__", ())} if file.parent == ROOT else found
 
 
-@pytest.mark.parametrize("folder", ["benchmarks", "tools", "docs/examples/plugins"])
+@pytest.mark.parametrize("folder", ["benchmarks", "calibration", "docs/examples/plugins"])
 def test_programs_beside_the_product_import_what_it_has(folder):
     """Most of them run for minutes, on machines of their own: a name that moved is seen here."""
     gone = []
-    for program in sorted((ROOT / folder).glob("*.py")):
+    for program in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(program.read_text())):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
                 "foretrace"

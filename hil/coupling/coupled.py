@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from ...sim.errors import DriverFault, RecordingError, ScenarioError
 from ...sim.facts.backend import Backend, Timing, Usage
+from ...sim.facts.component import Component
 from ...sim.facts.component_list import ComponentList
+from ...sim.facts.kind import ROLES
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
 from ...sim.record.binding import bind
@@ -25,7 +27,6 @@ from .device_adapter import DeviceAdapter, DeviceAnswer, ResidualPath, Swap
 from .op_path import OpPath, op_paths, op_signature, placement
 
 JOINS = ("nic", "switch", "link")  # what only the fabric is asked about
-WORKERS = ("gpu", "host", "dma")  # who is asked about copies, which use memories
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,17 @@ def _queried_components(
     if any(c.kind in JOINS for c in parts) and system.fabric:
         matches.append(system.fabric)
     if any(c.kind in ("memory", "link") for c in parts):
-        matches += [c.name for c in system.components if c.kind in WORKERS and answer[c.name]]
+        matches += [c.name for c in system.components if _runs_ops(c) and answer[c.name]]
     if not matches:
         raise ScenarioError(
             f"hil.swap {swap.component}: no op of this machine would use it; swap what ops run on"
         )
     return tuple(matches)
+
+
+def _runs_ops(component: Component) -> bool:
+    """Whether it plays a role: such parts are asked about copies, which use memories."""
+    return component.kind in ROLES or component.role in ROLES
 
 
 def _system_with_lanes(system: System, ports: Sequence[DeviceAdapter]) -> System:

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from ...sim.errors import BackendError, ScenarioError
 from ...sim.facts.backend import Timing
-from ...sim.facts.ops import KIND_NAMES, Kind, OpPlacement, Ops
+from ...sim.facts.kind import Kind, kind_names
+from ...sim.facts.ops import OpPlacement, Ops
 from ...sim.facts.signature import Operand, Signature
 from ...sim.facts.system import System
 from .coverage import device_of_component
@@ -125,7 +126,7 @@ def op_signature(ops: Ops, row: int) -> str:
     text = ops.signature_text(row)
     if text:
         return text
-    kind = str(KIND_NAMES[ops.kind[row]])
+    kind = str(kind_names()[ops.kind[row]])
     if not ops.bytes[row] >= 0:
         raise BackendError(f"op {row} ({kind}): has neither signature nor bytes to ask a device by")
     return str(Signature(kind, kind, (Operand("uint8", (int(ops.bytes[row]),)),)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -183,8 +182,3 @@ def findings(machine: Machine) -> list[Finding]:
     if not good:
         return [Finding("python", "bad", f"{text} without NumPy", cure)]
     return [Finding("python", "ok", f"{text} with NumPy: it runs foretrace-agent.pyz")]
-
-
-def missing_programs(machine: Machine, names: Sequence[str]) -> list[str]:
-    """Programs of a list that are not installed."""
-    return [n for n in names if not machine.has_program(n)]

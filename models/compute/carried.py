@@ -2,9 +2,9 @@
 
 No way is best everywhere: products go by what the models of both GPUs say, attention from H100 to
 H200 does not reach the memory, so that it takes as long on both.  ``carried.json`` holds how each
-way did, by pair of GPUs, family and regime (``tools/judge_carried.py``); nothing else is carried
-unless a scenario names the way itself, as for a GPU that nobody has measured.
-Families and regimes are those of kernels (``op_shape``, ``kernels``).
+way did, by pair of GPUs, family and regime (``calibration/judge/carried.py``); nothing else is
+carried unless a scenario names the way itself, as for a GPU that nobody has measured. Families and
+regimes are those of kernels (``op_shape``, ``kernels``).
 """
 
 from __future__ import annotations

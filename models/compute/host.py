@@ -106,6 +106,6 @@ class Host(Backend):
             raise BackendError(
                 "host: nobody says what its thread takes to dispatch an operator; write "
                 "cluster.node.host, for example {model: epyc-7742-dual}, or {operator: 30 us}, or "
-                "take workload.hosts: ahead"
+                "take workload.execution.hosts: ahead"
             )
         return cost

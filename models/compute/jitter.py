@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.facts.backend import Spread
-from ...sim.facts.ops import Kind, Ops
+from ...sim.facts.kind import own_kinds
+from ...sim.facts.ops import Ops
 from .student_t import student_t_quantile
 
 QUANTILES = 64
 BAR = (0.80, 0.97)  # of what is measured again, intervals of LEVEL should hold this much
 LEVEL = 0.9
-OWN = (Kind.COMPUTE, Kind.HOST, Kind.COPY)  # others last as long as they wait for somebody
 
 
 def typical_durations(ops: Ops) -> NDArray[np.float64]:
@@ -105,7 +105,7 @@ def jitter_recorded(ops: Ops) -> bool:
 
 
 def _recorded_rows(ops: Ops) -> NDArray[np.int64]:
-    return np.flatnonzero(np.isin(ops.kind, OWN) & (ops.duration > 0))
+    return np.flatnonzero(np.isin(ops.kind, own_kinds()) & (ops.duration > 0))
 
 
 def step_factors(starts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

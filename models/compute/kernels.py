@@ -1,7 +1,7 @@
 """How long kernels of each family take on a GPU: costs that add up, of starts, steps and bytes.
 
 Constants are in cycles and in shares of what the datasheet says, so that those of one GPU stand
-for another.  They are fitted by ``tools/fit_kernels.py`` to measured ops and kept in
+for another.  They are fitted by ``calibration/fit/kernels.py`` to measured ops and kept in
 ``models/catalog/kernels``, with the quantiles of their held-out errors.
 """
 
@@ -158,7 +158,7 @@ def load_families(name: str) -> dict[str, KernelFamily]:
         ours = ", ".join(sorted(f.stem for f in OURS.glob("*.json")))
         raise BackendError(
             f"{file}: holds no families of kernels ({error}); take one of {ours}, or a file that "
-            "tools/fit_kernels.py wrote"
+            "calibration/fit/kernels.py wrote"
         ) from error
 
 

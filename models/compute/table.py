@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,25 +12,34 @@ from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
 from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.coded import Coded
 from ...sim.facts.ops import Ops
-from ...sim.facts.signature import Signature, parse_signature
 from ...sim.facts.system import System
-from .interpolation import MeasuredPoints, log_sizes
+from .interpolation import log_sizes
+from .measured_ops import MeasuredOps, signature_place
+from .op_database import OpDatabase
 
 log = logging.getLogger(__name__)
 
-Family = tuple[object, ...]  # ops that differ only in sizes
+MEMORY = "<memory>"
 
 
 @backend("table")
 class MeasuredTable(Backend):
-    """Measured durations by signature.
+    """Measured durations of ops: a file of signatures, or a published database of one GPU.
 
     Parameters
     ----------
     file : str
         CSV with the columns ``signature`` and ``seconds``; a signature that occurs several
-        times counts with its median.
+        times counts with its median.  Ops are looked up by name, types and shapes.
+    folder : str
+        Measured ops of one GPU in the form of AIConfigurator (parquet) or of Vidur (CSV):
+        ``…/op/h100_sxm``, ``…/compute/a100``, or any folder or file inside.  Ops are looked up by
+        what they compute, not by name.  Give either ``file`` or ``folder``.
+    engine : str
+        What measured the ops of ``folder``: ``vllm/0.14.0``, ``sglang``, ``vidur``; "" for all,
+        whose median counts.
     outside : str
         ``refuse``, or ``warn``: the nearest measured size, with time in proportion to size where
         the op is larger and unchanged where it is smaller.
@@ -46,28 +55,38 @@ class MeasuredTable(Backend):
 
     uniform = True
 
-    def __init__(self, *, file: str, outside: str = "refuse"):
+    def __init__(
+        self, *, file: str = "", folder: str = "", engine: str = "", outside: str = "refuse"
+    ):
         if outside not in ("refuse", "warn"):
             raise BackendError(f"table: outside {outside!r} is unknown; take 'refuse' or 'warn'")
+        if bool(file) == bool(folder) or (file and engine):
+            raise BackendError(
+                "table: give 'file' (a CSV of signatures), or 'folder' (measured ops of one GPU) "
+                "with or without 'engine'"
+            )
         self.file, self.outside = file, outside
-        self.source = f"table:{Path(file).name}"
-        self._measured: dict[str, float] = {}
-        self._families: dict[Family, MeasuredPoints] = {}
-        self._extrapolated: dict[str, float] = {}
+        source = f"table:{Path(file).name}"
+        self._ops = OpDatabase(folder, engine) if folder else MeasuredOps(source)
+        self.source = self._ops.source
 
     @classmethod
     def of(
         cls, signatures: Sequence[str], seconds: Iterable[float], outside: str = "refuse"
     ) -> MeasuredTable:
         """Table from measurements in memory."""
-        table = cls(file="<memory>", outside=outside)
-        table._add_points(list(signatures), list(seconds))
+        table = cls(file=MEMORY, outside=outside)
+        table._add_signatures(signatures, seconds)
         return table
 
     def open(self, system: System) -> None:
-        """Read the measured points from their file."""
-        if self._measured:
-            return
+        """Read a file; files of a folder are read when one of their ops is asked about."""
+        if isinstance(self._ops, OpDatabase):
+            self._ops.require_files()
+        elif self.file != MEMORY:
+            self._read()
+
+    def _read(self) -> None:
         try:
             with open(self.file, newline="") as lines:
                 rows = list(csv.DictReader(lines))
@@ -76,24 +95,16 @@ class MeasuredTable(Backend):
             seconds = [float(r["seconds"]) for r in rows]
             if not all(0 <= s < np.inf for s in seconds):
                 raise ValueError("a time that cannot be")
-            self._add_points([r["signature"] for r in rows], seconds)
+            self._add_signatures([r["signature"] for r in rows], seconds)
         except (OSError, ValueError, TypeError, csv.Error) as error:
             raise BackendError(
                 f"{self.file}: holds no measured times ({error}); give a CSV file with a signature "
                 "and its seconds in each row"
             ) from error
 
-    def _add_points(self, signatures: list[str], seconds: list[float]) -> None:
-        found: dict[str, list[float]] = {}
-        for text, s in zip(signatures, seconds, strict=True):
-            found.setdefault(text, []).append(s)
-        self._measured = {t: float(np.median(s)) for t, s in found.items()}
-        families: dict[Family, list[tuple[list[int], float]]] = {}
-        for text, s in self._measured.items():
-            families.setdefault(_family(parse_signature(text)), []).append(
-                (_sizes(parse_signature(text)), s)
-            )
-        self._families = {f: MeasuredPoints(rows) for f, rows in families.items()}
+    def _add_signatures(self, signatures: Iterable[str], seconds: Iterable[float]) -> None:
+        pairs = zip(signatures, seconds, strict=True)
+        self._ops.add((text, signature_place(text), s) for text, s in pairs)
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether its size was measured, or lies between those that were."""
@@ -103,32 +114,36 @@ class MeasuredTable(Backend):
         return known[ops.signature]
 
     def _has_size(self, text: str) -> bool:
-        if text in self._measured:
+        if np.isfinite(self._ops.seconds([text])[0]):
             return True
-        parts = parse_signature(text)
-        family = self._families.get(_family(parts))
-        if family is None or self.outside == "warn":
-            return family is not None
-        return bool(np.isfinite(family.interpolate_inside(log_sizes([_sizes(parts)]))[0]))
+        return self.outside == "warn" and self._ops.points(self._ops.place(text)) is not None
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Seconds of each op, each distinct signature looked up once."""
-        used = np.unique(ops.signature)
+        used, at = np.unique(ops.signature, return_inverse=True)
         if len(used) and used[0] < 0:
             row = int(np.argmin(ops.signature))
             raise BackendError(
                 f"op {row} ({ops.kind_names[row]}): has no signature to look up; bind 'recorded'"
             )
-        seconds = np.full(len(ops.signatures), np.nan)
         texts = [ops.signatures[s] for s in used.tolist()]
-        seconds[used] = self.seconds(texts)
-        far = {t: self._extrapolated[t] for t in texts if t in self._extrapolated}
+        seconds, far = self._answers(texts)
+        source = self.source + self._extrapolated(far, len(used))
+        if not isinstance(self._ops, OpDatabase):
+            return Timing.of(seconds[at], source=source if far else "")
+        doubts = [self._ops.doubt(text) for text in texts]
+        notes = [f"{source}, interpolated" if doubt else source for doubt in doubts]
+        told, doubt = (Coded.of([some[i] for i in at.tolist()]) for some in (notes, doubts))
+        return Timing.of(seconds[at], source=told, doubt=doubt)
+
+    def _extrapolated(self, far: Mapping[str, float], asked: int) -> str:
+        """What a source says of the signatures outside measured sizes, which is a warning, too."""
         if not far:
-            return Timing.of(seconds[ops.signature])
+            return ""
         text = max(far, key=lambda t: far[t])
-        note = f"{len(far)} of {len(used)} signatures extrapolated, up to {far[text]:.3g}-fold"
+        note = f"{len(far)} of {asked} signatures extrapolated, up to {far[text]:.3g}-fold"
         log.warning("%s: %s (%s); measure those", self.source, note, text)
-        return Timing.of(seconds[ops.signature], source=f"{self.source}, {note}")
+        return f", {note}"
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """(n,) s of ops with these signatures, measured or interpolated.
@@ -147,37 +162,26 @@ class MeasuredTable(Backend):
         foretrace.sim.errors.BackendError: table:<memory>: 'compute:mm fp32[32]' lies outside \
 the measured sizes ([8] to [16]); measure it, or set outside: warn
         """
-        found = np.array([self._measured.get(t, np.nan) for t in texts])
-        missing: dict[Family, list[int]] = {}
-        for i in np.flatnonzero(np.isnan(found)).tolist():
-            missing.setdefault(_family(parse_signature(texts[i])), []).append(i)
-        for family, rows in missing.items():
-            found[rows] = self._interpolate(family, [texts[i] for i in rows])
-        return found
+        return self._answers(texts)[0]
 
-    def _interpolate(self, name: Family, texts: list[str]) -> NDArray[np.float64]:
-        """(n,) s of unmeasured sizes of one family, interpolated or extrapolated."""
-        family = self._families.get(name)
-        if family is None:
+    def _answers(self, texts: Sequence[str]) -> tuple[NDArray[np.float64], dict[str, float]]:
+        """(n,) s of ops, and the largest ratio of sizes of each that was extrapolated."""
+        found, far = self._ops.seconds(texts), {}
+        for i in np.flatnonzero(np.isnan(found)).tolist():
+            found[i], far[texts[i]] = self._extrapolate(texts[i])
+        return found, far
+
+    def _extrapolate(self, text: str) -> tuple[float, float]:
+        place = self._ops.place(text)
+        points = self._ops.points(place)
+        if place is None or points is None:
             raise BackendError(
-                f"{self.source}: nothing like {texts[0]!r} was measured; measure it, or bind "
-                "'roofline'"
+                f"{self.source}: nothing like {text!r} was measured; measure it, or take a chain: "
+                "[table, roofline]"
             )
-        sizes = log_sizes([_sizes(parse_signature(t)) for t in texts])
-        found = family.interpolate_inside(sizes)
-        for i in np.flatnonzero(np.isnan(found)).tolist():
-            if self.outside == "refuse":
-                raise BackendError(
-                    f"{self.source}: {texts[i]!r} lies outside the measured sizes "
-                    f"({family.range}); measure it, or set outside: warn"
-                )
-            found[i], self._extrapolated[texts[i]] = family.extrapolate_nearest(sizes[i])
-        return found
-
-
-def _family(s: Signature) -> Family:
-    return (s.kind, s.name, *((o.dtype, len(o.shape)) for o in s.operands))
-
-
-def _sizes(s: Signature) -> list[int]:
-    return [size for o in s.operands for size in o.shape]
+        if self.outside == "refuse":
+            raise BackendError(
+                f"{self.source}: {text!r} lies outside the measured sizes ({points.range}); "
+                "measure it, or set outside: warn"
+            )
+        return points.extrapolate_nearest(log_sizes([[*place.sizes]])[0])

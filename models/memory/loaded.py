@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,46 +84,6 @@ class LoadedMemory:
     def loaded_latency(self, threads: ArrayLike, reads: ArrayLike) -> Floats:
         """(n,) s of an access while so many threads stream; none leave it idle."""
         return self.latency_at(self.bandwidth(threads, reads), reads)
-
-
-@dataclass(frozen=True)
-class Interleaved:
-    """Memories of which each has a share of the pages, so that a stream meets them in turn.
-
-    Examples
-    --------
-    Half of the pages on a memory that is four times slower:
-
-    >>> near = LoadedMemory(latency=1e-7, read=40e9, write=40e9, in_flight=2000)
-    >>> far = LoadedMemory(latency=4e-7, read=10e9, write=10e9, in_flight=2000)
-    >>> Interleaved((near, far), (0.5, 0.5)).bandwidth([1, 32], 1.0).round(-7).tolist()
-    [8000000000.0, 20000000000.0]
-    """
-
-    nodes: tuple[LoadedMemory, ...]
-    shares: tuple[float, ...]
-
-    def peak(self, reads: ArrayLike) -> Floats:
-        """(n,) B/s: the node that its share fills first bounds all."""
-        used = [(node, share) for node, share in zip(self.nodes, self.shares, strict=True) if share]
-        return np.asarray(np.min([node.peak(reads) / share for node, share in used], axis=0))
-
-    def latency_at(self, bandwidth: ArrayLike, reads: ArrayLike) -> Floats:
-        """(n,) s of an access, the mean over the pages."""
-        pairs = zip(self.nodes, self.shares, strict=True)
-        drawn = np.asarray(bandwidth, float)
-        each = [w * node.latency_at(w * drawn, reads) for node, w in pairs]
-        return np.asarray(np.sum(each, axis=0), np.float64)
-
-    def bandwidth(self, threads: ArrayLike, reads: ArrayLike) -> Floats:
-        """(n,) B/s that so many threads draw: where what they have outstanding meets the curve.
-
-        A thread has the first node's ``in_flight`` outstanding.
-        """
-        threads, reads = np.broadcast_arrays(np.asarray(threads, float), np.asarray(reads, float))
-        outstanding = threads * self.nodes[0].in_flight
-        latency = partial(self.latency_at, reads=reads)
-        return _agreed_bandwidth(outstanding, self.peak(reads), latency)
 
 
 def _agreed_bandwidth(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..command_line import with_option
 from ..numbers import three_digits
+from ..texts.command_line import with_option
 
 Checked = Mapping[str, Any]
 Step = tuple[str, str]  # what to do; the command that does it, "" for none

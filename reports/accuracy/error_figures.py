@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Axes, Axis, Plot, Series
+from ..blocks import Axes, Axis, Cdf, Plot, Series
 from ..figures.schedule import seconds_scale
 from ..palette import series_colour
 
@@ -36,20 +36,14 @@ def predicted_over_measured(components: Components) -> Plot:
     return Plot([Axes(across, up, series, BAND)], 3.6)
 
 
-def error_distribution(components: Components) -> Plot:
+def error_distribution(components: Components) -> Cdf:
     """Cumulative distribution of errors: share of calls whose error is at most x."""
-    series = []
-    for i, (name, one) in enumerate(components.items()):
-        error = np.array([abs(o["predicted"] / o["measured"] - 1) for o in one["ops"]])
-        calls = np.array([o["calls"] for o in one["ops"]])
-        order = np.argsort(error)
-        share = np.cumsum(calls[order]) / calls.sum()
-        series.append(
-            Series(np.append(0, error[order]) * 100, np.append(0, share) * 100, "", "steps",
-                   series_colour(i), name)
-        )  # fmt: skip
+    errors, calls = {}, {}
+    for name, one in components.items():
+        errors[name] = [100 * abs(o["predicted"] / o["measured"] - 1) for o in one["ops"]]
+        calls[name] = [o["calls"] for o in one["ops"]]
     across = Axis("error, %; dashed: 10 %", limits=(0, None), rule=[100 * BAND])
-    return Plot([Axes(across, Axis("calls within, %", limits=(0, 101)), series)], 3.6)
+    return Cdf(across, errors, calls, "calls", 3.6)
 
 
 def error_by_size(components: Components) -> Plot | None:

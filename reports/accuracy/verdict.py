@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..headline import metric_subject, metric_verb, value_sentence
 from ..numbers import format_quantity
+from ..texts.headline import metric_subject, metric_verb, value_sentence
 from .error_texts import bracketed_interval, format_error, format_signed
 
 OUTCOMES = {"pass": "better", "fail": "worse", "unresolved": "cannot-tell"}

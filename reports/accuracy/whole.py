@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..blocks import Block, Column, Heading, Paragraph, Table, Terms
-from ..headline import metric_subject
 from ..section import section
+from ..texts.headline import metric_subject
 from .check_summary import CheckShown
 from .whole_run import break_even_row, component_share_rows, error_rows
 

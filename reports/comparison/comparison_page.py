@@ -22,11 +22,11 @@ from ..blocks import (
     comma_separated,
 )
 from ..figures import schedule
-from ..headline import Answer, better_sign, metric_header, timed_span, value_sentence
 from ..html import page_html as html
 from ..numbers import format_change, format_quantity, is_overall
-from ..run.answer import variant_verdict
 from ..section import section, shown_sections
+from ..texts.answer import variant_verdict
+from ..texts.headline import Answer, better_sign, metric_header, timed_span, value_sentence
 
 LEAST = 5e-4  # a relative change below it is none
 LEAD = 4  # sentences; beyond, the last is of all further runs

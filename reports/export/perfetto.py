@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.engine_api.interface import NEVER
-from ...sim.facts.ops import KIND_NAMES
+from ...sim.facts.kind import kind_names
 from ...sim.run.result import Result
 from .op_labels import op_labels
 from .op_places import op_places
@@ -126,6 +126,6 @@ def _op_names(result: Result, rows: NDArray[np.int64]) -> list[str]:
     """Names of some ops; their kind where they have no label."""
     texts, every = op_labels(result)
     label = every[rows]
-    kinds = KIND_NAMES[result.ops.kind[rows]]
+    kinds = kind_names()[result.ops.kind[rows]]
     chosen: list[str] = np.where(label >= 0, np.array([*texts, ""], object)[label], kinds).tolist()
     return chosen

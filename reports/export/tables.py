@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.engine_api.interface import State
-from ...sim.facts.ops import KIND_NAMES
+from ...sim.facts.kind import kind_names
 from ...sim.run.result import Result
 from .op_labels import op_labels
 from .op_places import op_places, waits_from
@@ -53,7 +53,7 @@ def write_ops(path: Path, result: Result, factors: NDArray[np.float64] | None = 
         **({} if factors is None else {"low": factors[0], "high": factors[1]}),
     }
     words = {
-        "kind": KIND_NAMES.tolist(),
+        "kind": kind_names().tolist(),
         "component": list(result.parts.names),
         "name": texts,
         "state": [s.name.lower() for s in State],
@@ -93,7 +93,7 @@ def write_places(path: Path, result: Result) -> None:
         "end": end[kept],
     }
     words = {
-        "kind": KIND_NAMES.tolist(),
+        "kind": kind_names().tolist(),
         "name": texts,
         **({"job": list(result.jobs)} if len(result.jobs) > 1 else {}),
     }

@@ -15,18 +15,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..blocks import BarChart, Bars
+from ..figure_kind import on_page
+from ..palette import css
 
 WIDTH = 2_000  # units from one end of the axis to the other: what can be told apart
 ROW = 100  # units from one row to the next
 MOST_TICKS = 8
 
 
+@on_page(BarChart)
 def bar_chart_html(of: BarChart) -> str:
     """HTML of a bar chart.
 
     Examples
     --------
-    >>> drawn = bar_chart_html(BarChart(["base"], [Bars([0], [0.0], [2.0], "red")], 4.0, "time, s"))
+    >>> drawn = bar_chart_html(BarChart(["base"], [Bars([0], [0.0], [2.0], "idle")], 4.0, "t, s"))
     >>> "M0 0h1000v100h-1000z" in drawn, ">base<" in drawn, ">3<" in drawn
     (True, True, True)
     """
@@ -49,8 +52,8 @@ def bar_chart_html(of: BarChart) -> str:
 def legend_html(colours: Mapping[str, str], drawn: Mapping[str, str] | None = None) -> str:
     """HTML of a legend: a patch of colour, or the mark itself, before each name.
 
-    >>> legend_html({"base": "red"})
-    '<div class="legend"><span><i style="background:red"></i>base</span></div>'
+    >>> legend_html({"base": "idle"})
+    '<div class="legend"><span><i style="background:var(--idle)"></i>base</span></div>'
     """
     shown = "".join(
         f"<span>{(drawn or {}).get(name) or _patch(colour)}{escape(name)}</span>"
@@ -60,7 +63,7 @@ def legend_html(colours: Mapping[str, str], drawn: Mapping[str, str] | None = No
 
 
 def _patch(colour: str) -> str:
-    return f'<i style="background:{colour}"></i>'
+    return f'<i style="background:{css(colour)}"></i>'
 
 
 def _path(bars: Bars, span: float) -> str:
@@ -74,7 +77,7 @@ def _path(bars: Bars, span: float) -> str:
     shape = "".join(f"M{a} {b}h{w}v{tall}h-{w}z" for a, b, w in corners)
     title = f"<title>{escape(bars.title)}</title>" if bars.title else ""
     thin = f' fill-opacity="{bars.opacity:.3g}"' if bars.opacity != 1 else ""
-    return f'<path fill="{bars.colour}"{thin} d="{shape}">{title}</path>'
+    return f'<path fill="{css(bars.colour)}"{thin} d="{shape}">{title}</path>'
 
 
 def _texts(of: BarChart) -> str:
@@ -82,7 +85,7 @@ def _texts(of: BarChart) -> str:
     return "".join(
         f'<span class="in" style="left:{100 * t.start / of.span:.4g}%;'
         f"width:{100 * t.length / of.span:.4g}%;top:{of.thick * t.row:g}px;"
-        f'color:{t.colour}">{escape(t.text)}</span>'
+        f'color:{css(t.colour)}">{escape(t.text)}</span>'
         for t in of.texts
     )
 

@@ -6,12 +6,14 @@ import math
 from html import escape
 
 from ..blocks import FabricDrawing
+from ..figure_kind import on_page
 
 WIDTH, ROW, TALL = 1_000, 110, 34  # units: of the drawing, from row to row, and of a box
 MARGIN = 90  # left of the boxes, where the name of a row stands
 NAMED = 12  # boxes of a row that have room for their names
 
 
+@on_page(FabricDrawing)
 def fabric_svg(of: FabricDrawing) -> str:
     """SVG of a fabric; a line between boxes of one row is an arc below them.
 

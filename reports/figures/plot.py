@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..blocks import Axes, Axis, Plot, Series
+from ..figure_kind import on_page
+from ..palette import css
 from .bars import legend_html
 
 INCH = 96  # pixels
@@ -36,6 +38,7 @@ DASHES = {":": "2 3", "--": "6 4"}
 Numbers = NDArray[np.float64]
 
 
+@on_page(Plot)
 def plot_svg(of: Plot) -> str:
     """HTML of a plot, its axes above each other.
 
@@ -46,13 +49,16 @@ def plot_svg(of: Plot) -> str:
     >>> drawn.count("<title>"), "base" in drawn, "GPUs" in drawn
     (2, True, True)
     """
-    tall = round(of.height * INCH / len(of.axes))
-    return "".join(_axes_html(one, tall) for one in of.axes)
+    tall = round(of.height * INCH / math.ceil(len(of.axes) / of.columns))
+    drawn = [_axes_html(one, tall) for one in of.axes]
+    if of.columns == 1:
+        return "".join(drawn)
+    return f'<div class="two">{"".join(drawn)}</div>'
 
 
 def _axes_html(of: Axes, tall: int) -> str:
     x, y = _Scale(of.x, _all(of.series, "x")), _Scale(of.y, _all(of.series, "y"))
-    named = {s.label: (s.colour or "var(--ink)") for s in of.series if s.label}
+    named = {s.label: s.colour for s in of.series if s.label}
     marks = "".join(
         f'<span style="left:{100 * x.share(at):.4g}%{_within(x.share(at), text)}">{escape(text)}'
         "</span>"
@@ -64,7 +70,8 @@ def _axes_html(of: Axes, tall: int) -> str:
     )
     widest = max((len(text) for _, text in y.ticks()), default=1)
     return (
-        f'<div class="chart">{legend_html(named, _shapes(of.series))}'
+        f'<div class="chart">{f"<h3>{escape(of.title)}</h3>" if of.title else ""}'
+        f"{legend_html(named, _shapes(of.series))}"
         f'<div class="axis up">{escape(of.y.name)}</div>'
         f'<div class="plot curves"><div class="heights" style="width:{widest}ch">{heights}</div>'
         f'<svg style="height:{tall}px">{_inside(of, x, y)}</svg>'
@@ -136,11 +143,11 @@ def _curve(of: Series, x: _Scale, y: _Scale) -> str:
 def _style(of: Series) -> str:
     dashes = f";stroke-dasharray:{DASHES[of.line]}" if of.line in DASHES else ""
     thin = f";opacity:{of.opacity:.3g}" if of.opacity != 1 else ""
-    return f'style="stroke:{of.colour or "var(--ink)"}{dashes}{thin}"'
+    return f'style="stroke:{css(of.colour)}{dashes}{thin}"'
 
 
 def _points(of: Series, axes: Axes, x: _Scale, y: _Scale) -> Iterator[str]:
-    colour, shape = of.colour or "var(--ink)", SHAPES[of.mark]
+    colour, shape = css(of.colour), SHAPES[of.mark]
     kind = "stroke" if of.mark in OPEN_SHAPES else "fill"
     thin = f";opacity:{of.opacity:.3g}" if of.opacity != 1 else ""
     xs, ys = np.asarray(of.x, float), np.asarray(of.y, float)
@@ -177,7 +184,7 @@ def _shapes(series: Sequence[Series]) -> dict[str, str]:
             kind = "stroke" if one.mark in OPEN_SHAPES else "fill"
             found[one.label] = (
                 f'<svg class="key {kind}" viewBox="-1.5 -1.5 3 3">'
-                f'<path style="{kind}:{one.colour or "var(--ink)"}" d="{SHAPES[one.mark]}"/></svg>'
+                f'<path style="{kind}:{css(one.colour)}" d="{SHAPES[one.mark]}"/></svg>'
             )
     return found
 

@@ -7,29 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ...sim.facts.ops import Kind
 from ...sim.run.result import Result
 from ...sim.units import seconds
-from ..blocks import BarChart, Bars
+from ..blocks import BarChart, Bars, HeatMap
 from ..export.op_places import op_places
 from ..numbers import format_quantity
-from ..palette import BOXES, mixed
+from ..palette import BOXES, bar_kinds
 from .bars import WIDTH
+from .timeline_source import bars_of_ops
 
 COLOURS = BOXES
-LAYERS = {  # of the timeline, drawn in this order
-    "gap": (Kind.GAP, Kind.DELAY),
-    "host": (Kind.HOST,),
-    "compute": (Kind.COMPUTE,),
-    "memory": (Kind.COPY,),
-    "communication": (Kind.COLLECTIVE, Kind.SEND, Kind.RECV),
-}
-LAYER_COLOURS = COLOURS | {
-    "gap": COLOURS["idle"],
-    "communication": COLOURS["exposed_communication"],
-}
+FIRST_DRAWN = ("gap", "host", "compute", "memory", "communication")  # then roles of plug-ins
 MOST_ROWS = 24
-SHADES = 32  # of a heat map
 Point = Mapping[str, Any]
 
 
@@ -64,7 +53,7 @@ def stacked_bars(
 ) -> BarChart:
     """A bar for each row, stacked by name; seconds.
 
-    >>> colours = {"gpu": "red", "nic": "blue"}
+    >>> colours = {"gpu": "compute", "nic": "exposed"}
     >>> chart = stacked_bars({"base": {"gpu": 2.0, "nic": 1.0}}, colours, "path")
     >>> chart.span, chart.axis, [float(bars.start) for bars in chart.bars]
     (3.0, 'path, s', [0.0, 2.0])
@@ -96,27 +85,14 @@ def seconds_scale(largest: float) -> tuple[float, str]:
     return 1e-9, "ns"
 
 
-def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float) -> BarChart:
+def utilization_heat_map(shares: Mapping[str, Sequence[float]], makespan: float) -> HeatMap:
     """Utilization over time, one row for each of the busiest components; idle is blank."""
     names = sorted(shares, key=lambda n: -float(np.mean(shares[n])))[:MOST_ROWS]
     scale, unit = seconds_scale(makespan)
-    shade = np.ceil(np.clip([shares[n] for n in names], 0, 1) * SHADES).astype(int)
-    bars = []
-    for level in range(1, SHADES + 1):
-        cells: list[tuple[int, int, int]] = []
-        for row, line in enumerate(shade == level):
-            edges = np.flatnonzero(np.diff(line, prepend=False, append=False))
-            cells += [(row, a, b - a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-        if cells:
-            row_, start, length = (np.array(c) for c in zip(*cells, strict=True))
-            width = makespan / scale / shade.shape[1]
-            bars.append(
-                Bars(row_, start * width, length * width, COLOURS["compute"], height=0.9,
-                     opacity=level / SHADES)
-            )  # fmt: skip
+    values = [shares[n] for n in names]
+    edges = np.linspace(0.0, makespan / scale, len(values[0]) + 1 if values else 2)
     rows = [f"{n}  {format_quantity(float(np.mean(shares[n])), '')}" for n in names]
-    legend = {f"{percent} %": mixed(COLOURS["compute"], percent) for percent in (25, 50, 75, 100)}
-    return BarChart(rows, bars, makespan / scale, f"in use, over time in {unit}", 17, legend)
+    return HeatMap(rows, values, f"time, {unit}", "share in use", edges, most=1.0, thick=17)
 
 
 def timeline_bars(
@@ -128,32 +104,39 @@ def timeline_bars(
     start, end = columns.start[where.op], columns.end[where.op]
     there = (end > first) & (start < last) & (end > start) & np.isin(where.rank, ranks)
     start, end = np.maximum(start[there], first), np.minimum(end[there], last)
-    kind, rank, stream = result.ops.kind[where.op[there]], where.rank[there], where.stream[there]
+    bar, rank, stream = bars_of_ops(result)[where.op[there]], where.rank[there], where.stream[there]
     lanes = _lanes(rank, stream)
     length, least = float(seconds(last - first, result.tick)), max((last - first) // WIDTH, 1)
     scale, unit = seconds_scale(length)
-    layer_of = {kind: i for i, kinds in enumerate(LAYERS.values()) for kind in kinds}
-    layer = np.array([layer_of.get(Kind(k), -1) for k in kind.tolist()], np.int64)
+    layers = _layer_colours()
+    order = [*layers]
+    layer = np.array([order.index(name) if name in layers else -1 for name in bar_kinds()])[bar]
     bars, legend = [], {}
     for lane, row in lanes.items():
         own = (rank == lane[0]) & (stream == lane[1]) & (layer >= 0)
         drawn_at, took, shown = bars_by_majority(
             start[own] - first, end[own] - first, layer[own], least
         )
-        for number, name in enumerate(LAYERS):
+        for number, name in enumerate(layers):
             chosen = shown == number
             if chosen.any():
-                legend[name] = LAYER_COLOURS[name]
+                legend[name] = layers[name]
                 at = seconds(drawn_at[chosen], result.tick) / scale
                 bars.append(
                     Bars(np.full(len(at), row + 0.1), at,
                          seconds(took[chosen], result.tick) / scale, legend[name], name, height=0.8)
                 )  # fmt: skip
-    legend = {name: legend[name] for name in LAYERS if name in legend}
+    legend = {name: legend[name] for name in layers if name in legend}
     rows = [f"rank {r}, stream {s}" for r, s in lanes]
     axis = f"time, {unit}"
     drawn = BarChart(rows, bars, length / scale, axis, 26, legend)
     return drawn, float(seconds(least, result.tick))
+
+
+def _layer_colours() -> dict[str, str]:
+    """Colour of each kind of bar of the timeline, in the order in which they are drawn."""
+    bars = {name: colour for name, colour in bar_kinds().items() if name != "waiting"}
+    return {name: bars[name] for name in (*FIRST_DRAWN, *bars)}
 
 
 def _lanes(rank: Any, stream: Any) -> dict[tuple[int, int], int]:

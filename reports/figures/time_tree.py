@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.facts.ops import KIND_NAMES, Kind
-from ...sim.facts.roles import NETWORK
+from ...sim.facts.kind import Kind
 from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_places import op_places
-from ..palette import KINDS
+from ..palette import bar_kinds, kind_of_bar
 
 MOST_LEAVES = 1_500  # of a tree; those with least time are one
 LONGEST = 80  # letters of a name
@@ -60,8 +59,8 @@ def op_totals(result: Result) -> list[OpTotal]:
     found = []
     for k, key in enumerate(unique.tolist()):
         job, kind, number = key // names // kinds, key // names % kinds, key % names - 1
-        name, module = texts[number] if number >= 0 else (str(KIND_NAMES[kind]), "")
-        shown = _kind_of_bar(Kind(kind))
+        name, module = texts[number] if number >= 0 else (str(Kind(kind).name.lower()), "")
+        shown = kind_of_bar(Kind(kind))
         guessed = phases and not told and shown in ("compute", "host")
         phase = (_phase(name),) if guessed else ()
         path = (
@@ -80,16 +79,6 @@ def _labels(result: Result) -> tuple[NDArray[np.int64], list[tuple[str, str]]]:
         own = [numbers.setdefault((t.name, t.module), len(numbers)) for t in run.graph.labels]
         found.append(np.array([*own, -1], np.int64)[run.graph.ops.label])
     return np.concatenate(found), list(numbers)
-
-
-def _kind_of_bar(kind: Kind) -> str:
-    """The kind under which an op is drawn.
-
-    >>> _kind_of_bar(Kind.COPY), _kind_of_bar(Kind.SEND)
-    ('memory', 'communication')
-    """
-    known = {Kind.COMPUTE: "compute", Kind.COPY: "memory", Kind.HOST: "host"}
-    return known.get(kind, "communication" if kind in NETWORK else "gap")
 
 
 def _phase(name: str) -> str:
@@ -159,7 +148,7 @@ class _Node:
             "name": self.name,
             "value": float(f"{self.value:.6g}"),
             "count": self.ops,
-            **({"kind": KINDS[self.kind]} if self.kind else {}),
+            **({"kind": bar_kinds()[self.kind]} if self.kind else {}),
             **({"children": [c.plain() for c in children]} if children else {}),
         }
 

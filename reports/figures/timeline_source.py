@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.engine_api.interface import NEVER
-from ...sim.facts.ops import Kind
-from ...sim.facts.roles import NETWORK
+from ...sim.facts.kind import Kind
+from ...sim.facts.roles import rows_of_named_streams
 from ...sim.run.result import Result
 from ...sim.units import seconds
 from ..export.op_labels import op_labels
 from ..export.op_places import OpPlaces, op_places, waits_from
 from ..numbers import format_quantity
-from ..palette import KINDS
+from ..palette import KINDS, bar_kinds, kind_of_bar
 from .packed_bars import Meetings, TimelineBars, fewer_bars, packed_bars
 
 MOST_BARS = 100_000  # of all variants together
@@ -25,17 +25,7 @@ LEAST_BARS = 200  # of a rank, or fewer ranks are drawn
 MOST_TOGETHER = 8  # ranks of a variant beyond which they are grouped by machine
 OPEN = 4  # ranks whose streams are unfolded from the start
 LONGEST = 90  # letters of a name
-_NUMBER = {name: i for i, name in enumerate(KINDS)}
-KIND_NUMBER = np.array(
-    [
-        _NUMBER[
-            {Kind.COMPUTE: "compute", Kind.COPY: "memory", Kind.HOST: "host"}.get(
-                kind, "communication" if kind in NETWORK else "gap"
-            )
-        ]
-        for kind in Kind
-    ]
-)
+WAITING = [*KINDS].index("waiting")
 
 
 class DrawnVariant(NamedTuple):
@@ -100,7 +90,7 @@ def timeline_data(
     return {
         "span": [span[0] * tick, span[1] * tick],
         "rows": rows,
-        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
+        "kinds": [{"name": name, "colour": colour} for name, colour in bar_kinds().items()],
         "said": " ".join(_said(drawn, results)),
         **packed_bars(bars, span, tick, totals, meetings),
     }
@@ -139,7 +129,7 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
     """How many ops and ranks of how many are drawn, in sentences."""
     bars = sum(len(d.bars.lane) for d in drawn.values())
     ops = sum(d.ops for d in drawn.values())
-    waits = sum(int(np.sum(d.bars.kind == _NUMBER["waiting"])) for d in drawn.values())
+    waits = sum(int(np.sum(d.bars.kind == WAITING)) for d in drawn.values())
     merged = max(seconds(d.least, results[name].tick) for name, d in drawn.items())
     if merged:
         yield (
@@ -161,6 +151,23 @@ def _said(drawn: Mapping[str, DrawnVariant], results: Mapping[str, Result]) -> I
             yield f"Of {name} {len(one.ranks)} of {there:,} ranks; all are in 'foretrace view'."
 
 
+def bar_by_kind() -> NDArray[np.int64]:
+    """(kinds,) number in :func:`~..palette.bar_kinds` of the bar of each kind of op."""
+    numbers = [*bar_kinds()]
+    return np.array([numbers.index(kind_of_bar(kind)) for kind in Kind])
+
+
+def bars_of_ops(result: Result) -> NDArray[np.int64]:
+    """(ops,) number in :func:`~..palette.bar_kinds` of each op's bar, by the role that ran it."""
+    found, numbers = bar_by_kind()[result.ops.kind], [*bar_kinds()]
+    for run in result.runs:
+        ops = run.graph.ops
+        named = rows_of_named_streams(ops.kind, ops.rank, ops.stream, run.graph.streams)
+        for role, rows in named.items():
+            found[run.first + rows] = numbers.index(role)
+    return found
+
+
 def _drawn_variant(
     result: Result,
     spotlight: Sequence[int],
@@ -175,14 +182,14 @@ def _drawn_variant(
     there = (end > start) & (start != NEVER) & np.isin(where.rank, chosen)
     waits = (arrived < start) & (arrived != NEVER) & (end != NEVER) & np.isin(where.rank, chosen)
     rows, lane = _rows(result, where.rank, where.stream, there | waits)
-    kind = KIND_NUMBER[result.ops.kind[where.op]]
+    kind = bars_of_ops(result)[where.op]
     name = _names(result, where.op, there, known)
     met, came_last, meetings = _meetings(where, arrived, start, end)
     bars = TimelineBars.of_ops(
         np.concatenate([lane[there], lane[waits]]),
         np.concatenate([start[there], arrived[waits]]),
         np.concatenate([end[there], start[waits]]),
-        np.concatenate([kind[there], np.full(int(waits.sum()), _NUMBER["waiting"])]),
+        np.concatenate([kind[there], np.full(int(waits.sum()), WAITING)]),
         np.concatenate([name[there], name[waits]]),
         np.concatenate([met[there], met[waits]]),
         np.concatenate([np.where(met < 0, 0, start - arrived)[there], np.zeros(int(waits.sum()))]),

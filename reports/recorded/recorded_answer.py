@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..numbers import format_quantity, format_share
-from ..waiting import last_arriver_sentence
+from ..texts.waiting import last_arriver_sentence
 
 LEAST = 0.005  # share that is told
 SAID = {"waiting": "waiting for other ranks", "host": "host alone", "memory": "copies alone"}

@@ -14,7 +14,7 @@ from ..html import page_html
 from ..numbers import format_quantity, format_share
 from ..run.timeline import timeline_chart
 from ..section import ShownSection
-from ..waiting import rank_table, waiting_blocks
+from ..texts.waiting import rank_table, waiting_blocks
 from .recorded_answer import (
     certainty_sentence,
     critical_path_rows,

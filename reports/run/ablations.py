@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..ablation_rows import ablation_rows, word_of_findings
 from ..blocks import Block, Column, Paragraph, Table
 from ..section import section
-from .study import StudyShown
+from ..texts.ablation_rows import ablation_rows, word_of_findings
+from ..texts.study import StudyShown
 
 TOLD = {
     "gain": "How many times better {} is than without the mechanism. A gain that stays with a "

@@ -17,10 +17,10 @@ from ..blocks import (
     Terms,
     comma_separated,
 )
-from ..command_line import with_option
 from ..numbers import NONE, format_change, format_quantity
 from ..section import section
-from .study import Point, StudyShown
+from ..texts.command_line import with_option
+from ..texts.study import Point, StudyShown
 
 ORDER = ("assumed", "datasheet", "fitted", "measured")
 

@@ -8,11 +8,11 @@ from ...sim.analysis.blame import GAP
 from ...sim.run.result import Result
 from ..blocks import Block, Column, Heading, Line, Paragraph, Swatch, Table
 from ..figures import schedule
-from ..headline import blame_window_text, metric_value, timed_span
 from ..numbers import format_quantity, format_share
 from ..palette import BOXES, series_colour
 from ..section import section
-from .study import Point, StudyShown
+from ..texts.headline import blame_window_text, metric_value, timed_span
+from ..texts.study import Point, StudyShown
 
 MOST_PARTS = 12
 Kinds = Mapping[str, Mapping[str, float]]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..blocks import Block, Column, Paragraph, Table
-from ..headline import metric_header, metric_value
 from ..numbers import format_change, format_quantity, three_digits
 from ..section import section
-from .study import StudyShown
+from ..texts.headline import metric_header, metric_value
+from ..texts.study import StudyShown
 
 
 @section("calibration", title="Blind and calibrated", order=16)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ..blocks import Block, Code, Listing, Paragraph, Terms
 from ..section import section
-from .glossary import words_of_answer as words_of
-from .study import StudyShown
+from ..texts.glossary import words_of_answer as words_of
+from ..texts.study import StudyShown
 
 
 @section("words", title="Words", order=90)

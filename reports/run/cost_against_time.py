@@ -8,8 +8,8 @@ from ..blocks import Axes, Axis, Block, Column, Paragraph, Plot, Series, Table
 from ..numbers import format_quantity
 from ..palette import SERIES
 from ..section import section
-from .answer import TOKENS
-from .study import Point, StudyShown
+from ..texts.answer import TOKENS
+from ..texts.study import Point, StudyShown
 
 MILLION = 1e6
 RATE = "tokens_per_second.p50"

@@ -11,7 +11,7 @@ from ...sim.run.result import Result
 from ..blocks import Block, Column, FabricDrawing, Heading, Paragraph, Table, Tier
 from ..numbers import format_quantity
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 Facts = Mapping[str, Any]
 HOUR = 3600.0

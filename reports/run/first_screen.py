@@ -7,12 +7,10 @@ from typing import Any
 
 from ..blocks import Block, Column, FirstScreen, Inline, Line, Small, Table, Tag
 from ..figures import schedule
-from ..headline import Answer, metric_header, metric_value, timed_span
 from ..numbers import format_change, format_half_width, format_quantity, three_digits
 from ..section import section
-from ..waiting import last_arriver_sentence
-from .advice import next_steps
-from .answer import (
+from ..texts.advice import next_steps
+from ..texts.answer import (
     BLIND,
     doubt_sentences,
     expectation_sentences,
@@ -24,10 +22,12 @@ from .answer import (
     token_price_text,
     variant_verdict,
 )
-from .changed_ops import changed_ops
-from .robustness import break_even_text
-from .study import Point, StudyShown
-from .work_ratio import work_ratio
+from ..texts.changed_ops import changed_ops
+from ..texts.headline import Answer, metric_header, metric_value, timed_span
+from ..texts.robustness import break_even_text
+from ..texts.study import Point, StudyShown
+from ..texts.waiting import last_arriver_sentence
+from ..texts.work_ratio import work_ratio
 
 LEAD = 4  # sentences above the table; the last is of all further variants
 

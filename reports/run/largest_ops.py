@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..blocks import Block, Column, Inline, Line, Live, Paragraph, Small, Swatch, Table
+from ..figures.icicle import icicle
 from ..figures.time_tree import OpTotal, largest_ops, op_totals, time_tree
 from ..numbers import format_change, format_quantity
-from ..palette import KINDS
+from ..palette import bar_kinds
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 MOST_ROWS = 30
 
@@ -26,7 +27,8 @@ def largest_ops_section(study: StudyShown) -> Iterable[Block]:
         f"Time of ops in one {of}, durations as recorded or modelled. Ops run beside each other, "
         "so it may be more than the wall clock shows."
     )
-    yield Live("tree", time_tree(totals))
+    tree = time_tree(totals)
+    yield Live("tree", tree, icicle(tree, f"time of ops in one {period or 'run'}"))
     yield _table(totals)
 
 
@@ -44,7 +46,7 @@ def _table(totals: dict[str, list[OpTotal]]) -> Table:
     rows: list[list[Line]] = []
     for key in keys:
         kind, text = key
-        cells: list[Line] = [text, [Swatch(f"var({KINDS[kind]})"), kind]]
+        cells: list[Line] = [text, [Swatch(bar_kinds()[kind]), kind]]
         cells += [f"{counts[key][0]:,}"] if same else []
         first = next(iter(sums.values())).get(key, (0.0, 0))[0]
         for number, own in enumerate(sums.values()):

@@ -10,7 +10,7 @@ from ...sim.units import seconds
 from ..blocks import Block, Column, Paragraph, Table
 from ..numbers import format_quantity, format_share
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 MOST_ROWS = 24
 Shares = Mapping[str, float]

@@ -14,8 +14,8 @@ from ..figures.schedule import seconds_scale
 from ..numbers import PREFIXES, format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
-from .step_passes import WEIGHTS, Pass
-from .study import StudyShown
+from ..texts.step_passes import WEIGHTS, Pass
+from ..texts.study import StudyShown
 
 FACTS = "stages"  # of a graph: of each stage ``memory`` by part, ``chunks``, ``room`` of its GPUs
 MOST_STAGES = 6  # of a drawing
@@ -165,6 +165,7 @@ def _drawing(told: Sequence[Mapping[str, Any]], stages: Sequence[MemoryOverTime]
         curves.append(Series(time / whole, held / scale, "", "steps", colour, f"stage {stage}"))
     near = room is not None and room < 2 * most  # else it would flatten all curves
     whole_room = (room / scale,) if near else ()
-    up = Axis(f"memory, {prefix}B", limits=(0, 1.05 * max(most / scale, *whole_room, 0.0)),
+    dashed = "; dashed: what a GPU has" if near else ""
+    up = Axis(f"memory, {prefix}B{dashed}", limits=(0, 1.05 * max(most / scale, *whole_room, 0.0)),
               rule=whole_room)  # fmt: skip
     return Plot([Axes(Axis(f"time, {unit}"), up, curves)], height=2.6)

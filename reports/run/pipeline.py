@@ -11,23 +11,22 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ...sim.run.result import Result
 from ...sim.units import Seconds
 from ..blocks import BarChart, Bars, BarText, Block, Column, Heading, Line, Paragraph, Table
 from ..figures.schedule import seconds_scale
 from ..numbers import format_quantity, format_share
-from ..palette import mixed
+from ..palette import INK, SERIES, mixed
 from ..section import section
-from .step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline, passes_of
-from .study import StudyShown
+from ..texts.step_passes import BOTH_ENDS, FORWARD, WEIGHTS, Pass, Pipeline
+from ..texts.study import StudyShown
 
 MOST_PASSES = 8_000  # of a drawing
 LEAST = 0.011  # of the width: a box with room for its number
 COLOURS = {
-    FORWARD: "var(--series-1)",
-    "backward": "var(--series-2)",
-    "backward of inputs": "var(--series-2)",
-    WEIGHTS: "var(--series-3)",
+    FORWARD: SERIES[0],
+    "backward": SERIES[1],
+    "backward of inputs": SERIES[1],
+    WEIGHTS: SERIES[2],
 }
 WARM = ("backward", "backward of inputs")  # with dark ink
 PALER = 45  # per cent of the colour, for every second chunk of a stage; of weights none is paler
@@ -65,15 +64,6 @@ def pipeline(study: StudyShown) -> Iterable[Block]:
             yield Paragraph(f"{len(one.passes):,} passes are too many to draw; see the timeline.")
         else:
             yield _drawing(one, whole)
-
-
-def pipeline_of(result: Result) -> Pipeline | None:
-    """The pipeline of a training step in its last iteration, by the first rank of each stage.
-
-    None without one.
-    """
-    found = passes_of(result)
-    return None if found is None or found.sizes[0] < 2 else found
 
 
 def _row(name: str, shown: Pipeline) -> list[Line]:
@@ -141,7 +131,7 @@ def _drawing(shown: Pipeline, whole: Seconds) -> BarChart:
         title = f"stage {stage}: {name}, {len(own)} passes, {middle} in the median"
         top, high = stage + 0.08 + 0.43 * (beside and what != FORWARD), 0.41 if beside else 0.84
         bars.append(Bars(np.full(len(own), top), start, took - gap, colour, title, high))
-        ink = "var(--ink)" if paler else f"var(--on-{'warm' if what in WARM else 'bar'})"
+        ink = INK if paler else "on-warm" if what in WARM else "on-bar"
         row = stage + 0.215 * beside * (-1 if what == FORWARD else 1)
         before = batches // 2 if shown.schedule == BOTH_ENDS and chunk else 0
         texts += [

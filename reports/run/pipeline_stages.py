@@ -15,7 +15,7 @@ from ...sim.units import Seconds, seconds
 from ..blocks import Block, Column, Heading, Line, Paragraph, Table
 from ..numbers import format_quantity
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 FACTS = "stages"  # of a graph: of each ``first`` rank, ``layers`` in words, ``memory`` by kind, B
 PHASES = ("forward", "backward")  # with which the modules of ops begin; others are updates

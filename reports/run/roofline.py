@@ -17,7 +17,7 @@ from ..export.op_labels import op_labels
 from ..numbers import PREFIXES, format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 HFU = "hfu.p50"
 MOST_POINTS = 60  # of a variant, those with most time

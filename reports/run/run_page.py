@@ -10,7 +10,7 @@ from ...sim.run.result import Result
 from ..html import page_html as html
 from ..numbers import is_overall
 from ..section import shown_sections
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 
 def write_report(

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ..blocks import Block
 from ..section import section
-from ..waiting import waiting_blocks
-from .study import StudyShown
+from ..texts.study import StudyShown
+from ..texts.waiting import waiting_blocks
 
 
 @section("stragglers", title="Who waits for whom", order=25)

@@ -14,7 +14,7 @@ from ..figures import schedule
 from ..figures.timeline_source import timeline_data
 from ..numbers import format_quantity
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 TWO_STEPS = 2
 

@@ -15,7 +15,7 @@ from ..figures import schedule
 from ..numbers import PREFIXES
 from ..palette import series_colour
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 DIGITS = 3  # of a share
 MOST_ROWS = 96  # of a heat map

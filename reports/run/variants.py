@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..blocks import Block, Code, Column, Paragraph, Table, comma_separated
-from ..numbers import format_quantity, is_overall
+from ..blocks import Axis, Block, Code, Column, Intervals, Paragraph, Table, comma_separated
+from ..numbers import axis_scale, format_quantity, is_overall
 from ..section import section
-from .study import Point, StudyShown
+from ..texts.headline import metric_in_words, metric_value
+from ..texts.study import Point, StudyShown
 
 NOT_SET = "not set"
 
@@ -29,8 +30,27 @@ def differing_settings(study: StudyShown) -> Iterable[Block]:
     if not rows:
         return
     yield Table(columns, rows, stacked=True)
+    if (drawn := _intervals(study)) is not None:
+        yield drawn
     if idle := _settings_without_effect(study.points):
         yield Paragraph(["No effect: ", *comma_separated(idle), "."])
+
+
+def _intervals(study: StudyShown) -> Intervals | None:
+    """The deciding metric of each variant with its interval; None where there are none."""
+    values = {name: metric_value(p, study.answer) for name, p in study.points.items()}
+    if not any(v.get("interval") for v in values.values()):
+        return None
+    ends = [v.get("interval") or (v["value"], v["value"]) for v in values.values()]
+    largest = max(abs(v["value"]) for v in values.values())
+    scale, unit = axis_scale(largest, study.answer["unit"])
+    value, low, high = (
+        [v["value"] / scale for v in values.values()],
+        [low / scale for low, _ in ends],
+        [high / scale for _, high in ends],
+    )
+    name = f"{metric_in_words(study.answer['metric'])}, {unit}, with its 90 % interval"
+    return Intervals(list(values), value, low, high, Axis(name))
 
 
 def _settings_without_effect(points: Mapping[str, Point]) -> list[str]:

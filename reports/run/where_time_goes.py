@@ -8,7 +8,7 @@ from ..blocks import Block, Column, Line, Paragraph, Swatch, Table
 from ..figures import schedule
 from ..numbers import format_change, format_quantity
 from ..section import section
-from .study import StudyShown
+from ..texts.study import StudyShown
 
 
 @section("where_time_goes", title="Where time goes", order=20)

@@ -53,7 +53,7 @@ const foretrace = {};
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
   // Ink of a text on a bar: the page's own on those as pale as the page.
-  foretrace.inkOn = (name) => (["--idle", "--host", "--tint"].includes(name) ? "--ink" : "--on-bar");
+  foretrace.inkOn = (name) => (["idle", "host", "tint"].includes(name) ? "--ink" : "--on-bar");
 
   // Round steps of an axis: a few between two ends.
   foretrace.steps = (first, last, most) => {

@@ -10,7 +10,7 @@
     const names = make("div", { class: "rows" });
     const status = make("p", { class: "status", "aria-live": "polite" });
     const legend = make("div", { class: "keys" }, ...[0.25, 0.5, 0.75, 1].map((share) => make("span", {},
-      make("i", { style: `background-color:color-mix(in srgb, var(${source.colour ?? "--compute"}) ${100 * share}%, var(--paper))` }),
+      make("i", { style: `background-color:color-mix(in srgb, var(--${source.colour ?? "compute"}) ${100 * share}%, var(--paper))` }),
       quantity(share * source.most, source.unit))));
     const ticks = make("div", { class: "ticks" });
     element.replaceChildren(legend, make("div", { class: "lanes" }, names, canvas),
@@ -36,7 +36,7 @@
       canvas.height = tall * source.rows.length * ratio;
       const pen = canvas.getContext("2d");
       pen.scale(ratio, ratio);
-      pen.fillStyle = colour(source.colour ?? "--compute");
+      pen.fillStyle = colour(`--${source.colour ?? "compute"}`);
       values.forEach((line, r) => line.forEach((value, k) => {
         if (!value) return;
         pen.globalAlpha = Math.min(0.06 + (0.94 * value) / source.most, 1);

@@ -56,9 +56,9 @@
     const button = (text, label, act) =>
       make("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
     const legend = make("span", { class: "keys" });
-    for (const { name, colour: property } of source.kinds)
+    for (const { name, colour: hue } of source.kinds)
       legend.append(make("span", {}, make("i", { class: name === "waiting" ? "hatched" : "",
-        style: `background-color:var(${property})` }), name));
+        style: `background-color:var(--${hue})` }), name));
     const bar = make("div", { class: "tools" }, search, found,
       button("‹", "the match before", () => step(-1)), button("›", "the next match", () => step(1)),
       button("−", "zoom out", () => zoom(2)), button("+", "zoom in", () => zoom(0.5)),
@@ -179,7 +179,7 @@
       if (!canvas.isConnected || !canvas.clientWidth) return;
       const wide = canvas.clientWidth, tall = canvas.clientHeight, top = body.scrollTop;
       const pen = sized(canvas, tall);
-      const inks = source.kinds.map((kind) => colour(kind.colour)), line = colour("--line"), ink = colour("--ink");
+      const inks = source.kinds.map((kind) => colour(`--${kind.colour}`)), line = colour("--line"), ink = colour("--ink");
       const waits = source.kinds.map((kind) => kind.name === "waiting");
       const hatched = hatch(pen, colour("--waiting"));
       pen.fillStyle = line;

@@ -51,7 +51,7 @@
       boxes.append(make("button", {
         type: "button", title: "",
         style: `left:${100 * left}%;width:${100 * width}%;top:${row * 30}px;`
-          + `background-color:var(${node.kind ?? "--tint"})`,
+          + `background-color:var(--${node.kind ?? "tint"})`,
         class: (node.kind ? (foretrace.inkOn(node.kind) === "--ink" ? "filled pale" : "filled") : "") + narrow, "aria-label": `${node.name}, ${says(node)}`,
         onclick: () => enter(row || top.length === 1 ? nodes : top.slice(0, -1)),
         onfocus: () => tell(nodes),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity, three_digits
+from ..texts.headline import metric_in_words
 from .sweep_results import (
     Found,
     Summary,

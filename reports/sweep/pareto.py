@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..blocks import Axes, Axis, Plot, Series
-from ..headline import metric_in_words
-from ..numbers import PREFIXES
+from ..numbers import axis_scale
 from ..palette import SERIES
+from ..texts.headline import metric_in_words
 from .sweep_results import value_text
 
 Point = Mapping[str, Any]
-MISS, OK, BEST = "var(--host)", SERIES[0], SERIES[5]
+MISS, OK, BEST = "host", SERIES[0], SERIES[5]
 MOST_DOTS = 2_000
 FEW_DOTS = 200  # larger while they do not cover each other
 MOST_SETTINGS = 8
+EFFECTS = 2  # settings side by side
 
 
 def pareto_scatter(
@@ -33,7 +34,7 @@ def pareto_scatter(
     (x, x_unit), (y, y_unit) = axes_of
     whole = [p for p in points if x in p.get("values", {}) and y in p["values"]]
     (x_scale, x_name), (y_scale, y_name) = (
-        _scale(max((abs(p["values"][m]) for p in whole), default=1.0), u)
+        axis_scale(max((abs(p["values"][m]) for p in whole), default=1.0), u)
         for m, u in ((x, x_unit), (y, y_unit))
     )
     series = []
@@ -69,7 +70,7 @@ def cost_ladder_plot(
     """
     (x, x_unit), (y, y_unit) = axes_of
     whole = [p for p in points if {x, y} <= p.get("values", {}).keys()]
-    scale, name = _scale(max((abs(p["values"][y]) for p in whole), default=1.0), y_unit)
+    scale, name = axis_scale(max((abs(p["values"][y]) for p in whole), default=1.0), y_unit)
 
     def series(chosen: Sequence[Point], label: str, **how: Any) -> Series:
         heights = [p["values"][y] / scale for p in chosen]
@@ -82,7 +83,8 @@ def cost_ladder_plot(
         series(rungs, "worth its price", mark="D", line="steps", colour=BEST),
         _error_bars([r for r in rungs if r["intervals"].get(y)], x, y, scale),
     ]
-    down = Axis(f"{metric_in_words(y)}, {name}", rule=[limit / scale for limit in limits])
+    dashed = "; dashed: what is expected" if limits else ""
+    down = Axis(f"{metric_in_words(y)}, {name}{dashed}", rule=[limit / scale for limit in limits])
     across = Axis(f"{metric_in_words(x)}, {x_unit}")
     return Plot([Axes(across, down, [s for s in axes if len(s.x)])], height=3.0)  # type: ignore[arg-type]
 
@@ -94,23 +96,23 @@ def _error_bars(rungs: Sequence[Point], x: str, y: str, scale: float) -> Series:
 
 
 def setting_effect_plot(
-    points: Sequence[Point], settings: Sequence[str], metric: str, unit: str
+    points: Sequence[Point], settings: Mapping[str, str], metric: str, unit: str
 ) -> Plot:
     """A metric over each setting, one dot per point.
 
     Parameters
     ----------
     points : of the summary
-    settings : keys of ``vary``
+    settings : names by key of ``vary``
     metric, unit : what is shown
     """
     whole = [p for p in points if metric in p.get("values", {})]
     shown = list(settings)[:MOST_SETTINGS]
-    scale, name = _scale(max((abs(p["values"][metric]) for p in whole), default=1.0), unit)
+    scale, name = axis_scale(max((abs(p["values"][metric]) for p in whole), default=1.0), unit)
     down = Axis(textwrap.fill(f"{metric_in_words(metric)}, {name}", 18))
     rows = []
     for setting in shown:
-        texts = _ordered_texts([p["set"][setting] for p in whole])
+        texts = ordered_texts([p["set"][setting] for p in whole])
         at = {t: k for k, t in enumerate(texts)}
         drawn = _thin_out(whole)
         series = Series(
@@ -120,8 +122,9 @@ def setting_effect_plot(
         )  # fmt: skip
         step = len(texts) // 12 + 1
         ticks = [(float(k), texts[k]) for k in range(0, len(texts), step)]
-        rows.append(Axes(Axis(setting, ticks=ticks), down, [series]))
-    return Plot(rows, height=0.6 + 1.7 * len(shown))
+        rows.append(Axes(Axis(settings[setting], ticks=ticks), down, [series]))
+    down_rows = -(-len(shown) // EFFECTS)
+    return Plot(rows, height=0.6 + 1.7 * down_rows, columns=min(EFFECTS, len(shown)))
 
 
 def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
@@ -129,26 +132,10 @@ def _thin_out(points: Sequence[Point]) -> Sequence[Point]:
     return points[:: len(points) // MOST_DOTS + 1]
 
 
-def _ordered_texts(values: Sequence[Any]) -> list[str]:
+def ordered_texts(values: Sequence[Any]) -> list[str]:
     """Distinct values as texts, numbers in order of size."""
     texts = list(dict.fromkeys(map(value_text, values)))
     try:
         return sorted(texts, key=lambda t: float(t.partition(" ")[0]))
     except ValueError:
         return texts
-
-
-def _scale(largest: float, unit: str) -> tuple[float, str]:
-    """Factor and name of a readable unit for values up to ``largest``.
-
-    >>> _scale(0.02, "s"), _scale(0.5, ""), _scale(0.004, "USD")
-    ((0.001, 'ms'), (0.01, '%'), (1.0, 'USD'))
-    """
-    if unit == "USD":
-        return 1.0, unit  # as in tables and sentences: there are no thousandths of a dollar
-    if unit == "":
-        return 0.01, "%"
-    for scale, prefix in PREFIXES:
-        if largest >= scale:
-            return scale, f"{prefix}{unit}"
-    return 1.0, unit

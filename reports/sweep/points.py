@@ -19,9 +19,9 @@ from ..blocks import (
     Table,
     Tag,
 )
-from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity
 from ..section import section
+from ..texts.headline import metric_in_words
 from .cost_ladder import cost_sentences
 from .sweep_advice import next_steps
 from .sweep_answer import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..blocks import Block, Column, Line, Paragraph, Table, Tag
-from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity
 from ..section import section
+from ..texts.headline import metric_in_words
 from .points import SweepShown
 from .ranking_words import UNSURE, WITH, within_text
 from .sweep_results import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..headline import metric_in_words
 from ..numbers import NONE, format_change
+from ..texts.headline import metric_in_words
 from .sweep_results import Summary, settings_text, sweep_goals
 
 UNSURE, WITH = "cannot tell", " with 90 %"

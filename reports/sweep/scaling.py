@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..blocks import Axes, Axis, Block, Column, Line, Paragraph, Plot, Series, Table
-from ..headline import metric_in_words
 from ..numbers import format_quantity, format_share
 from ..palette import series_colour
 from ..section import section
+from ..texts.headline import metric_in_words
 from .points import SweepShown
 from .sweep_results import (
     Found,
@@ -100,7 +100,7 @@ def _blocks(name: str, curves: list[ScalingCurve]) -> Iterator[Block]:
     )
     best = curves[0]
     ideal = [best.rates[0] * c / best.counts[0] for c in best.counts]
-    rates = [Series(best.counts, ideal, "", "--", "var(--soft)", "in proportion")]
+    rates = [Series(best.counts, ideal, "", "--", "soft", "in proportion")]
     shares = []
     for i, one in enumerate(curves):
         look: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..command_line import carry_scenario_options, with_option
+from ..texts.command_line import carry_scenario_options, with_option
 from .sweep_results import (
     Found,
     Summary,

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from ..headline import metric_in_words
 from ..numbers import format_change, format_quantity, three_digits
+from ..texts.headline import metric_in_words
 from .cost_ladder import cost_sentences
 from .feasible_range import feasible_range_text
 from .ranking_words import ranking_sentences

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..blocks import Block, Column, Line, Paragraph, Plot, Table, Tag, comma_separated
-from ..headline import metric_in_words
 from ..section import section
+from ..texts.headline import metric_in_words
 from .cost_ladder import HOURLY, cost_ladder, first_goal_beside_cost, further_metrics, ladder_rows
 from .pareto import cost_ladder_plot as ladder_figure
 from .pareto import pareto_scatter, setting_effect_plot
 from .points import SweepShown
-from .sweep_results import Summary, differing_settings, sweep_goals
+from .sweep_results import Summary, differing_settings, setting_name, sweep_goals
 
 
 @section("capacity", page="sweep", title="What money buys", order=20)
@@ -85,6 +85,7 @@ def setting_effects(sweep: SweepShown) -> Iterable[Block]:
         return
     _, metric, unit = sweep_goals(summary)[0]
     told = differing_settings(whole, summary["vary"]) or list(summary["vary"])
-    yield setting_effect_plot(whole, told, metric, unit)
+    names = {setting: setting_name(setting, summary["vary"]) for setting in told}
+    yield setting_effect_plot(whole, names, metric, unit)
     if idle := summary["no_effect"]:
         yield Paragraph(["No effect wherever only it differed: ", *comma_separated(idle), "."])

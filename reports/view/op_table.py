@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import ScenarioError
-from ...sim.facts.ops import KIND_NAMES
-from ..figures.timeline_source import KIND_NUMBER
+from ...sim.facts.kind import kind_names
+from ..figures.timeline_source import bar_by_kind
 from ..palette import KINDS
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 MAGIC = b"PAR1"
 MEMORY = "1500MB"  # what DuckDB may take; it goes on in files beyond that
 THREADS = min(os.cpu_count() or 1, 8)
-KIND = f"{KIND_NUMBER.tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
 MACHINE = "split_part(component, '.', 1)"  # of node3.gpu5; a fabric has none
 RAN = 'start >= 0 AND "end" >= start'
 WAITING = list(KINDS).index("waiting")
@@ -41,8 +40,13 @@ def open_database(spill: Path | None = None) -> DuckDBPyConnection:
     db.execute(f"SET temp_directory = {quoted(spill or '')}")
     db.execute("SET parquet_metadata_cache = true")
     db.execute("SET enable_progress_bar = false")  # stdout has the address, and nothing else
-    db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(quoted, KIND_NAMES))})")
+    db.execute(f"CREATE TYPE op_kind AS ENUM ({', '.join(map(quoted, kind_names()))})")
     return db
+
+
+def _bar() -> str:
+    """Number of an op's bar, as an expression."""
+    return f"{bar_by_kind().tolist()}[enum_code(kind::op_kind) + 1]::UTINYINT"
 
 
 def quoted(path: Path | str) -> str:
@@ -140,7 +144,7 @@ class KeptOpTable:
         if self.places:
             keys = ", ".join(self.keys)
             yield (
-                f'SELECT {keys}, start, "end", {KIND} AS kind, coalesce(name, kind) AS name '
+                f'SELECT {keys}, start, "end", {_bar()} AS kind, coalesce(name, kind) AS name '
                 f"FROM {quoted(self.places)} WHERE further AND {RAN} AND {where}"
             )
             yield (
@@ -151,7 +155,7 @@ class KeptOpTable:
 
     def _rows(self, where: str) -> str:
         return (
-            f'SELECT {", ".join(self.keys)}, start, "end", {KIND} AS kind, '
+            f'SELECT {", ".join(self.keys)}, start, "end", {_bar()} AS kind, '
             f"coalesce(name, kind) AS name FROM {quoted(self.path)} WHERE {RAN} AND {where}"
         )
 

@@ -11,7 +11,7 @@ A relation of ops has the columns ``lane, start, "end", kind`` (its number in ``
 
 from __future__ import annotations
 
-from ..palette import KINDS
+from ..palette import bar_kinds
 
 PARTS = 8  # bits: 256ths of a cell
 
@@ -59,7 +59,8 @@ def cells(sums: str, level: int) -> str:
     ``lead`` is counted from the cell's begin, ``extent`` and ``busy`` are lengths.
     """
     shift = part_shift(level)
-    most = f"arg_max(kind, busy * {len(KINDS)} + {len(KINDS) - 1} - kind)"
+    kinds = len(bar_kinds())
+    most = f"arg_max(kind, busy * {kinds} + {kinds - 1} - kind)"
     return (
         f"SELECT lane::INTEGER AS lane, cell, {most}::UTINYINT AS kind, "
         f"sum(count)::UINTEGER AS count, (sum(busy)::BIGINT >> {shift})::UINTEGER AS busy, "

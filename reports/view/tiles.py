@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...sim.facts.ops import KIND_NAMES
+from ...sim.facts.kind import kind_names
 from .op_table import RAN, KeptOpTable, RowGroups, open_database, quoted
 from .pyramid import FACTS, FIRST_OPS
 from .resolution import bars, bars_of_cells
@@ -296,5 +296,5 @@ def _rows(db: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
 def _any_of(names: Sequence[str]) -> str:
     """Condition of ops that have one of some names, or none and a kind that is one of them."""
     listed = f"name IN ({', '.join(map(quoted, names))})"
-    kinds = [quoted(name) for name in names if name in KIND_NAMES]
+    kinds = [quoted(name) for name in names if name in kind_names()]
     return f"({listed} OR name IS NULL AND kind IN ({', '.join(kinds)}))" if kinds else listed

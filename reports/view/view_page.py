@@ -12,7 +12,7 @@ from typing import Any
 
 from ...sim.units import seconds
 from ..html import script_safe_json, template_environment
-from ..palette import KINDS
+from ..palette import bar_kinds
 from ..script import page_script, script_hash
 from .opened_runs import LONGEST, DrawnBars, OpenedRuns, Shown, timeline_facts
 from .view_server import Pages, Reply, json_answer
@@ -67,7 +67,7 @@ def _page(runs: OpenedRuns, query: Query) -> Reply:
     shown = runs.shown(names)
     data: dict[str, Any] = {
         "show": ",".join(names),
-        "kinds": [{"name": name, "colour": colour} for name, colour in KINDS.items()],
+        "kinds": [{"name": name, "colour": colour} for name, colour in bar_kinds().items()],
         **timeline_facts(runs, shown),
     }
     policy = (

@@ -7,12 +7,12 @@ import logging
 import os
 import sys
 import traceback
-from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from ...sim.errors import ForetraceError, HardwareUnavailable, SimulationError
+from .terminal.discovery import import_commands
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 WRONG, UNFINISHED, NO_HARDWARE, MISSED, INTERRUPTED = 2, 3, 4, 5, 130
@@ -25,11 +25,10 @@ EXIT_CODES = {
     MISSED: "finished, and an expectation failed or is unresolved; no point of a sweep meets them",
     INTERRUPTED: "interrupted; the same command goes on",
 }
-COMMANDS = (  # in the order of --help
+FIRST = (  # in the order of --help; files that are not named here follow
     *("init", "validate", "plan", "run", "compare", "sweep", "report", "view", "runs"),
     *("trace", "catalog", "explain", "doctor"),
     *("drivers", "hil.hil", "fit"),
-    "astra_sim",
     "lab",
 )
 
@@ -70,7 +69,7 @@ def options(
     logging.getLogger("foretrace.sim.kernel.jit").setLevel(logging.INFO)  # a wait of 20 s is said
 
 
-def _load_plugin_commands(words: list[str]) -> None:
+def load_plugin_commands(words: list[str]) -> None:
     """Load commands of installed plug-ins, unless a built-in command is named (loading is slow).
 
     An entry point names a module that registers some.
@@ -87,8 +86,8 @@ def _load_plugin_commands(words: list[str]) -> None:
             typer.echo(f"error plug-in '{point.name}' of {package} fails: {error}", err=True)
 
 
-for _name in COMMANDS:  # each registers itself; imported late libraries keep --help quick
-    import_module(f".{_name}", __package__)
+# Each registers itself; imported late libraries keep --help quick.
+COMMANDS = import_commands(__package__, FIRST, beside="app")
 
 
 def exit_code_of(error: ForetraceError) -> int:
@@ -102,7 +101,7 @@ def exit_code_of(error: ForetraceError) -> int:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
-    _load_plugin_commands(sys.argv[1:])
+    load_plugin_commands(sys.argv[1:])
     try:
         app(standalone_mode=True)
     except ForetraceError as error:

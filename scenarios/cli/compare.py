@@ -148,7 +148,7 @@ def _metric_with_change(row: ComparisonRow, metric: str, value: float) -> list[t
 
 def _table_cells(found: Comparison) -> list[list[str]]:
     """Table, one row per run: headline, then other differing metrics, each with its change."""
-    from ...reports.headline import metric_in_words
+    from ...reports.texts.headline import metric_in_words
 
     heads = [metric_in_words(m) for m in found.metrics]
     table = [["run", heads[0], "change", *heads[1:]]]

@@ -60,10 +60,10 @@ def _print_plan(made: Plan) -> None:
 
 
 def _plan_lines(made: Plan) -> Iterator[tuple[str, str]]:
-    from ...reports.chain_shares import link_sentences
     from ...reports.numbers import format_quantity
-    from ...reports.run.changed_ops import rule_in_words
-    from ...reports.untraced_steps import untraced_sentence
+    from ...reports.texts.chain_shares import link_sentences
+    from ...reports.texts.changed_ops import rule_in_words
+    from ...reports.texts.untraced_steps import untraced_sentence
 
     for name, ops in made.ops.items():
         ranks = made.ranks[name]

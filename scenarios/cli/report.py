@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,26 +15,54 @@ from .terminal.common import Out
 PAGES = ("report.html", "accuracy.html")  # of a run or a sweep; of a check
 
 
+class FigureFormat(StrEnum):
+    """Formats of figures for papers."""
+
+    pdf = "pdf"
+    png = "png"
+    svg = "svg"
+
+
 @app.command()
 def report(
     run: Annotated[
         str,
         typer.Argument(
-            help="A scenario (its newest run), a run folder, or the beginning of its name."
+            help="A scenario (its newest run), a run folder, the beginning of its name, or, "
+            "with --figures, a page: compare.html."
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The file to write.")
+        Path | None,
+        typer.Option("-o", "--output", help="The file to write; of --figures the folder."),
     ] = None,
     pdf: Annotated[bool, typer.Option("--pdf", help="On paper; takes WeasyPrint.")] = False,
     system: Annotated[
         bool, typer.Option("--system", help="The page of its ablations, as Markdown.")
     ] = False,
+    figures: Annotated[
+        FigureFormat | None,
+        typer.Option("--figures", help="Each figure of the page as a file, for a paper."),
+    ] = None,
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", help="Only figures of this section; may be repeated."),
+    ] = None,
+    columns: Annotated[
+        int, typer.Option("--columns", min=1, max=2, help="Width: 1 is 3.3 inches, 2 are 7.")
+    ] = 1,
+    style: Annotated[
+        Path | None,
+        typer.Option("--style", help="A matplotlib style sheet over the product's own."),
+    ] = None,
     out: Out = Path("runs"),
 ) -> None:
-    """Copy the report of a saved run, sweep or check to one file."""
+    """Copy the report of a saved run, sweep or check to one file, or its figures to a folder."""
     from ..studies.folders.saved_runs import newest_or_named_run
 
+    if figures is not None:
+        _write_figures(run, out, output, figures.value, section or [], columns, style)
+        return
     folder = newest_or_named_run(run, out)
     if system:
         _write_system_page(folder, output)
@@ -56,7 +85,7 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     """Write the page of a published system: by default ``NAME.md`` in docs/systems."""
     import json
 
-    from ...reports.export.system_page import system_page
+    from ...reports.texts.system_page import system_page
     from ..studies.run.run_folder import load_summary
 
     summary = load_summary(folder)
@@ -72,6 +101,46 @@ def _write_system_page(folder: Path, output: Path | None) -> None:
     except OSError as error:
         raise ScenarioError(f"{output}: cannot be written ({error}); choose another -o") from error
     typer.echo(f"wrote {output}")
+
+
+def _write_figures(
+    run: str,
+    out: Path,
+    output: Path | None,
+    kind: str,
+    sections: list[str],
+    columns: int,
+    style: Path | None,
+) -> None:
+    """Write figures of a page: by default in ``figures`` beside it, and say which."""
+    from ...reports.page_figures import UnknownFigureKindError
+    from ...reports.paper.sheet import Sheet
+    from ...reports.paper.write import chosen_figures, write_figures
+    from ..studies.folders.saved_runs import newest_or_named_run
+
+    page = Path(run)
+    if page.suffix == ".html" and page.is_file():
+        html, folder = page.read_text(encoding="utf-8"), page.with_name(f"{page.stem}-figures")
+        chosen = chosen_figures(html, sections, run)
+    else:
+        saved = newest_or_named_run(run, out)
+        html, folder = _read_report_html(saved), saved / "figures"
+        try:
+            chosen = chosen_figures(html, sections, run)
+        except UnknownFigureKindError:
+            _load_plugins_of_run(saved)
+            chosen = chosen_figures(html, sections, run)
+    for path in write_figures(chosen, output or folder, kind, Sheet(columns, style)):
+        typer.echo(f"wrote {path}")
+
+
+def _load_plugins_of_run(folder: Path) -> None:
+    """Load the scenario that a run was made from, and with it its plug-ins."""
+    import json
+
+    from ..config.loader import load
+
+    load(json.loads((folder / "manifest.json").read_text())["scenario"]["file"])
 
 
 def _read_report_html(folder: Path) -> str:

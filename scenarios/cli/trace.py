@@ -122,8 +122,8 @@ def info(
     """Say what a trace holds, what it can be used for, and who would answer for its kernels."""
     from dataclasses import asdict
 
-    from ...reports.chain_shares import link_sentences
-    from ...reports.untraced_steps import untraced_sentence
+    from ...reports.texts.chain_shares import link_sentences
+    from ...reports.texts.untraced_steps import untraced_sentence
     from ...traces.step_times import untraced_steps_told
     from ..studies.explaining.trace_answers import link_shares_by_gpu
     from ..workloads.trace_files import paths

@@ -24,7 +24,8 @@ from .settings import backend_settings_model, known_backends, missing_keys
 T = TypeVar("T")
 CHAIN = Chain.registered_name
 WILD = re.compile(r"[*?[]")  # in a glob
-BACKEND = ChoiceKind("backend", known_backends, partial=True)
+RENAMED = {"op-database": "table"}
+BACKEND = ChoiceKind("backend", known_backends, partial=True, renamed=RENAMED)
 
 
 @dataclass(frozen=True)

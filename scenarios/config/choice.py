@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +12,8 @@ from pydantic import Field, ValidationInfo, create_model
 from .problems import did_you_mean_text
 from .schema import REQUIRED, Section, validation_error
 from .settings import constructor_model, plain_settings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,14 @@ class ChoiceKind:
     known : classes by name, those that are registered by now
     partial : whether another place may say what is left out here; defaults are left out too
     elsewhere : what a message says to somebody whose name is unknown, beside the nearest
+    renamed : today's name by one of the release before, which is understood with a warning
     """
 
     noun: str
     known: Callable[[], Mapping[str, type]]
     partial: bool = False
     elsewhere: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, data: Any, info: ValidationInfo) -> Choice:
         """From what a file says.
@@ -58,7 +63,8 @@ class ChoiceKind:
             not one of its constructor.
         """
         if not isinstance(data, dict):
-            return Choice(self._known_name(data, ""), self._settings({}, str(data), info))
+            name = self._known_name(data, "")
+            return Choice(name, self._settings({}, name, info))
         if data.get("use") is None:
             message = f"'use' is missing; it names the {self.noun}"
             raise validation_error("missing-key", message, value=data)
@@ -83,6 +89,9 @@ class ChoiceKind:
         if not isinstance(name, str | bool):  # yes and no of YAML are names that somebody wrote
             message = f"a {self.noun} is written like {{use: NAME, …}}"
             raise validation_error("mapping", message, key, name)
+        if isinstance(name, str) and (new := self.renamed.get(name)):
+            log.warning("%s '%s' is '%s' now; write that", self.noun, name, new)
+            name = new
         known = self.known()
         if not isinstance(name, str) or name not in known:
             written = str(name).lower() if isinstance(name, bool) else str(name)

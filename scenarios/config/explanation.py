@@ -9,15 +9,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from ...reports.run.glossary import PERIODS, WORDS, definition_of
+from ...reports.texts.glossary import PERIODS, WORDS, definition_of
 from ...sim.errors import ScenarioError
 from .component_names import KINDS, meaning_of_name
 from .later import planned_release
 from .metrics import Metric, known_metrics, parse_metric
+from .reading.renamed_settings import current_name
 from .schema import json_schema
 from .settings import known_backends, known_processes, known_workloads
 
@@ -113,6 +114,11 @@ def explain(name: str) -> Explanation:
         where = f"foretrace explain {name} --on SCENARIO, or the folder of a run"
         here = {"here": f"{where}: how quick it is, who uses it, how busy it was"}
         return Explanation(name, meaning, here if name in KINDS or not name.isalpha() else {})
+    classes = [table[owner] for table in tables.values() if owner in table]
+    for cls in known_workloads().values() if owner == "workload" else classes:
+        if (now := current_name(rest, getattr(cls, "renamed_settings", {}))) != rest:
+            told_now = explain(f"{owner}.{now}")
+            return replace(told_now, facts={**told_now.facts, "was": name})
     if release := planned_release("metric", name):
         raise ScenarioError(f"explain: '{name}' comes with release {release}")
     near = difflib.get_close_matches(name, list(_names_to_explain(schema)), 1)

@@ -194,7 +194,7 @@ def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNo
     tree = with_short_forms_written_out(migrated_to_current_form(tree))
     named = tree.mapping.get("extends")
     if named is None or not isinstance(named.value, str):
-        return tree
+        return with_current_names(tree)
     inside = named.value.startswith(BUNDLED)
     target = named.value if inside else os.path.join(os.path.dirname(shown), named.value)
     path, name = scenario_file_and_shown_name(target)
@@ -207,7 +207,7 @@ def _merge_extends(tree: TreeNode, shown: str, above: tuple[str, ...]) -> TreeNo
     scenario_model()  # the sections must be known to say which are inherited
     own = tuple(key for key, entry in SECTIONS.items() if not entry.inherited)
     below = without_keys(with_layer(_read_with_extends(path, name, above), "extends"), own)
-    return merge_layers(below, tree)
+    return merge_layers(below, with_current_names(tree, merge_layers(below, tree)))
 
 
 READING: dict[str, Callable[[Draft], Iterable[Problem]]] = {

@@ -1,9 +1,10 @@
 """Plug-ins that a scenario names as files: run once, checked, and taken back when edited.
 
 ``plugins: [file.py]`` in a scenario runs a file, relative to the scenario, which registers backends
-(``@backend``), processes, workloads, media, kinds of part, topologies, collective algorithms or
-sections of reports as our own modules do.  An installed package does the same through entry points.
-A plug-in runs with all the rights of its user: load only those that you trust.
+(``@backend``), processes, workloads, media, kinds of part, topologies, collective algorithms,
+kinds of op, roles or sections of reports as our own modules do.  An installed package does the
+same through entry points.  A plug-in runs with all the rights of its user: load only those that
+you trust.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from ...models.network.collective.steps import Algorithm, check_algorithm
 from ...models.network.topology import topology as topology  # ours first: their names are taken
 from ...models.network.topology.wiring import TOPOLOGIES, Topology
 from ...models.parts import PARTS, NodePart
+from ...reports.figure_kind import ON_PAGE, ON_PAPER
 from ...reports.section import SECTIONS
 from ...sim.engine_api.medium_api import MEDIA, Kernels, Medium
 from ...sim.facts.backend import BACKENDS, Backend
+from ...sim.facts.kind import KINDS, ROLES
 from ...sim.run.process import PROCESSES
 from ...sim.run.workload import WORKLOADS, Workload
 from .part_specs import OURS, entry_model, part_link_model, part_model
@@ -99,8 +102,8 @@ def _check_plugin(file: Path, spot: FilePosition) -> None:
     """Refuse what a scenario could not use: constructors that are no schema, missing methods."""
     for table, name in sorted(_registered[file]):
         made = plugin_registries()[table][name]
-        if table == "section":
-            continue
+        if table not in VERBS and not isinstance(made, Algorithm):
+            continue  # no settings
         try:
             if isinstance(made, Algorithm):
                 check_algorithm(made)
@@ -177,6 +180,10 @@ def plugin_registries() -> dict[str, dict[str, Any]]:
         "part": PARTS,
         "topology": TOPOLOGIES,
         "section": SECTIONS,
+        "role": ROLES,
+        "kind of op": KINDS,
+        "drawing for pages": ON_PAGE,
+        "drawing for papers": ON_PAPER,
         **algorithms,
     }
 

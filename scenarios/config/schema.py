@@ -199,12 +199,6 @@ def register(
     scenario_model.cache_clear()
 
 
-def unregister_section(key: str) -> None:
-    """Take a key away again; for tests."""
-    del SECTIONS[key]
-    scenario_model.cache_clear()
-
-
 @cache
 def scenario_model() -> type[Section]:
     """The model of a whole scenario, of the sections registered by now."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -22,13 +20,9 @@ from ...sim.run.workload import WORKLOADS, Workload
 from ...sim.setting_groups import group_of
 from ...sim.units import Unit
 from .given import GIVEN
+from .homes import import_ours
 from .installed_plugins import load_installed
 from .schema import NAMES_FILE, REQUIRED, Section
-
-HOME = "models"
-ELSEWHERE = (
-    "hil.recording_backend",
-)  # drivers of devices are no backends, and are loaded one by one
 
 
 @cache
@@ -38,12 +32,7 @@ def known_backends() -> Mapping[str, type[Backend]]:
     >>> "roofline" in known_backends()
     True
     """
-    package = __package__.partition(".")[0]
-    parent = importlib.import_module(f"{package}.{HOME}")
-    for module in pkgutil.walk_packages(parent.__path__, f"{parent.__name__}."):
-        importlib.import_module(module.name)
-    for name in ELSEWHERE:
-        importlib.import_module(f"{package}.{name}")
+    import_ours("backends")
     load_installed("foretrace.backends")
     return BACKENDS
 
@@ -71,9 +60,7 @@ def known_workloads() -> Mapping[str, type[Workload]]:
     >>> sorted(known_workloads())[:2]
     ['trace', 'training']
     """
-    package = importlib.import_module("..workloads", __package__)
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+    import_ours("workloads")
     load_installed("foretrace.workloads")
     return WORKLOADS
 

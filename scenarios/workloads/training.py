@@ -6,23 +6,27 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ...models.memory.fit import host_memory, peak_memory, require_fit, require_host_fit
-from ...models.memory.rank_memory import RESERVE, chunk_memory, memory_of_stages
-from ...models.training.bubble import BUBBLE, bubble_shares
-from ...models.training.description import Adapted, Adapters, Model, Transformer
-from ...models.training.description_reader import check_adapters
-from ...models.training.expert_choice import ExpertChoice, zipf_choice
-from ...models.training.gradients import ddp_buckets
-from ...models.training.hardware_flop import hardware_flop
-from ...models.training.model_size import model_flop, parameters, trained_parameters
-from ...models.training.model_zoo import model as named_model
-from ...models.training.operations import ContextBy, ExchangeBy, Loss
-from ...models.training.parallel_plan import (
+from ...models.training.description.description import Adapted, Adapters, Model, Transformer
+from ...models.training.description.description_reader import check_adapters
+from ...models.training.description.model_zoo import model as named_model
+from ...models.training.layer.model_size import model_flop, parameters, trained_parameters
+from ...models.training.layer.operations import ContextBy, ExchangeBy, Loss
+from ...models.training.layer.precision import MICROSCALING, PRECISIONS, SCALED, Precision
+from ...models.training.plan.bubble import BUBBLE, bubble_shares
+from ...models.training.plan.expert_choice import ExpertChoice, zipf_choice
+from ...models.training.plan.gradients import ddp_buckets
+from ...models.training.plan.memory_fit import (
+    host_memory,
+    peak_memory,
+    require_fit,
+    require_host_fit,
+)
+from ...models.training.plan.parallel_plan import (
     BUCKET,
     SETTINGS,
     ParallelPlan,
@@ -30,11 +34,12 @@ from ...models.training.parallel_plan import (
     Reducer,
     Schedule,
 )
-from ...models.training.plan_choices import allowed_plans
-from ...models.training.precision import MICROSCALING, PRECISIONS, SCALED, Precision
-from ...models.training.schedules import turns_of_stage
-from ...models.training.stages import chunks_of_stage, layers_in_words
-from ...models.training.step_graph import COMPUTED, step_graph
+from ...models.training.plan.plan_choices import allowed_plans
+from ...models.training.plan.rank_memory import RESERVE, chunk_memory, memory_of_stages
+from ...models.training.plan.schedules import turns_of_stage
+from ...models.training.plan.stages import chunks_of_stage, layers_in_words
+from ...models.training.program.hardware_flop import hardware_flop
+from ...models.training.program.step_graph import COMPUTED, step_graph
 from ...sim.analysis.periods import counted_edges
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.facts.graph import Graph
@@ -82,7 +87,7 @@ SAMPLES_PER_SECOND = Metric(
 
 
 class TrainingParallelism(Section):
-    """Degrees of parallelism of a training job."""
+    """Parallel plan of a training job: its degrees of parallelism, and what ranks share."""
 
     tensor: Positive = 1
     """Ranks that share each layer."""
@@ -107,6 +112,10 @@ class TrainingParallelism(Section):
     """Layers of each pipeline stage, where they are not as many on each."""
     sequence: bool = False
     """Whether tensor-parallel ranks share norms and dropouts, too, by tokens."""
+    micro_batch: Positive = 1
+    """Sequences that a rank takes at a time."""
+    zero: Literal[0, 1, 2, 3] = 0
+    """Stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients, 3 weights."""
 
 
 class PipelineSchedule(Section):
@@ -126,6 +135,29 @@ class PipelineSchedule(Section):
     ends: Annotated[int, Field(ge=0)] = 0
     """Layers that the embedding, and the output layer, stand for where stages share layers out, so
     that the first and the last stage have fewer."""
+
+
+class TensorScales(Section):
+    """Scales of numbers in fp8 and fp4, where they are others than those of ``precision``."""
+
+    block: Annotated[int, Field(ge=0)] | None = None
+    """Numbers of a row, or of a column, that share a scale; 0 for one of a whole tensor."""
+    type: Literal["fp32", "e4m3", "e8m0"] | None = None
+    """Of each scale: 4 B, or 1 B."""
+    square: bool | None = None
+    """Whether block x block weights share a scale, which is not stored for each of their rows."""
+    current: bool | None = None
+    """Whether the largest number of a tensor is looked for before it is scaled, in a pass of its
+    own; else its scale is of iterations before, or of blocks alone."""
+
+    def chosen(self) -> dict[str, Any]:
+        """Fields of ``Scales`` that are said.
+
+        >>> TensorScales(block=128, type="fp32").chosen()
+        {'block': 128, 'dtype': 'fp32'}
+        """
+        said = self.model_dump(exclude_none=True)
+        return {"dtype" if key == "type" else key: value for key, value in said.items()}
 
 
 class ElementTypes(Section):
@@ -152,6 +184,8 @@ class ElementTypes(Section):
     dispatch: Literal["fp4", "fp8", "bf16", "fp16", "fp32"] | None = None
     """Tokens on their way to experts, and gradients on theirs; what comes back is of the type of
     activations."""
+    scales: TensorScales = TensorScales()
+    """Scales of what is in fp8 or fp4, where they are others."""
 
     def chosen(self) -> dict[str, Any]:
         """Types that differ from those of the precision.
@@ -159,40 +193,24 @@ class ElementTypes(Section):
         >>> ElementTypes(dispatch="fp8").chosen()
         {'dispatch': 'fp8'}
         """
-        return self.model_dump(exclude_none=True)
+        return self.model_dump(exclude_none=True, exclude={"scales"})
 
 
-class TensorScales(Section):
-    """Scales of numbers in fp8 and fp4, where they are others than those of ``precision``."""
+class TrainedExperts(Section):
+    """How tokens choose experts, and how they get there; at most one of the first three."""
 
-    block: Annotated[int, Field(ge=0)] | None = None
-    """Numbers of a row, or of a column, that share a scale; 0 for one of a whole tensor."""
-    type: Literal["fp32", "e4m3", "e8m0"] | None = None
-    """Of each scale: 4 B, or 1 B."""
-    square: bool | None = None
-    """Whether block x block weights share a scale, which is not stored for each of their rows."""
-    current: bool | None = None
-    """Whether the largest number of a tensor is looked for before it is scaled, in a pass of its
-    own; else its scale is of iterations before, or of blocks alone."""
-
-    def chosen(self) -> dict[str, Any]:
-        """Fields of ``Scales`` that are said.
-
-        >>> TensorScales(block=128, type="fp32").chosen()
-        {'block': 128, 'dtype': 'fp32'}
-        """
-        said = self.model_dump(exclude_none=True)
-        return {"dtype" if key == "type" else key: value for key, value in said.items()}
-
-
-class ExpertRouting(Section):
-    """How often each expert is chosen; one of the two."""
-
+    imbalance: Annotated[float, Field(ge=1)] = 1.0
+    """Tokens of the busiest rank's experts, over the mean."""
     zipf: Annotated[float, Field(ge=0)] | None = None
     """The k-th most chosen expert gets a share in proportion to k to the power of minus this; 0
     for all alike.  Ranks take experts in turn."""
     recorded: Many[Annotated[float, Field(ge=0)]] | None = None
     """Tokens of each expert, as counted; each rank has a block of experts."""
+    exchange: ExchangeBy = "normal"
+    """How tokens go to experts and back: ``normal``, by the library's all-to-all, of which the
+    host has to know how many go where; or ``low-latency``, each GPU writing what it has for each
+    other straight into that one's memory, which has room for all (DeepEP's low-latency
+    kernels)."""
 
 
 class TrainedAdapters(Section):
@@ -203,6 +221,90 @@ class TrainedAdapters(Section):
     of: Annotated[list[Adapted], Field(min_length=1)]
     """Products of each layer that have such a pair: ``query-key-value`` (one product, one pair),
     ``attention-output``, ``feed-forward-in`` (with its gate), ``feed-forward-out``."""
+
+
+class TrainingMemory(Section):
+    """Memory of GPUs and hosts: what saves it, and what becomes of a plan that does not fit."""
+
+    recompute: Recompute = "none"
+    """What is computed again in the backward pass: ``none``, scores of attention that are written
+    (``selective``), or whole layers (``full``)."""
+    recompute_layers: Positive | None = None
+    """Of ``full``, how many layers of each stage, of each chunk where there are several: the first
+    ones, as in Megatron-LM's method ``block``; None for all."""
+    offload: Literal["none", "optimizer"] = "none"
+    """``optimizer``: it and the master weights are on the host, which updates them, gradients and
+    weights being copied over the link between host and GPU; or ``none``."""
+    reserve: Bytes = RESERVE
+    """Memory of each GPU that the runtime and the communication library take."""
+    must_fit: bool = True
+    """Whether a plan that does not fit into memory is an error."""
+    when_full: Literal["wait", "refuse"] = "wait"
+    """Where the memory of GPUs is a capacity, and others hold what it needs: ``wait``, or
+    ``refuse``, which ends the run."""
+
+
+class TrainingOptimizer(Section):
+    """What is trained, and how its gradients are reduced."""
+
+    reducer: Reducer = "megatron"
+    """Where gradients that are reduced lie: ``megatron`` makes them in their buckets; ``ddp``
+    (torch's DistributedDataParallel) scales each into its bucket and copies it back, and sends
+    means and variances of norms of images to all ranks before each iteration."""
+    bucket: Positive | None = None
+    """Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
+    first stage has more buckets than one. Unless said, 40 million, or of ``reducer: ddp`` what
+    fills 25 MiB, the first bucket 1 MiB."""
+    overlap: bool = True
+    """Whether gradients are reduced while others are computed."""
+    gather_ahead: bool = True
+    """Whether weights that ZeRO 1 or 2 updates in shares are gathered, in the same buckets, during
+    the next iteration's first forward pass, or all of them behind the update."""
+    adapters: TrainedAdapters | None = None
+    """What alone is trained, in place of the model's own weights (LoRA); these are then frozen."""
+
+    def bucket_sizes(self, precision: Precision) -> tuple[int, int]:
+        """Parameters of the first bucket, 0 where it is as the others, and of each other one.
+
+        >>> TrainingOptimizer(bucket=1000).bucket_sizes(PRECISIONS["bf16"])
+        (0, 1000)
+        """
+        own = ddp_buckets(precision) if self.reducer == "ddp" else (0, BUCKET)
+        return (0, self.bucket) if self.bucket else own
+
+
+class TrainingExecution(Section):
+    """Kernels of a rank, experts of its layers, and who dispatches them."""
+
+    attention: Literal["fused", "written"] = "fused"
+    """``fused`` (flash attention), or ``written`` where scores go through memory."""
+    document: Annotated[int, Field(ge=0)] = 0
+    """Tokens of each document, of which a sequence is packed: attention sees only its own; 0 for
+    one document a sequence."""
+    experts: TrainedExperts = TrainedExperts()
+    """How tokens choose experts, and how they get there."""
+    loss: Loss = "fused"
+    """``fused``: cross-entropy as one op each way; or ``written`` as torch writes it, where no
+    ranks share the vocabulary."""
+    detail: Literal["ops", "layers"] = "ops"
+    """``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
+    them."""
+    hosts: Literal["ahead", "threads"] | None = None
+    """``threads``: a thread of each rank's host dispatches its ops one after another, which takes
+    ``operator`` and ``exchange`` of the host, and waits for its GPU after each message of another
+    stage and after the norm of the gradients; or ``ahead``: hosts have dispatched every op before
+    its GPU gets to it, as where CUDA graphs or compiled steps are replayed.  Unless said
+    ``threads`` where the host says ``operator`` and layers are not timed whole."""
+
+    def has_host_threads(self, host: HostRoom) -> bool:
+        """Whether a thread of each rank's host dispatches its ops.
+
+        >>> TrainingExecution(hosts="threads").has_host_threads(NO_HOST)
+        True
+        """
+        if self.hosts is not None:
+            return self.hosts == "threads"
+        return host.dispatches and self.detail == "ops"
 
 
 SEARCHED = (
@@ -217,7 +319,9 @@ NO_HOST = HostRoom()
 ALONE = TrainingParallelism()
 ONE_BY_ONE = PipelineSchedule()
 AS_PRECISION_SAYS = ElementTypes()
-AS_PRECISION_SCALES = TensorScales()
+USUAL_MEMORY = TrainingMemory()
+USUAL_OPTIMIZER = TrainingOptimizer()
+USUAL_EXECUTION = TrainingExecution()
 
 
 @workload("training")
@@ -233,79 +337,22 @@ class TrainingWorkload(Periodic):
         Sequences (images, samples) of an iteration, of the whole job.
     sequence : int or None
         Tokens of each; None where the model has no sequences, or itself says how long they are.
-    micro_batch : int
-        Sequences that a rank takes at a time.
-    document : int
-        Tokens of each document, of which a sequence is packed: they see only their own; 0 for one
-        document a sequence.
     parallel : TrainingParallelism
-        How ranks share the model.
+        How ranks share the model and the batch.
     schedule : PipelineSchedule
         Order of micro-batches in the pipeline.
-    zero : int
-        Stage of ZeRO: 1 shares the optimizer among data-parallel ranks, 2 gradients, 3 weights.
-    recompute : str
-        What is computed again in the backward pass: ``none``, scores of attention that are written
-        (``selective``), or whole layers (``full``).
-    recompute_layers : int or None
-        Of ``full``, how many layers of each stage, of each chunk where there are several: the first
-        ones, as in Megatron-LM's method ``block``; None for all.
-    offload : str
-        ``optimizer``: it and the master weights are on the host, which updates them, gradients and
-        weights being copied over the link between host and GPU; or ``none``.
     precision : str
         ``bf16``; ``fp16``; ``fp32``; for products of layers, weights staying in bf16, ``fp8`` (a
         scale for each tensor), ``mxfp8`` and ``mxfp4`` (for 32 numbers) or ``nvfp4`` (for 16, and
         one of the tensor).
-    adapters : TrainedAdapters or None
-        What alone is trained, in place of the model's own weights (LoRA); these are then frozen.
     types : ElementTypes
-        Classes of tensors whose element types are others.
-    scales : TensorScales
-        Scales of what is in fp8 or fp4, where they are others.
-    attention : str
-        ``fused`` (flash attention), or ``written`` where scores go through memory.
-    loss : str
-        ``fused``: cross-entropy as one op each way; or ``written`` as torch writes it, where no
-        ranks share the vocabulary.
-    detail : str
-        ``ops``, or ``layers``: one op forward and one backward for each, as a layer profile times
-        them.
-    imbalance : float
-        Tokens of the busiest rank's experts, over the mean.
-    routing : ExpertRouting or None
-        How often each expert is chosen, in place of ``imbalance``.
-    exchange : str
-        How tokens go to experts and back: ``normal``, by the library's all-to-all, of which the
-        host has to know how many go where; or ``low-latency``, each GPU writing what it has for
-        each other straight into that one's memory, which has room for all (DeepEP's low-latency
-        kernels).
-    bucket : int or None
-        Parameters whose gradients are reduced together. In a pipeline only the first chunk of the
-        first stage has more buckets than one. Unless said, 40 million, or of ``reducer: ddp`` what
-        fills 25 MiB, the first bucket 1 MiB.
-    reducer : str
-        Where gradients that are reduced lie: ``megatron`` makes them in their buckets; ``ddp``
-        (torch's DistributedDataParallel) scales each into its bucket and copies it back, and sends
-        means and variances of norms of images to all ranks before each iteration.
-    overlap : bool
-        Whether gradients are reduced while others are computed.
-    gather_ahead : bool
-        Whether weights that ZeRO 1 or 2 updates in shares are gathered, in the same buckets, during
-        the next iteration's first forward pass, or all of them behind the update.
-    reserve : Bytes
-        Memory of each GPU that the runtime and the communication library take.
-    must_fit : bool
-        Whether a plan that does not fit into memory is an error.
-    when_full : str
-        Where the memory of GPUs is a capacity, and others hold what it needs: ``wait``, or
-        ``refuse``, which ends the run.
-    hosts : str or None
-        ``threads``: a thread of each rank's host dispatches its ops one after another, which takes
-        ``operator`` and ``exchange`` of the host, and waits for its GPU after each message of
-        another stage and after the norm of the gradients; or ``ahead``: hosts have dispatched every
-        op before its GPU gets to it, as where CUDA graphs or compiled steps are replayed.  Unless
-        said ``threads`` where the host says ``operator`` and layers are not timed whole.
+        Classes of tensors whose element types, or scales, are others.
+    memory : TrainingMemory
+        What is computed again or kept on the host, and whether all of it must fit.
+    optimizer : TrainingOptimizer
+        What is trained, and how its gradients are reduced.
+    execution : TrainingExecution
+        Kernels of a rank, experts of its layers, and who dispatches them.
     iterations : Iterations
         How many, and which count.
     measured : MeasuredStep or None
@@ -321,6 +368,18 @@ class TrainingWorkload(Periodic):
         *(*Periodic.metrics, TOKENS_PER_SECOND, SAMPLES_PER_SECOND, MFU, HFU, BUBBLE),
         PEAK_MEMORY,
     )
+    renamed_settings: ClassVar[Mapping[str, str]] = {
+        "micro_batch": "parallel.micro_batch",
+        "zero": "parallel.zero",
+        "scales": "types.scales",
+        **{key: f"memory.{key}" for key in TrainingMemory.allowed()},
+        **{key: f"optimizer.{key}" for key in TrainingOptimizer.allowed()},
+        **{key: f"execution.{key}" for key in TrainingExecution.allowed() if key != "experts"},
+        "imbalance": "execution.experts.imbalance",
+        "exchange": "execution.experts.exchange",
+        "routing": "execution.experts",
+        **{f"model.{old}": f"model.{new}" for old, new in Transformer.renamed_settings.items()},
+    }
 
     def __init__(
         self,
@@ -328,82 +387,62 @@ class TrainingWorkload(Periodic):
         model: str | DescribedModel,
         batch: Positive,
         sequence: Positive | None = None,
-        micro_batch: Positive = 1,
-        document: Annotated[int, Field(ge=0)] = 0,
         parallel: TrainingParallelism = ALONE,
         schedule: PipelineSchedule = ONE_BY_ONE,
-        zero: Literal[0, 1, 2, 3] = 0,
-        recompute: Recompute = "none",
-        recompute_layers: Positive | None = None,
-        offload: Literal["none", "optimizer"] = "none",
         precision: Literal["bf16", "fp8", "mxfp8", "nvfp4", "mxfp4", "fp16", "fp32"] = "bf16",
-        adapters: TrainedAdapters | None = None,
         types: ElementTypes = AS_PRECISION_SAYS,
-        scales: TensorScales = AS_PRECISION_SCALES,
-        attention: Literal["fused", "written"] = "fused",
-        loss: Loss = "fused",
-        detail: Literal["ops", "layers"] = "ops",
-        imbalance: Annotated[float, Field(ge=1)] = 1.0,
-        routing: ExpertRouting | None = None,
-        exchange: ExchangeBy = "normal",
-        bucket: Positive | None = None,
-        reducer: Reducer = "megatron",
-        overlap: bool = True,
-        gather_ahead: bool = True,
-        reserve: Bytes = RESERVE,
-        must_fit: bool = True,
-        when_full: Literal["wait", "refuse"] = "wait",
-        hosts: Literal["ahead", "threads"] | None = None,
+        memory: TrainingMemory = USUAL_MEMORY,
+        optimizer: TrainingOptimizer = USUAL_OPTIMIZER,
+        execution: TrainingExecution = USUAL_EXECUTION,
         iterations: Iterations = ONE,
         measured: MeasuredStep | None = None,
         gpu: GpuSettings = NO_GPU,
         host: HostRoom = NO_HOST,
     ):
         self.name = model if isinstance(model, str) else "described here"
-        self.model = _adapted(named_model(model), adapters)
+        self.model = _adapted(named_model(model), optimizer.adapters)
         self.parallel, self.gpu, self.host = parallel, gpu.settings, host
-        self.reserve, self.must_fit, self.measured = reserve, must_fit, measured
-        self.waits = when_full == "wait"
+        self.reserve, self.must_fit, self.measured = memory.reserve, memory.must_fit, measured
+        self.waits = memory.when_full == "wait"
         self.warm_up, self.counted = iterations.warm_up, iterations.measure
         self.times = iterations.warm_up + (iterations.measure or 1)
-        threads = host.dispatches and detail == "ops"
-        chosen = _precision(self.model, precision, types, scales)
-        own = ddp_buckets(chosen) if reducer == "ddp" else (0, BUCKET)
-        first_bucket, buckets = (0, bucket) if bucket else own
+        chosen = _precision(self.model, precision, types)
+        first_bucket, bucket = optimizer.bucket_sizes(chosen)
+        experts = execution.experts
         self.plan = ParallelPlan(
             batch=batch,
             sequence=_sequence(self.model, sequence),
-            micro_batch=micro_batch,
+            micro_batch=parallel.micro_batch,
             tensor=parallel.tensor,
             pipeline=parallel.pipeline,
             data=parallel.data or 1,
             context=parallel.context,
             context_by=parallel.context_by,
             balanced=parallel.balanced,
-            document=document,
+            document=execution.document,
             expert=parallel.expert,
             sequence_parallel=parallel.sequence,
             chunks=schedule.chunks,
             schedule=schedule.use,
             ends=schedule.ends,
-            zero=zero,
-            recompute=recompute,
-            recompute_layers=recompute_layers or 0,
-            bucket=buckets,
+            zero=parallel.zero,
+            recompute=memory.recompute,
+            recompute_layers=memory.recompute_layers or 0,
+            bucket=bucket,
             first_bucket=first_bucket,
-            reducer=reducer,
-            overlap=overlap,
-            gather_ahead=gather_ahead,
-            fused_attention=attention == "fused",
-            loss=loss,
-            imbalance=imbalance,
-            routing=_routing(self.model, routing, imbalance),
-            exchange=exchange,
+            reducer=optimizer.reducer,
+            overlap=optimizer.overlap,
+            gather_ahead=optimizer.gather_ahead,
+            fused_attention=execution.attention == "fused",
+            loss=execution.loss,
+            imbalance=experts.imbalance,
+            routing=_routing(self.model, experts),
+            exchange=experts.exchange,
             precision=chosen,
-            offload=offload == "optimizer",
+            offload=memory.offload == "optimizer",
             stages=tuple(parallel.layers or ()),
-            whole_layers=detail == "layers",
-            host_threads=hosts == "threads" or (hosts is None and threads),
+            whole_layers=execution.detail == "layers",
+            host_threads=execution.has_host_threads(host),
         )
 
     def size(self) -> Size | None:
@@ -560,7 +599,7 @@ class TrainingWorkload(Periodic):
         plan = replace(self.plan, data=result.ranks // self.plan.ranks_of_a_copy)
         time = samples["iteration_time"]
         samples["samples_per_second"] = plan.batch / time
-        if isinstance(self.model, Transformer) and self.model.patches is None:
+        if isinstance(self.model, Transformer) and self.model.tokens.patches is None:
             samples["tokens_per_second"] = plan.batch * plan.sequence / time
         edges = counted_edges(result, self.warm_up, self.counted)
         bubble = bubble_shares(result, edges, plan.pipeline)
@@ -597,7 +636,7 @@ def _sequence(model: Model, said: int | None) -> int:
     return said or own or 1
 
 
-def _precision(model: Model, name: str, types: ElementTypes, scales: TensorScales) -> Precision:
+def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
     """Element types of all classes of tensors, and their scales.
 
     Raises
@@ -610,19 +649,20 @@ def _precision(model: Model, name: str, types: ElementTypes, scales: TensorScale
         raise ScenarioError("workload.types.dispatch: the model has no experts; leave it out")
     if types.frozen and not (isinstance(model, Transformer) and model.adapters):
         raise ScenarioError(
-            "workload.types.frozen: every weight is trained; leave it out, or say adapters"
+            "workload.types.frozen: every weight is trained; leave it out, or say "
+            "optimizer.adapters"
         )
-    said = replace(PRECISIONS[name], **types.chosen())
-    found = replace(said, scales=replace(said.scales, **scales.chosen()))
-    if scales.chosen() and not set(found.types) & set(SCALED):
+    said, scales = replace(PRECISIONS[name], **types.chosen()), types.scales.chosen()
+    found = replace(said, scales=replace(said.scales, **scales))
+    if scales and not set(found.types) & set(SCALED):
         raise ScenarioError(
-            f"workload.scales: nothing is in {' or '.join(SCALED)}; take precision: fp8, or leave "
-            "it out"
+            f"workload.types.scales: nothing is in {' or '.join(SCALED)}; take precision: fp8, "
+            "or leave it out"
         )
     if found.products == "fp4" and not 0 < found.scales.block <= MICROSCALING.block:
         raise ScenarioError(
-            f"workload.scales.block: {found.scales.block}, but products in fp4 take a scale for 16 "
-            "or 32 numbers; take 16 (precision: nvfp4) or 32 (mxfp4)"
+            f"workload.types.scales.block: {found.scales.block}, but products in fp4 take a "
+            "scale for 16 or 32 numbers; take 16 (precision: nvfp4) or 32 (mxfp4)"
         )
     return found
 
@@ -657,15 +697,17 @@ def _adapted(model: Model, said: TrainedAdapters | None) -> Model:
     if said is None:
         return model
     if not isinstance(model, Transformer):
-        raise ScenarioError("workload.adapters: are for a transformer; leave them out")
+        raise ScenarioError("workload.optimizer.adapters: are for a transformer; leave them out")
     if model.adapters:
-        raise ScenarioError("workload.adapters: the model says what they are, too; leave one out")
+        raise ScenarioError(
+            "workload.optimizer.adapters: the model says what they are, too; leave one out"
+        )
     found = replace(model, adapters=Adapters(said.rank, tuple(said.of)))
-    check_adapters(found, "workload.adapters")
+    check_adapters(found, "workload.optimizer.adapters")
     return found
 
 
-def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> ExpertChoice | None:
+def _routing(model: Model, said: TrainedExperts) -> ExpertChoice | None:
     """ExpertChoice as said.
 
     Raises
@@ -673,21 +715,21 @@ def _routing(model: Model, said: ExpertRouting | None, imbalance: float) -> Expe
     ScenarioError
         No experts, another number of them, or the busiest said twice.
     """
-    if said is None:
+    where = "workload.execution.experts"
+    given = [k for k in ("imbalance", "zipf", "recorded") if k in said.model_fields_set]
+    if said.zipf is None and said.recorded is None:
         return None
     experts = model.experts if isinstance(model, Transformer) else None
     if experts is None:
-        raise ScenarioError("workload.routing: the model has no experts; leave it out")
-    if imbalance != 1:
-        raise ScenarioError("workload.routing: says what imbalance says, too; leave one out")
-    if (said.zipf is None) == (said.recorded is None):
-        raise ScenarioError("workload.routing: has zipf and recorded; say one of them")
+        raise ScenarioError(f"{where}: the model has no experts; leave it out")
+    if said.imbalance != 1 or None not in (said.zipf, said.recorded):
+        raise ScenarioError(f"{where}: has {' and '.join(given)}; say one of them")
     if said.zipf is not None:
         return zipf_choice(experts.count, said.zipf)
     counts = said.recorded or ()
     if len(counts) != experts.count or not sum(counts):
         raise ScenarioError(
-            f"workload.routing.recorded: has {len(counts)} numbers, and the model "
+            f"{where}.recorded: has {len(counts)} numbers, and the model "
             f"{experts.count} experts; write one for each, not all of them 0"
         )
     return ExpertChoice(tuple(counts), dealt=False)

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from ...sim.errors import ScenarioError
 from ...sim.facts.graph import Builder, Graph, Member
-from ...sim.facts.ops import Kind
+from ...sim.facts.kind import KINDS, Kind
 from ...sim.facts.signature import Operand, Signature
 from ...sim.facts.splits import read_collective
 from ...sim.run.periodic import Periodic
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 Rank = Annotated[int, Field(ge=0)]
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "barrier")
-KINDS = ("send", "copy", "host", "compute", "collective")
+OUR_KINDS = ("send", "copy", "host", "compute", "collective")
 
 
 def _check_collective(text: str) -> str:
     kind, colon, name = text.partition(":")
-    if not colon or not name or kind not in KINDS:
+    if not colon or not name or kind not in (*OUR_KINDS, *KINDS):
         cure = "send:write, copy:h2d or collective:all-reduce"
         if (collective := kind.replace("_", "-")) in COLLECTIVES:
             cure = f"collective:{collective}"
@@ -43,7 +43,8 @@ class TransferSection(Section):
     """Equal ops, from one rank or from several at once."""
 
     op: Annotated[str, AfterValidator(_check_collective)]
-    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``; an all-to-all may say how
+    """Kind and name, as drivers know it: ``send:write``, ``copy:c2d``, or a kind that a plug-in
+    registered; an all-to-all may say how
     unequal its parts are, ``collective:all-to-all receive=5,1,1,1`` (``docs/signatures.md``); a
     collective, such as ``collective:all-reduce``, is one op of all its ranks."""
     bytes: Annotated[Chunk, Field(ge=0)]

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 from ..engine_api.interface import MAX_TICK, NEVER
 from ..errors import NotKeptError
-from ..facts.ops import Kind
-from ..facts.roles import NETWORK
+from ..facts.graph import Graph
+from ..facts.kind import ROLES, Kind
+from ..facts.roles import NETWORK, rows_of_named_streams
 from ..record.aggregates import BOXES
 from ..record.run_record import RunRecord
 from ..record.schedule import SubmittedRun
@@ -34,8 +35,6 @@ from .periods import step_edges
 
 LAYERS = ("compute", "network", "copy", "waiting", "host")
 MOST = 2**62  # ticks of a line with several ranks; one rank has a line in any case
-_LAYER = {Kind.COMPUTE: 0, Kind.COPY: 2, Kind.HOST: 4} | dict.fromkeys(NETWORK, 1)
-LAYER_OF = np.array([_LAYER.get(kind, -1) for kind in Kind], np.int8)  # by kind; -1 for none
 
 
 class BusyIntervals(NamedTuple):
@@ -146,11 +145,34 @@ def box_ticks_by_kernel(
     if len(result.runs) != 1 or not whole or np.any(columns.asked < columns.granted):
         return box_ticks_of_places(busy_intervals(result), edges, ranks, compiled=True)
     run = result.runs[0]
-    block, layer = run.graph.explicit, LAYER_OF[run.graph.ops.kind]
+    block, layer = run.graph.explicit, layer_of_ops(run.graph)
     times = columns.arrived, columns.start, columns.end
     return breakdown_of_places(
         result.rank(run), layer, *times, edges, ranks, further=block.places.op
     )
+
+
+def layer_of_ops(graph: Graph) -> NDArray[np.int8]:
+    """(n,) layer of each op, as an index into :data:`LAYERS`; -1 for none.
+
+    >>> from ..facts.graph import Builder
+    >>> build = Builder("one of each")
+    >>> _ = [build.op(kind) for kind in (Kind.COPY, Kind.SEND, Kind.GAP)]
+    >>> layer_of_ops(build.graph()).tolist()
+    [2, 1, -1]
+    """
+    ops = graph.ops
+    layer = np.array([_layer_of_kind(kind) for kind in Kind], np.int8)[ops.kind]
+    named = rows_of_named_streams(ops.kind, ops.rank, ops.stream, graph.streams)
+    for role, rows in named.items():
+        layer[rows] = LAYERS.index(ROLES[role].layer)
+    return layer
+
+
+def _layer_of_kind(kind: Kind) -> int:
+    if kind in NETWORK:
+        return LAYERS.index("network")
+    return LAYERS.index(ROLES[kind.role].layer) if kind.role else -1
 
 
 def box_ticks_of_places(
@@ -202,7 +224,8 @@ def busy_intervals(result: RunRecord) -> BusyIntervals:
         n, e = len(block), len(block.places)
         op: Any = slice(first, first + n) if not e else first + block.op_of_place
         start, end = columns.start[op], columns.end[op]
-        layer = LAYER_OF[block.ops.kind if not e else block.ops.kind[block.op_of_place]]
+        layer = layer_of_ops(run.graph)
+        layer = layer if not e else layer[block.op_of_place]
         of: list[Any] = [result.rank(run), layer, arrived, start, end]
         done = end != NEVER
         found.append(BusyIntervals(*(of if done.all() else [c[done] for c in of])))

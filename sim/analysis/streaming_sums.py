@@ -21,7 +21,7 @@ from ..record.aggregates import BOXES, EXPOSED, RunAggregates, add_ticks
 from ..record.prepared import PreparedRun
 from ..record.schedule import SubmittedRun, ranks_of
 from ..units import Seconds, seconds
-from .activity import LAYER_OF, LAYERS, BusyIntervals, box_ticks_of_places
+from .activity import LAYERS, BusyIntervals, box_ticks_of_places, layer_of_ops
 
 LATE = np.iinfo(np.int64).max
 NETWORK, IDLE = LAYERS.index("network"), BOXES.index("idle")
@@ -490,7 +490,7 @@ def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
     """Earliest tick that an op which has not ended may yet count from."""
     block = group.run.graph.explicit
     op, (period, began) = block.op_of_place, spans.first
-    layer, state, start = LAYER_OF[block.ops.kind[op]], group.state[:, op], group.start[:, op]
+    layer, state, start = layer_of_ops(group.run.graph)[op], group.state[:, op], group.start[:, op]
     live = (state != State.ENDED) & (state != State.CANCELLED)
     waits = (layer == NETWORK) & (group.arrived != NEVER)
     # An op that keeps nothing busy may still be the first of the first period.
@@ -504,7 +504,7 @@ def _busy_intervals(group: SameShapeGraphs) -> BusyIntervals:
     """Places of ops that ended and keep something busy."""
     block = group.run.graph.explicit
     op = block.op_of_place
-    layer = LAYER_OF[block.ops.kind[op]]
+    layer = layer_of_ops(group.run.graph)[op]
     fresh = group.fresh[:, op] & (layer >= 0)
     start, end, arrived = group.start[:, op], group.end[:, op], group.arrived
     arrived = np.where(arrived == NEVER, start, arrived)

@@ -35,6 +35,7 @@ class Location(NamedTuple):
 
 
 LOCATED = frozenset(Location._fields)
+NOWHERE = Location()
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Component:
     part: str = ""
     limit: float = math.inf
     capacity: int | None = None
-    location: Location = Location()
+    location: Location = NOWHERE
 
     def __post_init__(self) -> None:
         given = [f for f in ("slots", "rate", "capacity") if getattr(self, f) is not None]

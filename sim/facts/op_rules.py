@@ -23,8 +23,9 @@ from ..units import Seconds
 from .csr import Csr
 from .flat_graph import FlatGraph, Participants
 from .graph import Graph
+from .kind import kind_names
 from .op_times import OpTimes
-from .ops import KIND_NAMES, Kind
+from .ops import Kind
 from .roles import with_slots
 
 Rows = NDArray[np.int64]
@@ -192,11 +193,11 @@ def _texts(graph: Graph, key: str) -> tuple[list[str], NDArray[np.integer]]:
     """Different texts of a key, and the number of that of each op."""
     ops = graph.ops
     if key == "kind":
-        return KIND_NAMES.tolist(), ops.kind
+        return kind_names().tolist(), ops.kind
     if key == "signature":
         return [*ops.signatures, ""], ops.signature  # -1 is the last one
     texts = [str(getattr(label, key)) for label in graph.labels]
-    kinds = KIND_NAMES.tolist() if key == "name" else [""] * len(KIND_NAMES)
+    kinds = kind_names().tolist() if key == "name" else [""] * len(Kind)
     unlabelled = len(texts) + ops.kind.astype(np.int64)  # these are called by their kind
     return [*texts, *kinds], np.where(ops.label >= 0, ops.label, unlabelled)
 

@@ -7,7 +7,6 @@ takes its backend's, and when it happens the simulation's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,25 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import BackendError
 from .csr import Csr
+from .kind import OUR_KINDS, kind_names
+from .kind import Kind as Kind
 
 if TYPE_CHECKING:
     from .system import System
 
-
-class Kind(IntEnum):
-    """Kind of an op; the text form is the lower-case name."""
-
-    COMPUTE = 0
-    HOST = 1
-    COPY = 2
-    SEND = 3
-    RECV = 4
-    COLLECTIVE = 5
-    DELAY = 6
-    GAP = 7
-
-
-KIND_NAMES = np.array([k.name.lower() for k in Kind], object)
 
 DTYPES: dict[str, tuple[type[Any], Any]] = {
     "kind": (np.uint8, Kind.COMPUTE),
@@ -123,6 +109,18 @@ class Ops:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """State with the names of its kinds: those of plug-ins differ in number by process."""
+        theirs = self.kind.max(initial=0) >= len(OUR_KINDS)
+        return {**vars(self), "kinds": [*Kind.__members__]} if theirs else vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "kinds" in state:
+            state = dict(state)
+            numbers = np.array([Kind[name] for name in state.pop("kinds")], np.uint8)
+            state["kind"] = numbers[state["kind"]]
+        vars(self).update(state)
+
     def take(self, rows: ArrayLike) -> Ops:
         """Chosen rows, in that order; where they run is dropped.
 
@@ -166,7 +164,7 @@ class Ops:
     @property
     def kind_names(self) -> list[str]:
         """(n,) ``compute``, ``host``, and so on."""
-        names: list[str] = KIND_NAMES[self.kind].tolist()
+        names: list[str] = kind_names()[self.kind].tolist()
         return names
 
     def signature_text(self, row: int) -> str:

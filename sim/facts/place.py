@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 from ..errors import GraphError
 from .flat_graph import FlatGraph
 from .graph import Graph
-from .roles import NETWORK, ROLE, components_by_role, with_slots
+from .roles import NETWORK, components_by_role, own_rows, with_slots
 from .system import System
 
 
 def place(graph: Graph, system: System, placement: Sequence[str] | None = None) -> Graph:
     """Graph placed on a system: with the component of each rank and of each op's slot.
 
-    A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines;
+    A compute op queues for its rank's GPU, a host op for the host, a copy for the DMA engines, an
+    op of a plug-in's kind, or on a stream named after a plug-in's role, for the part of that role;
     a send or collective for what its stream is (a kernel on the GPU, a thread of the host), or
     for nothing on a stream of kind ``network``; delays and gaps need nothing.
 
@@ -85,8 +86,7 @@ def component_asked_per_op(graph: Graph) -> NDArray[np.int32]:
     ops = graph.ops
     played = components_by_role(system, gpus)
     found = np.full(len(ops), -1, np.int32)
-    for kind, role in ROLE.items():
-        rows = np.flatnonzero(ops.kind == kind)
+    for role, rows in own_rows(ops.kind, ops.rank, ops.stream, graph.streams):
         found[rows] = played[role][ops.rank[rows]]
     if system.fabric:
         found[np.isin(ops.kind, NETWORK)] = system.number(system.fabric)

@@ -1,28 +1,25 @@
 """Component whose slot an op queues for, as a role of the GPU of its rank.
 
-A GPU has a host and DMA engines beside it; where the system names none, the GPU plays their roles.
+A GPU has a host and DMA engines beside it, and what plug-ins add; where the system names none, the
+GPU plays their roles.  The kind of an op implies its role, unless its stream is named after one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .flat_graph import FlatGraph
+from .kind import DMA, GPU, HOST, OUR_ROLES, ROLES, own_kinds
 from .ops import Kind
 from .system import System
 
-ROLE = {  # who runs an op of each kind, as a role of the rank's GPU; "" is the GPU itself
-    Kind.COMPUTE: "",
-    Kind.HOST: "host",
-    Kind.COPY: "dma",
-}
 NETWORK = (Kind.SEND, Kind.RECV, Kind.COLLECTIVE)
 Stream = tuple[int, int]  # (rank, stream)
-_STREAM_ROLE = {"compute": "", "host": "host", "copy": "dma"}  # of a communication op's stream
+_STREAM_ROLE = {"compute": GPU, "host": HOST, "copy": DMA}  # of a communication op's stream
 
 
 def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:
@@ -37,7 +34,54 @@ def stream_role(streams: Mapping[Stream, str], stream: Stream) -> str | None:
     >>> stream_role({(0, 1): "copy"}, (0, 1)), stream_role({}, (0, 1))
     ('dma', None)
     """
-    return _STREAM_ROLE.get(streams.get(stream, "network"))
+    name = streams.get(stream, "network")
+    return _STREAM_ROLE.get(name) or role_named_by_stream(name)
+
+
+def role_named_by_stream(name: str) -> str | None:
+    """Role of a plug-in that a stream is named after, and which runs all its ops; else None.
+
+    >>> role_named_by_stream("host")
+    """
+    return name if name in ROLES and name not in OUR_ROLES else None
+
+
+def role_of_op(kind: Kind, streams: Mapping[Stream, str], stream: Stream) -> str | None:
+    """Role that an op occupies on a stream; None for none.
+
+    >>> role_of_op(Kind.COPY, {}, (0, 1)), role_of_op(Kind.SEND, {(0, 1): "host"}, (0, 1))
+    ('dma', 'host')
+    """
+    if not kind.role:
+        return stream_role(streams, stream) if kind in NETWORK else None
+    return role_named_by_stream(streams.get(stream, "")) or kind.role
+
+
+def own_rows(
+    kind: NDArray[np.uint8],
+    rank: NDArray[np.int32],
+    stream: NDArray[np.int32],
+    streams: Mapping[Stream, str],
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Roles, each with the rows of ops that it runs for their rank; later ones replace earlier."""
+    for one in own_kinds():
+        yield one.role, np.flatnonzero(kind == one)
+    yield from rows_of_named_streams(kind, rank, stream, streams).items()
+
+
+def rows_of_named_streams(
+    kind: NDArray[np.uint8],
+    rank: NDArray[np.int32],
+    stream: NDArray[np.int32],
+    streams: Mapping[Stream, str],
+) -> dict[str, NDArray[np.int64]]:
+    """Rows of a rank's own ops whose stream is named after a role, by that role."""
+    theirs = {name for name in {*streams.values()} if role_named_by_stream(name)}
+    if not theirs:
+        return {}
+    named = {s: name for s, name in streams.items() if name in theirs}
+    rows = np.flatnonzero(np.isin(kind, own_kinds()))
+    return _rows_on_streams(rank, stream, rows, named)
 
 
 def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
@@ -47,8 +91,8 @@ def components_by_role(system: System, gpus: NDArray[np.int32]) -> dict[str, NDA
     ----------
     gpus : (ranks,) component of the GPU of each rank
     """
-    own = {"": gpus}
-    for role in ("host", "dma"):
+    own = {GPU: gpus}
+    for role in ROLES.keys() - {GPU}:
         part = system.played(role)[gpus]
         own[role] = np.where(part >= 0, part, gpus).astype(np.int32)
     return own
@@ -67,28 +111,31 @@ def with_slots(
     played = components_by_role(system, gpus)
     kind = block.ops.kind[block.op_of_place]
     slot = np.full(len(kind), -1, np.int32)
-    for k, role in ROLE.items():
-        rows = np.flatnonzero(kind == k)
+    for role, rows in own_rows(kind, block.rank, block.stream, streams):
         slot[rows] = played[role][block.rank[rows]]
     network = np.flatnonzero(np.isin(kind, NETWORK))
-    for role, places in _occupying(block, network, streams).items():
+    held = {s: of for s in streams if (of := stream_role(streams, s)) is not None}
+    occupied = _rows_on_streams(block.rank, block.stream, network, held)
+    for role, places in occupied.items():
         slot[places] = played[role][block.rank[places]]
     has = system.components.column(lambda part: part.slots is not None, bool)
     slot[(slot >= 0) & ~has[slot]] = -1
     return replace(block, slot=slot)
 
 
-def _occupying(
-    block: FlatGraph, network: NDArray[np.int64], streams: Mapping[Stream, str]
+def _rows_on_streams(
+    rank: NDArray[np.int32],
+    stream: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    roles: Mapping[Stream, str],
 ) -> dict[str, NDArray[np.int64]]:
-    """Places of communication that occupy each role."""
-    rank, stream = block.rank[network].astype(np.int64), block.stream[network].astype(np.int64)
+    """Rows among some that are on streams with a role, by that role."""
+    rank, stream = rank[rows].astype(np.int64), stream[rows].astype(np.int64)
     least, most = int(stream.min(initial=0)), int(stream.max(initial=0))
     many = most - least + 1
     found: dict[str, list[int]] = {}
-    for r, s in streams:
-        role = stream_role(streams, (r, s))
-        if role is not None and least <= s <= most:
+    for (r, s), role in roles.items():
+        if least <= s <= most:
             found.setdefault(role, []).append(r * many + s)
     key = rank * many + stream
-    return {role: network[np.isin(key, there)] for role, there in found.items()}
+    return {role: rows[np.isin(key, there)] for role, there in found.items()}

@@ -375,10 +375,6 @@ class System:
         """(components,) number of the machine that each is in; -1 between machines."""
         return self.components.names.machines()
 
-    def rail_of(self, component: int) -> int:
-        """Number of a NIC in its machine, or of the NIC that a GPU sends by; -1 for neither."""
-        return self.components[component].rail
-
     @cached_property
     def _route_cache(self) -> dict[tuple[int, int], tuple[Route, ...]]:
         return {}

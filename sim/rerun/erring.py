@@ -20,8 +20,8 @@ from ..facts.csr import Csr
 from ..facts.doubt import Doubt
 from ..facts.graph import Graph
 from ..facts.ops import Kind, Ops
-from ..facts.program_encoding import distinct_questions
-from ..facts.roles import ROLE, components_by_role
+from ..facts.roles import components_by_role
+from ..facts.spmd.program_encoding import distinct_questions
 from ..facts.system import System
 from ..record.binding import questions_by_backend
 from ..run.simulation import Simulation
@@ -169,7 +169,7 @@ def _questions(
         rows = np.flatnonzero(program.ops.kind == kind)
         if not len(ranks) or not len(rows):
             continue
-        part = played[ROLE[kind]][ranks[0]]
+        part = played[kind.role][ranks[0]]
         who = bound[part]
         if who is not None:
             asked, first = distinct_questions(program.ops.take(rows), program.family[rows])

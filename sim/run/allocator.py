@@ -7,14 +7,11 @@ it may be put back and is handed out again once it is restored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import simpy
 
 from ..errors import SimulationError
-
-if TYPE_CHECKING:
-    from .process import Running
+from .process_actions import ProcessActions
 
 
 class Allocator:
@@ -22,8 +19,8 @@ class Allocator:
 
     Parameters
     ----------
-    sim : Running
-        Of the process that makes it; any process of the run may use it.
+    sim : ProcessActions
+        Those of the process that makes it; any process of the run may use it.
     pool : names of components
 
     Examples
@@ -36,7 +33,7 @@ class Allocator:
         gpus.put(mine)
     """
 
-    def __init__(self, sim: Running, pool: Sequence[str]):
+    def __init__(self, sim: ProcessActions, pool: Sequence[str]):
         for name in pool:
             sim.system.number(name)
         self.pool = tuple(pool)

@@ -7,18 +7,36 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
 import numpy as np
 import simpy
 
 from ..errors import SimulationError
+from ..facts.system import System
 from ..units import Seconds
 from .workload import Workload
 
-if TYPE_CHECKING:
-    from ..facts.system import System
-    from .running_job import RunningJob
+
+class JobLife(Protocol):
+    """What of a job goes on in a run."""
+
+    parent: Job | None
+
+    @property
+    def seed(self) -> tuple[int, int]:
+        """Seed of the run, and its replica + 1 (0 for the typical run)."""
+
+    @property
+    def done(self) -> simpy.Event:
+        """Event that fires when all its processes and graphs are over."""
+
+    @property
+    def lost(self) -> simpy.Event:
+        """Event that fires with the losses not yet reported."""
+
+    def stop(self) -> None:
+        """End its processes and cancel what it handed in."""
 
 
 class Job:
@@ -56,13 +74,13 @@ class Job:
             raise ValueError(f"job {name!r}: arrives is {arrives}; give 0 s or more")
         self.name, self.workload, self.arrives = name, workload, arrives
         self.on = {pool: tuple(names) for pool, names in (on or {}).items()}
-        self._life: RunningJob | None = None
+        self._life: JobLife | None = None
 
     def __repr__(self) -> str:
         on = ", ".join(f"{pool}: {len(names)}" for pool, names in self.on.items())
         return f"<Job {self.name!r} {type(self.workload).__name__} on {on or 'what it needs'}>"
 
-    def begun(self, life: RunningJob, system: System) -> Job:
+    def begun(self, life: JobLife, system: System) -> Job:
         """Job under way, with its pools resolved.
 
         Raises
@@ -107,7 +125,7 @@ class Job:
         return np.random.default_rng([seed, replica, *key])
 
     @property
-    def _under_way(self) -> RunningJob:
+    def _under_way(self) -> JobLife:
         if self._life is None:
             self._refuse_launch(
                 "it is not under way; ask the job that the workload was started with"

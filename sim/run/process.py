@@ -7,38 +7,21 @@ what it does is applied in the machine's next turn (``docs/semantics.md``, secti
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from operator import index
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    NamedTuple,
-    Protocol,
-    SupportsIndex,
-    TypeVar,
-    cast,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-import numpy as np
 import simpy
 
-from ..engine_api.capacity_ledger import Grant
-from ..engine_api.interface import Engine, State, Submitted
-from ..engine_api.lowering import rate_units, weight_units, why_weight_refused
+from ..engine_api.interface import Submitted
 from ..errors import SimulationError
-from ..facts.system import System
+from ..facts.graph import Graph
 from ..record.prepared import Prepared, Values
 from ..registry import register
-from ..units import Seconds, seconds, ticks, ticks_per_second
+from ..units import Seconds, ticks
 from .job import Job
+from .process_actions import ProcessActions
+from .run_interface import JobState, RunInterface
 
 if TYPE_CHECKING:
-    from ..facts.graph import Graph
-    from ..record.emitted import Emissions
-    from .allocator import Allocator
-    from .relocation import Relocations
-    from .running_job import RunningJob
     from .workload import Workload
 
 Steps = Generator[simpy.Event, Any, Any]
@@ -84,92 +67,28 @@ def process(name: str) -> Callable[[P], P]:
     return register(PROCESSES, "processes", name)
 
 
-class Lost(NamedTuple):
-    """One op that a failure stopped.
-
-    Parameters
-    ----------
-    op : id, as ``graph.first`` + row
-    fixed : s left
-    work : left, in the unit of what it uses; NaN where it uses nothing
-    component : name of what failed
-    """
-
-    op: int
-    fixed: Seconds
-    work: float
-    component: str
-
-
-class RunInterface(Protocol):
-    """Interface of a run that :class:`Running` needs."""
-
-    system: System
-    tick: Seconds
-    emissions: Emissions
-    allocators: list[Allocator]
-    jobs: list[RunningJob]
-    rate_log: list[tuple[int, int, int]]
-    relocations: Relocations
+class OwnJob(JobState, Protocol):
+    """Job of a process, as the process acts on it."""
 
     @property
-    def machine(self) -> Engine:
-        """Engine of the run."""
+    def job(self) -> Job:
+        """The job, as described and in progress."""
 
     @property
-    def scale(self) -> Mapping[str, int]:
-        """Scale K of each unit: rates of that unit are in 2^-K."""
+    def owner(self) -> int:
+        """Its number as an owner of amounts."""
 
-    def prepare(
-        self,
-        graph: Graph,
-        job: RunningJob | None = None,
-        gpus: Sequence[str] | None = None,
-        rank: int | None = None,
-    ) -> Prepared:
-        """Place, time and check a graph that is submitted often."""
+    def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
+        """Start further processes of it."""
 
-    def submit(
-        self,
-        graph: Graph | Prepared,
-        job: RunningJob | None = None,
-        who: str = "",
-        *,
-        rank: int | None = None,
-        key: int | None = None,
-        flop: Values | None = None,
-        bytes: Values | None = None,
-    ) -> Submitted:
-        """Place, time and hand in a graph of a process."""
+    def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:
+        """Start another job on behalf of a process of this one."""
 
-    def launch(self, job: Job, parent: Job, processes: Sequence[Process] = ()) -> Job:
-        """Start another job."""
+    def open(self) -> bool:
+        """Whether an op that it handed in has neither ended nor been cancelled."""
 
 
-def event_of_losses(stage: RunInterface, graph: Submitted) -> simpy.Event:
-    """Event that fires with a list of :class:`Lost`, in names and SI units."""
-    event = stage.machine.lost(graph)
-
-    def translate(event: simpy.Event) -> None:
-        """Replace engine losses by named ones, once."""
-        losses: list[Any] = event.value  # type: ignore[assignment]
-        losses[:] = [x if isinstance(x, Lost) else _loss_of(stage, *x) for x in losses]
-
-    if event.callbacks is not None:
-        event.callbacks.insert(0, translate)  # before whoever waits reads the value
-    return event
-
-
-def _loss_of(stage: RunInterface, op: int, fixed: int, work: int, component: int) -> Lost:
-    tick, parts = stage.tick, stage.system.components
-    units = [parts[c].unit for c in stage.machine.usage(op)]
-    left = float("nan") if work else 0.0
-    if units:
-        left = work / (ticks_per_second(tick) << stage.scale[units[0]])
-    return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)
-
-
-class Running:
+class Running(ProcessActions):
     """Running simulation, as one process sees it.
 
     Ops are numbered over all graphs: row ``r`` of a submitted graph is ``graph.first + r``.
@@ -177,7 +96,7 @@ class Running:
     Parameters
     ----------
     stage : RunInterface
-    job : RunningJob
+    job : OwnJob
         Whose process it is.
     who : str
         The process, in messages.
@@ -190,7 +109,7 @@ class Running:
     >>> from foretrace.sim.facts.graph import Builder
     >>> from foretrace.sim.facts.ops import Kind
     >>> from foretrace.sim.run.simulation import Simulation
-    >>> from foretrace.sim.facts.system import Component
+    >>> from foretrace.sim.facts.system import Component, System
     >>> class Constant(Backend):
     ...     def timing(self, ops, now=0.0):
     ...         return Timing.of([1e-3] * len(ops))
@@ -210,13 +129,12 @@ class Running:
     def __init__(
         self,
         stage: RunInterface,
-        job: RunningJob,
+        job: OwnJob,
         who: str = "",
         touches: Sequence[str] | None = None,
     ):
-        self._stage, self._machine, self._system = stage, stage.machine, stage.system
-        self._job, self._who, self._touches = job, who, touches
-        self._per_second = ticks_per_second(stage.tick)
+        super().__init__(stage, job.owner, who, touches)
+        self._job = job
 
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Start further processes of this job."""
@@ -227,130 +145,11 @@ class Running:
         """Job whose process this is."""
         return self._job.job
 
-    # Waiting
-
-    @property
-    def env(self) -> simpy.Environment:
-        """SimPy environment of the run; its time is in ticks."""
-        return self._machine.env
-
-    @property
-    def now(self) -> Seconds:
-        """Simulated time."""
-        return float(self.env.now) / self._per_second  # as `units.seconds`, of one number
-
     def wait(self, time: Seconds) -> simpy.Event:
         """Event that fires after a time in s."""
         if time < 0:
             raise SimulationError("action", f"{self._who}: waits {time:g} s; wait for 0 or more")
         return self.env.timeout(ticks(time, self._stage.tick))
-
-    def ended(self, op: int) -> simpy.Event:
-        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
-        return self._machine.ended(op)
-
-    def settled(self) -> simpy.Event:
-        """Event that fires after the turn that applies all commands so far."""
-        return self._machine.settled()
-
-    def reaches(
-        self, what: str, name: str, at_least: int | None = None, at_most: int | None = None
-    ) -> simpy.Event:
-        """Event that fires when a turn leaves a quantity of a component within the bound.
-
-        Parameters
-        ----------
-        what : ``queue`` (who is in line), ``held`` (slots, or an amount), or ``flows`` (in flight)
-        """
-        return self._machine.reaches(what, self._system.number(name), at_least, at_most)
-
-    def lost(self, graph: Submitted) -> simpy.Event:
-        """Event that fires with a list of :class:`Lost` not yet reported: ops that failed."""
-        return event_of_losses(self._stage, graph)
-
-    def acquire(self, name: str, amount: int, owner: int | None = None) -> Grant:
-        """Request for an amount of a capacity: an event that fires when it is granted.
-
-        ``with sim.acquire("node0.kv", 8) as grant: yield grant`` gives it back at the end of the
-        block, ``grant.release()`` at any other time.  A grant that nobody waits for any more (its
-        process was interrupted, or ``grant | sim.wait(1.0)`` took too long) leaves the line.
-
-        Parameters
-        ----------
-        amount : in the component's unit
-        owner : whose it is, see :meth:`release_all`; unless said the job, which gives it back at
-            its end
-        """
-        return self._machine.acquire(
-            self._may_touch(name),
-            _integer_amount(name, amount),
-            self._job.owner if owner is None else owner,
-        )
-
-    def take(self, name: str, amount: int, owner: int | None = None) -> bool:
-        """Whether an amount was free, and nobody waiting: then it is held from now on."""
-        return self._machine.take(
-            self._may_touch(name),
-            _integer_amount(name, amount),
-            self._job.owner if owner is None else owner,
-        )
-
-    # Observing: the machine as its last turn left it
-
-    @property
-    def system(self) -> System:
-        """Machine of the run: its components, by name."""
-        return self._system
-
-    def queue(self, name: str) -> list[int]:
-        """Ops in the queue of a component's slots or capacity, first in line first."""
-        c = self._system.number(name)
-        line = (
-            self._machine.queue
-            if self._system.components[c].capacity is None
-            else self._machine.waiting
-        )
-        return [op for op, _ in line(c) if op >= 0]
-
-    def capacity(self, name: str) -> int:
-        """Whole amount of a capacity, in its unit."""
-        return self._machine.capacity(self._store_number(name))
-
-    def held(self, name: str) -> int:
-        """Amount of a capacity that ops and processes hold."""
-        return self._machine.held(self._store_number(name))
-
-    def free(self, name: str) -> int:
-        """Amount of a capacity that nobody holds."""
-        return self.capacity(name) - self.held(name)
-
-    def waiting(self, name: str) -> list[int]:
-        """Amounts in the queue of a capacity, first in line first."""
-        return [amount for _, amount in self._machine.waiting(self._store_number(name))]
-
-    def _store_number(self, name: str) -> int:
-        c = self._system.number(name)
-        if self._system.components[c].capacity is None:
-            raise SimulationError("action", f"{name}: has no capacity; give the component one")
-        return c
-
-    def utilisation(self, name: str) -> float:
-        """Share in use of a component's slots, rate or capacity."""
-        c = self._system.number(name)
-        whole = self._system.components[c].slots
-        if whole is None:  # a rate or a capacity
-            whole = self._machine.capacity(c)
-        return self._machine.held(c) / whole if whole else 0.0
-
-    def rate(self, name: str) -> float:
-        """Rate of a component, in its unit a second."""
-        c = self._system.number(name)
-        unit = self._stage.scale[self._system.components[c].unit]
-        return self._machine.capacity(c) / (1 << unit)
-
-    def failed(self, name: str) -> bool:
-        """Whether a component has failed."""
-        return self._machine.failed(self._system.number(name))
 
     def open(self) -> bool:
         """Whether any op of this job has neither ended nor been cancelled.
@@ -358,16 +157,6 @@ class Running:
         ``while sim.open(): ...`` is a loop that ends with the job's work.
         """
         return self._machine.any_open() if len(self._stage.jobs) == 1 else self._job.open()
-
-    def state(self, op: int) -> State:
-        """State of one op, as the last turn left it."""
-        return self._machine.state(op)
-
-    def flows(self) -> list[int]:
-        """Ops in their work phase, ascending."""
-        return sorted(self._machine.rates())
-
-    # Acting: applied in the next turn
 
     def prepare(
         self, graph: Graph, gpus: Sequence[str] | None = None, rank: int | None = None
@@ -387,7 +176,7 @@ class Running:
         >>> from foretrace.sim.facts.graph import Builder
         >>> from foretrace.sim.facts.ops import Kind
         >>> from foretrace.sim.run.simulation import Simulation
-        >>> from foretrace.sim.facts.system import Component
+        >>> from foretrace.sim.facts.system import Component, System
         >>> class PerByte(Backend):
         ...     def timing(self, ops, now=0.0):
         ...         return Timing.of(ops.bytes * 1e-9)
@@ -453,136 +242,7 @@ class Running:
             That go on beside it, as its own.
         """
         self._check_may_act("launch a job")
-        return self._stage.launch(Job(name, workload, on), self.job, processes)
-
-    def set_rate(self, name: str, rate: float) -> None:
-        """Change a rate, in the component's unit a second; flows keep their progress."""
-        c = self._may_touch(name)
-        part = self._system.components[c]
-        if part.rate is None:
-            raise SimulationError("action", f"{name}: has no rate to set; fail() it instead")
-        if not 0 <= rate <= part.top:
-            raise SimulationError(
-                "action",
-                f"{name}: rate {rate:g} {part.unit}/s; it must be within 0 and its max_rate "
-                f"{part.top:g}",
-            )
-        units = rate_units(rate, self._stage.scale[part.unit])
-        self._machine.set_rate(c, units)
-        self._stage.rate_log.append((int(self.env.now), c, units))
-
-    def fail(self, name: str) -> None:
-        """Fail a component: ops that run on it, use it, or hold a slot of it stop; see ``lost``.
-
-        Of a node (``node1``): on every component of it.
-        """
-        for c in self._components_named(name):
-            self._machine.fail(c)
-
-    def restore(self, name: str) -> None:
-        """Restore a component, or all of a node: queues move again; stopped ops stay stopped."""
-        for c in self._components_named(name):
-            self._machine.restore(c)
-        for allocator in self._stage.allocators:
-            cast(list[Any], self.settled().callbacks).append(allocator.serve)
-
-    def enrol(self, allocator: Allocator) -> None:
-        """Register an allocator that looks again whenever components are restored."""
-        self._stage.allocators.append(allocator)
-
-    def _components_named(self, name: str) -> list[int]:
-        """Components of a name: itself, or all of a node."""
-        nodes = {c.node for c in self._system.components if c.node}
-        is_node = name in nodes and name not in self._system.index
-        names = self._system.select(node=name) if is_node else (name,)
-        return [self._may_touch(n) for n in names]
-
-    def lead_around(self, names: Sequence[str]) -> None:
-        """Lead data around some components from now on, as routing does that knows them to be down.
-
-        Open sends and collectives whose way changes go on by the new one with what is left of
-        them, and new ones take it.
-
-        Raises
-        ------
-        GraphError
-            One that nothing leads around.
-        """
-        down = {self._may_touch(name) for name in names}
-        self._stage.relocations.lead(self._stage.relocations.down | down)
-
-    def lead_over(self, names: Sequence[str]) -> None:
-        """Lead data over components again that :meth:`lead_around` named."""
-        up = {self._may_touch(name) for name in names}
-        self._stage.relocations.lead(self._stage.relocations.down - up)
-
-    def stop(self, op: int) -> None:
-        """Take an op out of its queue, places and components."""
-        self._check_may_act("stop an op")
-        self._machine.stop(op)
-
-    def resume(
-        self,
-        op: int | Sequence[int],
-        keep: bool = True,
-        slots: Sequence[str] | None = None,
-        usage: Mapping[str, float] | None = None,
-        instead: Mapping[str, str] | None = None,
-    ) -> None:
-        """Let a stopped op, or several, queue again, here or elsewhere.
-
-        Elsewhere the backend of that place is asked how long it takes, and the fabric about its
-        route; with ``keep`` the share that is left of it is left there too.
-
-        Parameters
-        ----------
-        keep : keep the progress; else from zero, asking an online backend again
-        slots : components to queue for, one for each place; the same as before unless said
-        usage : ``{component: weight}`` instead of what it uses
-        instead : the GPU that stands in for another of its ranks; slots and routes follow
-        """
-        self._check_may_act("resume an op")
-        if slots is not None and instead is not None:
-            raise TypeError("resume() takes slots or instead: where an op queues, or by which GPUs")
-        number = self._system.number
-        to = None if slots is None else [number(name) for name in slots]
-        gpus = None if instead is None else {number(a): number(b) for a, b in instead.items()}
-        uses = (
-            None
-            if usage is None
-            else {number(c): _fixed_point_weight(c, w) for c, w in usage.items()}
-        )
-        ops = [int(op)] if isinstance(op, SupportsIndex) else list(op)
-        stays = to is None and gpus is None
-        going = [] if stays else [one for one in ops if not self._is_over(one)]
-        moved = self._stage.relocations.move(going, to, gpus)
-        for one in ops:
-            where, there = moved.get(one, (None, None))
-            self._machine.resume(one, keep, where, uses, there)
-
-    def _is_over(self, op: int) -> bool:
-        return self._machine.state(op) in (State.ENDED, State.CANCELLED)
-
-    def cancel(self, what: int | Submitted) -> None:
-        """Remove an op or a whole graph, with all that depends on it."""
-        self._check_may_act("cancel an op")
-        if isinstance(what, SupportsIndex):
-            self._machine.cancel([int(what)])
-        else:
-            self._machine.cancel(range(what.first, what.first + what.count))
-
-    def release(self, name: str, amount: int, owner: int | None = None) -> None:
-        """Give an amount of a capacity back; not more than its owner holds."""
-        self._machine.release(
-            self._may_touch(name),
-            _integer_amount(name, amount),
-            self._job.owner if owner is None else owner,
-        )
-
-    def release_all(self, owner: int) -> None:
-        """Give back all that an owner acquired and took, and withdraw its requests."""
-        self._check_may_act("release what an owner holds")
-        self._machine.release_all(owner)
+        return self._job.launch(Job(name, workload, on), processes)
 
     def emit(self, metric: str, value: float, unit: str = "") -> None:
         """Record a value of a metric of this job at this time.
@@ -593,46 +253,3 @@ class Running:
             Where its workload did not declare one.
         """
         self._stage.emissions.add(self._job.number, metric, self.now, float(value), unit)
-
-    def _check_may_act(self, what: str) -> None:
-        """Refuse an action of a process that declared to touch nothing (``touches = ()``)."""
-        if self._touches is not None and not len(self._touches):
-            raise SimulationError(
-                "action", f"{self._who}: wants to {what}, but its touches are (); declare them"
-            )
-
-    def _may_touch(self, name: str) -> int:
-        c = self._system.number(name)
-        if self._touches is not None and not any(self._glob_fits(t, name) for t in self._touches):
-            raise SimulationError(
-                "action", f"{self._who}: alters {name}, which its touches do not name"
-            )
-        return c
-
-    def _glob_fits(self, glob: str, name: str) -> bool:
-        """Whether a glob fits a component; a name of one is no glob."""
-        return glob == name or (glob not in self._system.index and fnmatchcase(name, glob))
-
-
-def _fixed_point_weight(name: str, weight: float) -> int:
-    """Weight of a use in 2^-40."""
-    units = int(weight_units(np.array(weight)))
-    if not units:
-        raise SimulationError("action", why_weight_refused(name, weight))
-    return units
-
-
-def _integer_amount(name: str, amount: int) -> int:
-    """Amount as an integer.
-
-    Raises
-    ------
-    SimulationError
-        It is none.
-    """
-    try:
-        return index(amount)
-    except TypeError:
-        raise SimulationError(
-            "action", f"{name}: amount {amount!r}; amounts of a capacity are whole numbers"
-        ) from None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import proxy
 
 import numpy as np
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from ..engine_api.interface import Answer, EngineGraph, State, There
 from ..errors import SimulationError
 from ..facts.csr import Csr
-from ..facts.ops import Kind
-from ..facts.roles import NETWORK, ROLE, stream_role
+from ..facts.kind import GPU, ROLES, Kind
+from ..facts.roles import NETWORK, role_of_op
 from ..facts.system import System
 from ..record.prepared import RowAnswer, answer_structures, merge_answers, row_answers
 from ..record.schedule import SubmittedRun
-
-if TYPE_CHECKING:
-    from .session import Session
+from .duration_draws import DurationDraws
+from .graph_timing import GraphTiming
+from .run_interface import RunInterface
 
 
 class OpPlace(NamedTuple):
@@ -79,21 +79,28 @@ def place_on_other_gpus(
     run: SubmittedRun, row: int, now: OpPlace, instead: Mapping[int, int], system: System
 ) -> OpPlace:
     """Place of an op once other GPUs stand in for those of its ranks."""
-    block, kind = run.graph.explicit, run.graph.ops.kind[row]
+    block, kind = run.graph.explicit, Kind(run.graph.ops.kind[row])
     slots, gpus = list(now.slots), tuple(instead.get(g, g) for g in now.gpus)
     for k, p in enumerate(places_of(run, row).tolist()):
         if slots[k] >= 0 and gpus[k] != now.gpus[k]:
             stream = int(block.rank[p]), int(block.stream[p])
-            role = ROLE.get(Kind(kind), stream_role(run.graph.streams, stream))
-            slots[k] = _component_in_role(system, gpus[k], role or "")
-    return OpPlace(tuple(slots), gpus, _asked(system, kind, gpus[0], now.component))
+            role = role_of_op(kind, run.graph.streams, stream)
+            slots[k] = _component_in_role(system, gpus[k], role or GPU)
+    asked = now.component
+    if kind.role:
+        ops = run.graph.ops
+        stream = int(ops.rank[row]), int(ops.stream[row])
+        asked = _component_in_role(
+            system, gpus[0], role_of_op(kind, run.graph.streams, stream) or GPU
+        )
+    return OpPlace(tuple(slots), gpus, asked)
 
 
 def place_in_slots(
     run: SubmittedRun, row: int, now: OpPlace, slots: Sequence[int], system: System
 ) -> OpPlace:
     """Place of an op in other slots."""
-    kind = run.graph.ops.kind[row]
+    kind = Kind(run.graph.ops.kind[row])
     if len(slots) != len(now.slots):
         raise SimulationError(
             "action",
@@ -106,19 +113,14 @@ def place_in_slots(
         if slot != was and slot >= 0:
             gpus[k] = _gpu_of_slot(system, slot, now.gpus[k])
     asked = now.component
-    if kind in ROLE and slots[0] >= 0 and slots[0] != now.slots[0]:
+    if kind.role and slots[0] >= 0 and slots[0] != now.slots[0]:
         asked = slots[0]
     return OpPlace(tuple(slots), tuple(gpus), asked)
 
 
-def _asked(system: System, kind: int, gpu: int, before: int) -> int:
-    """Component that is asked about an op of a rank on a GPU."""
-    return _component_in_role(system, gpu, ROLE[Kind(kind)]) if kind in ROLE else before
-
-
 def _component_in_role(system: System, gpu: int, role: str) -> int:
     """Component that plays a role for a GPU: the GPU itself where there is none."""
-    found = system.part(gpu, role) if role else -1
+    found = system.part(gpu, role) if role != GPU else -1
     return gpu if found < 0 else found
 
 
@@ -126,23 +128,23 @@ def _gpu_of_slot(system: System, slot: int, before: int) -> int:
     """GPU that has a slot: itself, the one that had it before, else the first that has it."""
     if slot in system.numbers:
         return slot
-    having = [g for g in (before, *system.numbers) if slot in (
-        system.part(g, "host"), system.part(g, "dma"))]  # fmt: skip
-    return having[0] if having else slot
+    roles = ROLES.keys() - {GPU}
+    having = (g for g in (before, *system.numbers) if slot in {system.part(g, r) for r in roles})
+    return next(having, slot)
 
 
 class Relocations:
     """Moves of a run: asks backends about them, and puts them into its tables."""
 
-    def __init__(self, session: Session):
+    def __init__(self, run: RunInterface, timing: GraphTiming, draws: DurationDraws):
         # They belong to it: two that hold each other stay until Python looks for such circles.
-        self.session: Session = proxy(session)
+        self.run: RunInterface = proxy(run)
+        self.timing, self.draws = timing, draws
         self.moved: dict[int, MovedOp] = {}  # by op, of graphs that are held
         self.unsettled: set[int] = set()  # of which the tables do not say yet where they are
         self.ops: set[int] = set()  # all that were ever moved
-        self.routed = session.system  # with the routes of now
         self.down: frozenset[int] = frozenset()  # components that routes lead around
-        self._systems = {self.down: session.system}
+        self._systems = {self.down: run.system}
 
     def lead(self, down: frozenset[int]) -> None:
         """Lead data around these components from now on, and around no others.
@@ -153,14 +155,14 @@ class Relocations:
             One that nothing leads around.
         """
         if down not in self._systems:
-            self._systems[down] = self.session.system.around(down)
-        self.down, self.routed = down, self._systems[down]
-        for run in self.session.runs:
+            self._systems[down] = self.run.system.around(down)
+        self.down, self.timing.routed = down, self._systems[down]
+        for run in self.run.runs:
             self.reroute(run)
 
     def reroute(self, run: SubmittedRun) -> None:
         """Let open sends and collectives of a graph go on by the routes of now."""
-        machine, over = self.session.machine, (State.ENDED, State.CANCELLED)
+        machine, over = self.run.machine, (State.ENDED, State.CANCELLED)
         kinds = run.graph.ops.kind
         rows = np.flatnonzero(np.isin(kinds, NETWORK) & (run.answers.component >= 0)).tolist()
         rows = [r for r in rows if machine.state(run.first + r) not in over]
@@ -190,7 +192,7 @@ class Relocations:
             An op that would hold other amounts of capacities than before.
         """
         found: dict[int, tuple[Sequence[int], There | None]] = {}
-        runs, system = self.session.runs, self.session.system
+        runs, system = self.run.runs, self.run.system
         by_run: dict[int, list[int]] = {}
         for op in ops:
             by_run.setdefault(bisect_right(runs, op, key=lambda run: run.first) - 1, []).append(op)
@@ -224,13 +226,13 @@ class Relocations:
         ----------
         before : what they said of each row of the graph; who says the same stays where it is
         """
-        session, kinds = self.session, run.graph.ops.kind
+        timing, kinds = self.timing, run.graph.ops.kind
         at = np.array(rows, np.int64)
         component = np.array([p.component for p in places], np.int32)
         members = Csr.of(
             [p.gpus if kinds[r] in NETWORK else () for r, p in zip(rows, places, strict=True)]
         )
-        said, loose = session.ask_rows(run.graph, at, component, members)
+        said, loose = timing.ask_rows(run.graph, at, component, members)
         moved = [
             MovedOp(place, _of_graph(one, rows), bool(online))
             for place, one, online in zip(
@@ -242,15 +244,15 @@ class Relocations:
         there = SubmittedRun(
             run.graph, replace(said, spreads=spreads), among, run.first, run.ranks, run.job
         )
-        drawn = session.drawn(there, run.which)
+        drawn = self.draws.of(there, run.which)
         found: dict[int, tuple[Sequence[int], There | None]] = {}
         for k, (row, one) in enumerate(zip(rows, moved, strict=True)):
             if before and self._stays(run.first + row, one, before[row]):
                 continue
             if not one.online:
-                _check_holds(run, row, one.said, session.parts.names)
+                _check_holds(run, row, one.said, timing.parts.names)
             backend = said.drivers[said.online[k]] if one.online else None
-            asks = None if backend is None else session.asks(
+            asks = None if backend is None else timing.asks(
                 run.graph, backend, {row: int(component[k])}, {row: members[k]}
             )  # fmt: skip
             self.moved[run.first + row] = one
@@ -262,7 +264,7 @@ class Relocations:
     def _stays(self, op: int, moved: MovedOp, before: RowAnswer) -> bool:
         """Whether an op is not concerned by a change of routes."""
         if moved.online:  # it is asked when it starts; who started may be on what is down
-            return self.down.isdisjoint(self.session.machine.usage(op))
+            return self.down.isdisjoint(self.run.machine.usage(op))
         return moved.said.is_like(before)
 
     def settled(self, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
@@ -293,10 +295,10 @@ class Relocations:
         online[rows] = -1  # nobody asks them any more
         said = replace(said, component=component, online=online)
         again = SubmittedRun(
-            run.graph, said, self.session.lower(run.graph, said), run.first, run.ranks, run.job,
+            run.graph, said, self.timing.lower(run.graph, said), run.first, run.ranks, run.job,
             run.at, run.by, run.which,
         )  # fmt: skip
-        lowered, slot = self.session.drawn(again, run.which), run.lowered.slot.copy()
+        lowered, slot = self.draws.of(again, run.which), run.lowered.slot.copy()
         for row, one in moved.items():
             slot[places_of(run, row)] = one.place.slots
         return replace(again, lowered=replace(lowered, slot=slot))

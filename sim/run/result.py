@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ..analysis.metrics import component_busy_spans, may_ops_overlap
 from ..analysis.notebook import html_table
 from ..analysis.op_sums import stored_or_summed_aggregates
 from ..analysis.periods import period_edges
+from ..errors import ForetraceError
 from ..facts.ops import Kind
 from ..facts.system import UNCOUNTED
 from ..record.aggregates import RunAggregates
@@ -174,6 +175,21 @@ class Result(RunRecord):
         np.add.at(ticks, component, end - start)
         took = seconds(ticks, self.tick)
         return {names[c]: float(took[c]) / wall for c in np.flatnonzero(took).tolist()}
+
+    @property
+    def plot(self) -> Any:
+        """Figures by matplotlib: ``result.plot.timeline()``, ``.blame()``, ``.use()`` and others.
+
+        Raises
+        ------
+        ForetraceError
+            The installation does not say who draws.
+        """
+        from importlib.metadata import entry_points
+
+        for point in entry_points(group="foretrace.plots", name="result"):
+            return point.load()(self)
+        raise ForetraceError("plot: nobody draws results here; install foretrace again")
 
     def compare(self, other: Result) -> dict[str, Difference]:
         """Differences in makespan, period time and busy times; equal numbers are left out.

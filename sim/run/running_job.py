@@ -5,9 +5,9 @@ A job goes on while a process of it has not returned or a graph that it handed i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 import simpy
 
@@ -16,14 +16,20 @@ from ..errors import SimulationError
 from ..facts.graph import Graph
 from ..facts.sampling import MAIN
 from .job import Job
+from .losses import Lost, event_of_losses
+from .process import Process, Running, Steps
 from .ranks import Ranks
+from .run_interface import RunInterface
 from .workload import check_started
 
-if TYPE_CHECKING:
-    from .process import Lost, Process, Running, Steps
-    from .session import Session
-
 STOPPED = "its job was stopped"
+
+
+class RunOfJobs(RunInterface, Protocol):
+    """Run in progress that further jobs may join."""
+
+    def enter(self, job: Job, parent: Job | None = None) -> RunningJob:
+        """Add a job to the run."""
 
 
 class RunningJob:
@@ -31,7 +37,7 @@ class RunningJob:
 
     Parameters
     ----------
-    session : Session
+    session : RunOfJobs
     number : int
         Jobs that the run had before.
     job : Job
@@ -40,7 +46,7 @@ class RunningJob:
         Who launched it.
     """
 
-    def __init__(self, session: Session, number: int, job: Job, parent: Job | None = None):
+    def __init__(self, session: RunOfJobs, number: int, job: Job, parent: Job | None = None):
         self.session, self.number, self.parent = session, number, parent
         self.job = job.begun(self, session.system)
         self.arrived = session.ticks(job.arrives)
@@ -66,8 +72,17 @@ class RunningJob:
     @property
     def seed(self) -> tuple[int, int]:
         """Seed of the run, and its replica + 1 (0 for the typical run)."""
-        replica = self.session.replica
-        return self.session.simulation.seed, 0 if replica is None else replica + 1
+        return self.session.seeds
+
+    @property
+    def periodic(self) -> bool:
+        """Whether its ops say in which period they are."""
+        return self.job.workload.periodic
+
+    @property
+    def edit(self) -> Callable[[Graph], Graph] | None:
+        """What becomes of each graph that it submits or prepares."""
+        return self.job.workload.edit
 
     @property
     def placement(self) -> tuple[str, ...] | None:
@@ -136,15 +151,20 @@ class RunningJob:
         if isinstance(self.what, Graph):
             self.given = len(self.what)
             handle = self.session.submit(self.what, self)
-            self.opening, self.session.given[handle.first] = handle.index, handle.count
+            self.opening = handle.index
+            self.session.note_given(handle)
         else:
             self.start([self.what])
         self.start(processes)
 
+    def launch(self, job: Job, processes: Sequence[Process] = ()) -> Job:
+        """Start another job on behalf of a process of this one."""
+        entered = self.session.enter(job, self.job)
+        entered.begin(processes)
+        return entered.job
+
     def start(self, processes: Sequence[Process]) -> list[simpy.Process]:
         """Start processes of this job."""
-        from .process import Running
-
         found = []
         for process in processes:
             touches = getattr(process, "touches", None)
@@ -218,8 +238,6 @@ class RunningJob:
         self._give_back()
 
     def _listen_to_graph(self, graph: Submitted) -> None:
-        from .process import event_of_losses
-
         event = event_of_losses(self.session, graph)
         if event.callbacks is not None and self._was_lost not in event.callbacks:
             event.callbacks.append(self._was_lost)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,11 @@ from ..record.aggregates import KEEP
 from ..record.binding import Bindings, bind, other_backends
 from ..units import PICOSECOND, Bytes, Seconds, ticks_per_second
 from .job import Job
+from .process import Process
 from .result import Result
-from .session import Session, detail_by_size, runs_as_spmd
+from .session import Session
+from .single_graph import detail_by_size, run_graph, run_timed, runs_as_spmd
 from .workload import GivenGraphWorkload, Workload
-
-if TYPE_CHECKING:
-    from .process import Process
 
 __all__ = ["ENGINES", "Session", "Simulation", "Work"]
 
@@ -176,7 +174,7 @@ class Simulation:
         graph = session.only_graph() if not processes and until is None else None
         if graph is None:
             return session.steered(processes, until, keep)
-        return session.alone(graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
+        return run_graph(session, graph, keep, lambda: self.run(work, replica=replica, keep="ops"))
 
     def replicas(
         self, work: Work, *processes: Process, count: int, keep: str | None = None
@@ -200,7 +198,7 @@ class Simulation:
 
         def run(replica: int) -> Result:
             session = Session(self, replica)
-            session.run_alone(asked, session.main)
+            run_timed(session, asked, session.main)
             kept = detail_by_size(keep, work)
             return session.finish(kept, lambda: self.run(work, replica=replica, keep="ops"))
 

@@ -80,6 +80,8 @@ class Workload:
         What becomes of each graph that its processes submit or prepare.
     waits : bool
         Whether it waits for what it ``holds``, or ends the run where that is not free.
+    renamed_settings : mapping
+        Old names of its settings, and the dotted paths that replace them.
 
     Examples
     --------
@@ -103,6 +105,7 @@ class Workload:
     """
 
     registered_name: ClassVar[str] = ""
+    renamed_settings: ClassVar[Mapping[str, str]] = {}
     metrics: tuple[Metric, ...] = ()
     headline: str = "makespan"
     period: str = ""

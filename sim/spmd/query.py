@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,16 @@ from ..engine_api.validation import check_graph
 from ..facts.backend import Backend
 from ..facts.csr import Csr
 from ..facts.graph import Graph
+from ..facts.kind import OUR_ROLES
 from ..facts.ops import Ops
 from ..facts.roles import components_by_role
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.spmd_graph import SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_pairs
 from ..record.binding import Answers, ask_all
-
-if TYPE_CHECKING:
-    from ..run.simulation import Simulation
+from ..record.bound_system import BoundSystem
 
 Numbers = NDArray[np.int64]
-PLAYED = ("", "host", "dma")  # roles by number; 3 is nobody's
+PLAYED = OUR_ROLES  # by number; 3 is nobody's, and ops of other roles are written out
 
 
 class NotUniform(Exception):  # noqa: N818  says why, it is no error
@@ -41,7 +40,7 @@ class RankAnswers(NamedTuple):
     flow: Numbers  # of each question; -1 for none
 
     @classmethod
-    def of(cls, said: Answers, simulation: Simulation, name: str) -> RankAnswers:
+    def of(cls, said: Answers, simulation: BoundSystem, name: str) -> RankAnswers:
         """Answers to all questions about a graph of this name.
 
         Raises
@@ -70,7 +69,7 @@ class RankAnswers(NamedTuple):
 
 
 def _flows_of_questions(
-    said: Answers, simulation: Simulation, name: str, fixed: Numbers
+    said: Answers, simulation: BoundSystem, name: str, fixed: Numbers
 ) -> tuple[Flows, Numbers]:
     """Flows of the questions whose ops have work, and the flow of each question; -1 for none."""
     timing, parts = said.timing, simulation.parts
@@ -98,7 +97,7 @@ class QuestionTable:
     """
 
     def __init__(
-        self, simulation: Simulation, graph: Graph, template: SpmdGraph, every: bool = False
+        self, simulation: BoundSystem, graph: Graph, template: SpmdGraph, every: bool = False
     ):
         assert graph.gpus is not None  # noqa: S101  it was placed
         self.graph, self.template, self.gpus = graph, template, graph.gpus
@@ -160,7 +159,7 @@ class QuestionTable:
         return ask_all(ops, np.concatenate(self._component), members, self.system, self.bound)
 
 
-def equal_timing_groups(simulation: Simulation) -> Numbers:
+def equal_timing_groups(simulation: BoundSystem) -> Numbers:
     """(components,) number of each component's group of equally timed components; or -1."""
     bound = simulation.bound
     found = np.full(len(bound), -1, np.int64)

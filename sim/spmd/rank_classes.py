@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,13 @@ from ..engine_api.interface import ComponentTable, Flows
 from ..facts.backend import Spread
 from ..facts.csr import Csr
 from ..facts.graph import Graph
-from ..facts.ops import Kind
-from ..facts.roles import NETWORK, ROLE
-from ..facts.spmd_graph import RankProgram, SpmdGraph
+from ..facts.kind import OUR_KINDS, Kind, own_kinds
+from ..facts.roles import NETWORK, role_named_by_stream
+from ..facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_rows
+from ..record.bound_system import BoundSystem
 from .query import PLAYED, NotUniform, QuestionTable, RankAnswers, reason_to_ask_every_op
 from .shared_rates import TemplateFlows
-
-if TYPE_CHECKING:
-    from ..run.simulation import Simulation
 
 Numbers = NDArray[np.int64]
 WHAT = {Kind.COLLECTIVE: 1, Kind.SEND: 2, Kind.RECV: 3}
@@ -68,7 +66,7 @@ class RankClasses:
 
 
 def classify(
-    simulation: Simulation, graph: Graph, template: SpmdGraph, every: bool = False
+    simulation: BoundSystem, graph: Graph, template: SpmdGraph, every: bool = False
 ) -> RankClasses:
     """Classes of the ranks of an SPMD graph, after asking backends about its ops.
 
@@ -85,6 +83,7 @@ def classify(
         What cannot be scheduled or timed.
     """
     template.check()
+    _refuse_other_roles(graph, template)
     asking = QuestionTable(simulation, graph, template, every)
     made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
     said = asking.ask()
@@ -120,6 +119,18 @@ def classify(
         told.flows,
         tuple(flow),
     )
+
+
+def _refuse_other_roles(graph: Graph, template: SpmdGraph) -> None:
+    """Refuse ops of kinds and roles that plug-ins registered: they have no column here."""
+    for program in template.programs:
+        theirs = np.flatnonzero(program.ops.kind >= len(OUR_KINDS))
+        if len(theirs):
+            name = program.ops.take(theirs[:1]).kind_names[0]
+            raise NotUniform(f"a plug-in registered the kind of some of its ops ({name})")
+    for name in {*graph.streams.values()}:
+        if role_named_by_stream(name):
+            raise NotUniform(f"a plug-in's role runs one of its streams ({name})")
 
 
 class _ProgramQuestions(NamedTuple):
@@ -183,11 +194,11 @@ class _ProgramClasses:
     def _own_op_questions(self) -> list[_ProgramQuestions]:
         """Questions about ops that a component of the rank itself runs."""
         found = []
-        for kind, role in ROLE.items():
+        for kind in own_kinds():
             of = np.flatnonzero(self.kind == kind)
             if not len(of):
                 continue
-            component = self.asking.component[PLAYED.index(role)][self.ranks]
+            component = self.asking.component[PLAYED.index(kind.role)][self.ranks]
             same = self.asking.alike[component]
             if np.any(same < 0):
                 who = self.asking.bound[int(component[np.argmax(same < 0)])]

@@ -8,7 +8,7 @@ flows of the max-min medium, and begin in the order of time (``core/thread_execu
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,21 +25,19 @@ from ..core.programs.time_breakdown import breakdown_of_ranks
 from ..engine_api.interface import NEVER, EngineGraph
 from ..engine_api.lowering import lower
 from ..facts.backend import Spread, Timing
-from ..facts.expansion import Expansion
 from ..facts.flat_graph import FlatGraph
 from ..facts.graph import Graph
 from ..facts.ops import Kind
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.expansion import Expansion
+from ..facts.spmd.spmd_graph import SpmdGraph
 from ..record.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
 from ..record.binding import Answers
+from ..record.bound_system import BoundSystem
 from ..units import seconds, ticks_per_second
 from .bottlenecks import flows_over_bottlenecks
 from .query import NotUniform
 from .rank_classes import LED, SEVERAL, WHAT, RankClasses, classify
 from .rank_quotient import RankQuotient, fold_identical_ranks, fold_ranks_that_share
-
-if TYPE_CHECKING:
-    from ..run.simulation import Simulation
 
 Numbers = NDArray[np.int64]
 KIND = np.array([*range(8), *[int(Kind.COLLECTIVE)] * 8, *[int(Kind.SEND)] * 8,
@@ -58,7 +56,7 @@ class SpmdRun:
     folded : one of each, where nothing is drawn and some are alike; else None
     """
 
-    simulation: Simulation
+    simulation: BoundSystem
     graph: Graph
     classes: RankClasses
     folded: RankQuotient | None
@@ -66,7 +64,7 @@ class SpmdRun:
 
     @classmethod
     def of(
-        cls, simulation: Simulation, graph: Graph, template: SpmdGraph, replica: int | None
+        cls, simulation: BoundSystem, graph: Graph, template: SpmdGraph, replica: int | None
     ) -> SpmdRun:
         """Ask backends about a graph, and fold identical ranks.
 

@@ -20,8 +20,8 @@ from foretrace.hil import recording as recordings
 from foretrace.hil.bundled_recordings import recording_path
 from foretrace.models.compute.families import FORM, Families
 from foretrace.models.compute.table import MeasuredTable as Times
+from foretrace.plugins.astra_sim.network_and_system import scenario_text
 from foretrace.scenarios.cli import app as application
-from foretrace.scenarios.config.astra_sim import scenario_text
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.reading.document import parse_yaml
 from foretrace.scenarios.config.reading.tree import to_dict
@@ -151,7 +151,7 @@ def steps(value: Any, folder: Path) -> None:
 def points(value: Any, folder: Path) -> None:
     """What a sweep keeps to resume."""
     put(folder / "a.jsonl", value)
-    OutcomeStore(folder).finished_outcomes()
+    list(OutcomeStore(folder).outcomes())
 
 
 def table(value: Any, folder: Path) -> None:

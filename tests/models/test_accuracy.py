@@ -1,16 +1,14 @@
 """Catalog values against measurements that they were not fitted to (check D8, and our GPUs).
 
 Bars are what was reached, rounded up; blind errors (datasheets alone) stand beside them in
-``tools/fit_collectives.py`` and ``fit_gpus.py``.
+``calibration/fit/collectives.py`` and ``fit_gpus.py``.
 """
 
 import csv
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
-import foretrace
 import numpy as np
 import pytest
 from foretrace.models.calibration.parameter_search import PredictionErrors, held_out_mask
@@ -31,7 +29,6 @@ from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.setting_groups import construct
 from foretrace.sim.units import quantity
 
-sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
 LARGE = 16 * 2**20
 UNIT = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -180,30 +177,6 @@ def test_long_products_of_random_numbers_run_under_the_power_limit(data, gpu):
     assert PredictionErrors.of(found, s[long]).median <= 0.035
 
 
-def test_no_product_of_a_layer_begins_with_a_burst(data):
-    """Vidur times layers, not loops: its products of Qwen-72B on H100, set aside, scored once."""
-    from _kernels import set_aside
-    from fit_gpus import vidur_rows
-
-    row = vidur_rows("h100_sxm", lambda source: set_aside("product", source))
-    long = (row["product"] / 989.4e12 > 0.4 * row["s"]) & (row["s"] > 50e-6)
-    sizes = zip(*(row[axis][long].astype(int).tolist() for axis in "mnk"), strict=True)
-    texts = tuple(f"compute:aten::mm bf16[{m}x{k}] bf16[{k}x{n}]" for m, n, k in sizes)
-    ops = Ops.of(
-        flop=row["product"][long], bytes=row["bytes"][long],
-        signature=np.arange(len(texts)), signatures=texts,
-    )  # fmt: skip
-    step, loop = (
-        PredictionErrors.of(
-            part("gpu", "h100-sxm5-80g", Roofline, caches=caches).timing(ops).fixed, row["s"][long]
-        )
-        for caches in ("step", "alone")
-    )
-    assert len(texts) == 2606
-    assert step.median < 0.07 < 0.09 < loop.median
-    assert abs(step.bias) < 0.02 < 0.08 < -loop.bias
-
-
 def test_products_of_a_gpu_of_which_nothing_was_measured(data):
     """H100 by its datasheet and A100's constants: starts take as many cycles, TMA hides all."""
     ops, s = products(data, "h100_sxm/gemm/vllm/0.19.0", "bfloat16")
@@ -250,7 +223,6 @@ def products(data, folder, dtype):
 
 def test_matrix_products_of_our_own_machine():
     """Held-out process starts of the bundled recording; starts differ by some 10 %."""
-    from pathlib import Path
 
     from foretrace import traces
 
@@ -268,7 +240,6 @@ def test_matrix_products_of_our_own_machine():
 
 
 def bundled(name):
-    from pathlib import Path
 
     from foretrace import traces
 

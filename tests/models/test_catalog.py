@@ -2,6 +2,8 @@
 
 import datetime
 import inspect
+import json
+import re
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -19,6 +21,7 @@ from foretrace.sim.setting_groups import construct, group_of, nested
 from foretrace.sim.units import Bytes, Unit, Watts, quantity
 from ruamel.yaml import YAML
 
+CHECKOUT = Path(__file__).parents[2]
 FOLDER = Path(models.__path__[0]) / "catalog"
 BACKEND = {
     "gpu": Roofline, "host": Host, "memory": Memory, "cxl": Memory, "link": Link, "nic": Nic,
@@ -108,7 +111,7 @@ def test_every_value_has_a_source(file, kind, name, values):
         assert set(entry) == {"value", "source"}, key
         source = entry["source"]
         assert {"kind", "where", "date", "error"} <= set(source), key
-        assert set(source) <= {"kind", "where", "date", "error", "note"}, key
+        assert set(source) <= {"kind", "where", "date", "error", "note", "program"}, key
         assert source["kind"] in ("datasheet", "measured", "fitted", "assumed"), key
         assert len(source["where"]) > 10, key
         assert isinstance(source["date"], datetime.date), key
@@ -169,3 +172,27 @@ def test_the_loader_reads_the_whole_catalog():
     catalog = installed()
     for kind, names in WANTED.items():
         assert set(names) <= set(catalog.names(kind))
+
+
+PROGRAM = re.compile(r"(calibration/\w+/\w+\.py)@[0-9a-f]{7}")
+
+
+def require_program(told):
+    """It is a program of this checkout, with a commit."""
+    found = PROGRAM.fullmatch(told)
+    assert found, told
+    assert (CHECKOUT / found[1]).is_file(), told
+
+
+@PARTS
+def test_a_fitted_value_names_the_program_and_commit_that_made_it(file, kind, name, values):
+    for told in values.values():
+        if told["source"]["kind"] == "fitted":
+            require_program(told["source"]["program"])
+
+
+def test_files_of_many_constants_name_the_program_and_commit_that_made_them():
+    files = [*(FOLDER / "kernels").glob("*.json"), FOLDER.parent / "compute" / "carried.json"]
+    for file in files:
+        require_program(json.loads(file.read_text())["program"])
+    assert len(files) > 1

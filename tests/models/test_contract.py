@@ -12,15 +12,13 @@ from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
 from foretrace.models.compute.gpu_groups import Peaks
-from foretrace.models.compute.layer_profile import LayerProfile
-from foretrace.models.compute.layer_profile_rows import ProfileKey
-from foretrace.models.compute.op_database import OpDatabase
-from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
+from foretrace.plugins.layer_profile.backend import LayerProfile
+from foretrace.plugins.layer_profile.profile_rows import ProfileKey
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.backend import BACKENDS, Backend, Timing
 from foretrace.sim.facts.csr import Csr
@@ -98,11 +96,6 @@ def test_a_registered_backend_keeps_its_contract(name):
         table = MeasuredTable.of(TEXTS[:1], [1e-6])
         shared = BACKENDS["roofline"](**CASES["roofline"][0])
         check_backend(lambda: Chain.of(table, shared), GPU)
-        return
-    if name == "op-database":
-        same = replace(GPU, signature=np.zeros(24, np.int32), signatures=PRODUCTS.signatures[:1])
-        shape = op_shape(same.signatures[0])
-        check_backend(lambda: OpDatabase.of({shape: 1e-6}), same)
         return
     if name == "layer-profile":
         text = "compute:layer::forward of=dense tensor=1 fp32[2x8x4]"

@@ -186,7 +186,8 @@ class _ScaledGraph:
                     f"{self.source.name}: op {row} ({name}) shares what it moves out among "
                     f"{self.layout.data} data-parallel replicas (as ZeRO and FSDP do); with "
                     f"{self.data} of them the ops on a share take other times, which the trace "
-                    "does not tell; describe the model (workload.type: training, with zero)"
+                    "does not tell; describe the model (workload.type: training, with "
+                    "parallel.zero)"
                 )
 
     def graph(self, facts: Mapping[str, object]) -> Graph:

@@ -34,9 +34,9 @@ def ranks(study):
     yield Table(columns, rows)
     at = np.arange(len(own)) + 0.15
     bars = [
-        Bars(at, np.zeros(len(own)), own, "#0072B2", "own work", height=0.7),
-        Bars(at, own, boxes["waiting"], "#E69F00", "waiting", height=0.7),
+        Bars(at, np.zeros(len(own)), own, "compute", "own work", height=0.7),
+        Bars(at, own, boxes["waiting"], "waiting", "waiting", height=0.7),
     ]
     span = float((own + boxes["waiting"]).max())
-    legend = {"own work": "#0072B2", "waiting": "#E69F00"}
+    legend = {"own work": "compute", "waiting": "waiting"}
     yield BarChart([f"rank {r}" for r in range(len(own))], bars, span, "time, s", legend=legend)

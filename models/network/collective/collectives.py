@@ -289,8 +289,9 @@ class Fabric(Backend):
         direct = self.sends.low_latency
         if direct.launch is None:
             raise BackendError(
-                f"fabric: the library has no {kernel} all-to-all; take workload.exchange: normal, "
-                "or a library that says sends.low_latency.launch (nccl-nvlink4 does)"
+                f"fabric: the library has no {kernel} all-to-all; take "
+                "workload.execution.experts.exchange: normal, or a library that says "
+                "sends.low_latency.launch (nccl-nvlink4 does)"
             )
         laid = self.load_of(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
         costs = StepCosts(direct.launch, 0.0, direct.efficiency, 0.0, direct.efficiency)

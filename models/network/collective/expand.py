@@ -229,7 +229,8 @@ class _Expansion:
             raise GraphError(
                 "expand",
                 f"op {op} ({name} of {n} members): its kernel, {kernel}, is timed whole; leave "
-                "'expand' out, or take the library's own (workload.exchange: normal)",
+                "'expand' out, or take the library's own "
+                "(workload.execution.experts.exchange: normal)",
                 (op,),
             )
         if n < 2:

@@ -426,19 +426,6 @@ def require_route(a: int, b: int, system: System) -> None:
         raise BackendError(f"{names[0]}: no route to {names[1]}; give the cluster a link or fabric")
 
 
-def between_machines_mask(system: System) -> NDArray[np.bool_]:
-    """Mask of components between machines, NICs and their links to GPUs included.
-
-    >>> from ..part.nic import Nic
-    >>> from ..topology.topology import NodeSpec, cluster
-    >>> system = cluster(2, NodeSpec(gpus=1, nics=1, nic=Nic(bandwidth=1e9, latency=0)))
-    >>> wires = between_machines_mask(system)
-    >>> [c.name for c, wire in zip(system.components, wires) if wire and c.rate]
-    ['node0.nic0.tx', 'node0.nic0.rx', 'node1.nic0.tx', 'node1.nic0.rx']
-    """
-    return system.components.column(_is_wire, bool)
-
-
 TO_NIC = ("to_nic", "from_nic")
 """Links on which a NIC fetches and leaves bytes by itself, whatever shares of links between GPUs
 the threads of a kernel reach."""

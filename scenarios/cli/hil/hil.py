@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import typer
 
 from ..app import app
+from ..terminal.discovery import import_commands
 
-COMMANDS = ("hil_agent", "hil_plan", "hil_record", "hil_discover", "hil_check")
+FIRST = ("hil_agent", "hil_plan", "hil_record", "hil_discover", "hil_check")
 
 hil = typer.Typer(name="hil", help="Hardware in the loop.", no_args_is_help=True)
 app.add_typer(hil)
 
-for _name in COMMANDS:  # each needs `hil` above, so none is imported before it is there
-    import_module(f".{_name}", __package__)
+import_commands(__package__, FIRST, beside="hil")  # each needs `hil` above

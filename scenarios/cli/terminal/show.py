@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....reports.headline import metric_header as column_of
 from ....reports.numbers import format_quantity, format_share, format_signed_share
-from ....reports.run.answer import (
+from ....reports.texts.answer import (
     answer_sentences,
     prices_beside,
     token_price_text,
     variant_verdict,
 )
+from ....reports.texts.headline import metric_header as column_of
 from ...config.condition import Condition, read_condition
 from .common import print_sentences, print_table
 

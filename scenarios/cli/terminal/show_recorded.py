@@ -7,7 +7,7 @@ from typing import Any
 
 from ....reports.blocks import Table, plain_text
 from ....reports.recorded.recorded_answer import recorded_sentences
-from ....reports.waiting import collective_table, rank_table
+from ....reports.texts.waiting import collective_table, rank_table
 from .common import print_sentences, print_table
 
 MOST = 16  # collectives that are listed: those with most waiting

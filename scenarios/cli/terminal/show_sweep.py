@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ....reports.headline import metric_in_words
 from ....reports.numbers import format_change, format_quantity
 from ....reports.sweep.ranking_words import UNSURE, WITH, within_text
 from ....reports.sweep.sweep_answer import answer_sentences, failure_counts
@@ -16,6 +15,7 @@ from ....reports.sweep.sweep_results import (
     sweep_goals,
     value_text,
 )
+from ....reports.texts.headline import metric_in_words
 from .common import print_sentences, print_table
 
 ROWS = 12

@@ -224,7 +224,7 @@ class _YamlTreeReader:
         return replace(value, key=node.key, source=source)
 
     def _read_source(self, node: TreeNode) -> NumberSource | None:
-        known = ("kind", "where", "date", "error", "note")
+        known = ("kind", "where", "date", "error", "note", "program")
         wrong = [k for k in node.mapping if k not in known]
         kind = node.mapping.get("kind")
         if wrong:

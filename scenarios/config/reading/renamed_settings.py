@@ -62,12 +62,19 @@ def _with_current_keys(node: TreeNode, renames: Mapping[str, str], path: Path) -
         if value is None or (target[0] == old and not _is_amount(value)):
             continue
         node = replace(node, value={k: n for k, n in node.mapping.items() if k != old})
-        if find_node(node, tuple(target)) is not None:
+        if _clash(find_node(node, tuple(target)), value):
             message = f"'{old}' is the old name of '{new}', which is given too; keep '{new}'"
             raise InvalidScenarioError([Problem("renamed", message, value.label)])
         _tell(value.label, dotted_path_text((*path, old)), dotted_path_text((*path, new)))
         node = with_merged_at(node, tuple(target), value)
     return node
+
+
+def _clash(there: TreeNode | None, value: TreeNode) -> bool:
+    """Whether a value cannot be merged with what stands where it belongs."""
+    if there is None:
+        return False
+    return not (there.mapping and value.mapping) or bool({*there.mapping} & {*value.mapping})
 
 
 def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition) -> Path:
@@ -87,6 +94,18 @@ def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition
             _tell(spot, dotted_path_text(path), dotted_path_text(now))
             return now
     return path
+
+
+def current_name(name: str, renames: Mapping[str, str]) -> str:
+    """A setting's name of today, or the name itself where it has no other.
+
+    >>> current_name("scales.block", {"scales": "types.scales"})
+    'types.scales.block'
+    """
+    for old, new in renames.items():
+        if f"{name}.".startswith(f"{old}."):
+            return f"{new}{name[len(old) :]}"
+    return name
 
 
 def renamed_settings_text(kind: str, names: Iterable[str]) -> str:
@@ -132,19 +151,27 @@ def _tell(spot: FilePosition, old: str, new: str) -> None:
 
 
 def _renames_at(tree: TreeNode, node: TreeNode, path: Path) -> dict[str, str]:
-    """Old names and their paths of today in the mapping at a path."""
+    """Old names and their paths of today in the mapping at a path, or in one above it."""
     found: dict[str, str] = {}
     for cls in _classes_at(tree, node, path):
         found |= getattr(cls, "renamed_settings", {})
+    if len(path) > 1:
+        above = path[:-1]
+        head = f"{path[-1]}."
+        for old, new in _renames_at(tree, find_node(tree, above) or EMPTY, above).items():
+            if old.startswith(head) and new.startswith(head):
+                found[old.removeprefix(head)] = new.removeprefix(head)
     return found
 
 
 def _classes_at(tree: TreeNode, node: TreeNode, path: Path) -> Iterable[type]:
     """Classes whose settings are in the mapping at a path."""
+    whole = path
     path = path[2:] if path[:1] in (("jobs",), ("what_if",)) and len(path) > 2 else path
     match path:
         case ("workload",):
-            name = _text(node, "type") or USUAL_WORKLOAD
+            name = _text(node, "type") or _text(find_node(tree, whole) or EMPTY, "type")
+            name = name or USUAL_WORKLOAD
             return _named(known_workloads(), name)
         case ("cluster", "fabric", "topology"):
             return _named(known_topologies(), _text(node, "use"))

@@ -31,6 +31,7 @@ class NumberSource:
     date : as written
     error : of what it predicts, a median in per cent as written: ``4 %``; "" for unknown
     note : what else is to be known of that error
+    program : what computed it, and the commit at which it did: ``calibration/fit/gpus.py@58a5814``
     """
 
     kind: str
@@ -38,6 +39,7 @@ class NumberSource:
     date: str = ""
     error: str = ""
     note: str = ""
+    program: str = ""
 
     @property
     def share(self) -> float | None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ....models.compute.carried import Carried
 from ....models.compute.chain import Chain
 from ....models.compute.families import Families
-from ....models.compute.op_database import OpDatabase
 from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.compute.table import MeasuredTable
@@ -149,7 +148,7 @@ def tells_doubts(backend: Backend | None) -> bool:
         return all(map(tells_doubts, backend.links))
     if isinstance(backend, Roofline):
         return bool(backend.families)
-    return isinstance(backend, Recorded | Families | Carried | OpDatabase | MeasuredTable)
+    return isinstance(backend, Recorded | Families | Carried | MeasuredTable)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....sim.errors import ScenarioError, SimulationError
 
 if TYPE_CHECKING:
+    from ....reports.paper.plots import Plots
     from ...config.condition import Condition
     from ...config.scenario import Scenario
     from ..run.run import Study
@@ -149,6 +150,16 @@ class Comparison:
         import pandas as pd
 
         return pd.DataFrame({r.name: dict(r.values) for r in self.rows}).T
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of the comparison by matplotlib: ``comparison.plot.answer()``."""
+        from ....reports.comparison.comparison_page import ComparisonShown
+        from ....reports.paper.plots import Plots
+
+        rows = [{**asdict(row), "why": "", "limit": "", "see": ""} for row in self.rows]
+        facts = {"answer": self.answer, "no_effect": self.no_effect, "command": "", "units": {}}
+        return Plots("comparison", ComparisonShown(rows, facts))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -320,18 +331,26 @@ def saved_run_path(name: str, out: str) -> Path | None:
 
 
 def _compared_run_of_folder(folder: Path) -> _ComparedRun:
-    from ...config.reading.document import read_yaml_file
-    from ...config.reading.tree import to_dict
     from ..run.run_folder import load_summary
 
     summary = load_summary(folder)
     if summary.get("kind") == "sweep":
         raise ScenarioError(f"{folder}: is a sweep, whose report compares its points; give runs")
     kept = (folder if folder.is_dir() else folder.parent) / "resolved.yaml"
-    settings = _flat_settings(to_dict(read_yaml_file(kept, str(kept)))) if kept.is_file() else {}
+    settings = _flat_settings(_resolved_scenario(kept)) if kept.is_file() else {}
     return _ComparedRun(
         summary["name"], summary["answer"], summary["points"], settings, kept.parent.name
     )
+
+
+def _resolved_scenario(file: Path) -> dict[str, Any]:
+    """Settings of a saved run, with the names of today."""
+    from ...config.reading.document import read_yaml_file
+    from ...config.reading.renamed_settings import with_current_names
+    from ...config.reading.tree import to_dict
+
+    told: dict[str, Any] = to_dict(with_current_names(read_yaml_file(file, str(file))))
+    return told
 
 
 def _flat_settings(told: dict[str, Any]) -> dict[str, str]:

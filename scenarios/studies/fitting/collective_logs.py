@@ -20,7 +20,6 @@ NAMES = {
 }  # fmt: skip
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\son\s+(\S+)\s+device\s+\d+", re.MULTILINE)
 _NAME = re.compile(rf"({'|'.join(NAMES)})(?=_perf|_bench|\b|\.)")
-_SAYS = re.compile("_perf|_bench|bandwidth of")
 _BANDWIDTH = re.compile(  # | 32KiB | 1.44GBps | …
     r"^\s*\|?\s*([\d.]+\s*[KMG]?i?B)\s*[|,:]\s*([\d.]+)\s*GBps\b", re.MULTILINE
 )

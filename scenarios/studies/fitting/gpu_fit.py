@@ -47,7 +47,7 @@ CONSTANTS = {
     "decode attention": ROWS,
     "experts": ("launch", "arithmetic", "near", "memory", "cache"),
 }  # fmt: skip
-"""Constants of each family that rows may tell; as ``tools/fit_kernels.py`` has them."""
+"""Constants of each family that rows may tell; as ``calibration/fit/kernels.py`` has them."""
 START = {
     "launch": 3e3, "first": 700.0, "again": 500.0, "near": 0.6, "memory": 0.8, "arithmetic": 1.5,
     "cache": 0.6,

@@ -26,7 +26,7 @@ def code_digest() -> str:
     """
     root = Path(__file__).parents[3]
     digest = hashlib.sha256()
-    for folder in ("sim", "models", "traces", "scenarios", "reports", "hil"):
+    for folder in ("sim", "models", "traces", "scenarios", "reports", "hil", "plugins"):
         for file in sorted((root / folder).rglob("*.py")):
             digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()

@@ -182,11 +182,12 @@ def _is_too_quick(scenario: Scenario, built: list[Variant], size: Size | None) -
 
 def _asks_models(scenario: Scenario) -> bool:
     """Whether a chain may answer, or a backend that may say how wrong it is."""
-    bound = {one.use for binding in scenario.backends.values() for one in binding.answering}
+    bound = [one for binding in scenario.backends.values() for one in binding.answering]
     gpus = (machine.node.parts().get("gpu") for machine in scenario.cluster.machines())
     fitted = any(gpu is not None and gpu.settings.get("kernels") for gpu in gpus)
     silent = SILENT - {ROOFLINE} if fitted else SILENT
-    return may_use_chain(scenario) or bool(bound - silent)
+    doubted = (one.use not in silent or "folder" in one.settings for one in bound)
+    return may_use_chain(scenario) or any(doubted)
 
 
 def _chain_shares_by_variant(built: Iterable[Variant]) -> dict[str, dict[str, Shares]]:

@@ -9,6 +9,7 @@ import numpy as np
 from ....models.compute.recorded import Recorded
 from ....sim.analysis.activity import activity, seconds_in_use
 from ....sim.facts.graph import Graph
+from ....sim.facts.kind import GPU, ROLES
 from ....sim.facts.system import UNCOUNTED, Component, System
 from ....sim.run.result import Result
 from ....sim.run.simulation import Simulation
@@ -38,9 +39,9 @@ def _unbounded_system(ranks: int) -> System:
     """A host, copy engines and a GPU of each rank's own, whose slots never run out."""
     components, parts = [Component("fabric", "fabric")], {}
     for rank in range(ranks):
-        names = {role: f"rank{rank}.{role}" for role in ("gpu", "host", "dma")}
+        names = {role: f"rank{rank}.{role}" for role in ROLES}
         components += [Component(name, role, slots=UNCOUNTED) for role, name in names.items()]
-        parts[names["gpu"]] = {"host": names["host"], "dma": names["dma"]}
+        parts[names.pop(GPU)] = names
     return System(tuple(components), tuple(parts), parts, fabric="fabric")
 
 

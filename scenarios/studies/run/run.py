@@ -57,6 +57,7 @@ from .plan import count_simulations, runs_processes
 
 if TYPE_CHECKING:
     from ....hil.coupling.journal import JournalEntry
+    from ....reports.paper.plots import Plots
     from ..folders.partial_answers import PartialAnswers
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,7 @@ class Study:
 
     def __repr__(self) -> str:
         """The answer as text, as a session shows it."""
-        from ....reports.run.answer import answer_sentences
+        from ....reports.texts.answer import answer_sentences
 
         return "\n".join(answer_sentences(self.summary.to_dict()))
 
@@ -91,9 +92,9 @@ class Study:
         """As a notebook shows it: the answer, and a row for each variant."""
         from html import escape
 
-        from ....reports.headline import metric_header
         from ....reports.numbers import format_change, format_quantity
-        from ....reports.run.answer import answer_sentences
+        from ....reports.texts.answer import answer_sentences
+        from ....reports.texts.headline import metric_header
         from ....sim.analysis.notebook import html_table
 
         plain = self.summary.to_dict()
@@ -107,6 +108,15 @@ class Study:
         return paragraphs + html_table(
             self.scenario.name, rows, ("variant", metric_header(asked), "change")
         )
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of the report's sections by matplotlib: ``study.plot.blame()``."""
+        from ....reports.paper.plots import Plots
+        from ....reports.texts.study import StudyShown
+
+        texts = dict.fromkeys(("resolved", "command", "run", "title", "timeline_cut"), "")
+        return Plots("run", StudyShown(self.summary.to_dict(), self.results, texts))
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:

@@ -41,10 +41,6 @@ class OutcomeStore:
                     if (found := _read_outcome(line)) is not None:
                         yield found
 
-    def finished_outcomes(self) -> dict[str, Outcome]:
-        """Outcomes of points that did not fail, by key."""
-        return {found["key"]: found for found in self.outcomes() if "error" not in found}
-
     def others(self) -> list[Path]:
         """Folders of outcomes that are not taken: of another machine, other traces or sources."""
         beside = self.folder.parent.glob("*/")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config.condition import Condition
 from ...config.scenario import Scenario
@@ -15,6 +15,9 @@ from ...config.sections.sweep import Objective, Sweep
 from ..variants.answers import StudyAnswer, answer_of
 from .pareto import pareto_front
 from .trial import SweepTrial
+
+if TYPE_CHECKING:
+    from ....reports.paper.plots import Plots
 
 SCHEMA = 1
 Ranking = tuple[tuple[SweepTrial, Mapping[str, Any]], ...]
@@ -52,6 +55,16 @@ class Swept:
 
         rows = [{**t.settings, **t.values} for t in self.trials]
         return pd.DataFrame(rows)
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of the report's sections by matplotlib: ``swept.plot.pareto()``."""
+        from ....reports.paper.plots import Plots
+        from ....reports.sweep.points import SweepShown
+
+        texts = dict.fromkeys(("resolved", "command", "run", "title"), "")
+        run = {**texts, "file": self.scenario.file}
+        return Plots("sweep", SweepShown(self.summary(), run))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....sim.errors import ForetraceError, ScenarioError
-from ....sim.rerun.sensitivity import altered
-from ....sim.run.simulation import Simulation
 from ...config.hil_settings import hil_section
 from ...config.loader import with_overrides
 from ...config.scenario import Scenario
@@ -22,46 +19,15 @@ from ...workloads.measured_step import MeasuredStep
 from ...workloads.training import TrainingWorkload
 from ..building.jobs import workloads_of
 from .blind_variant import build_blind_variant
+from .calibrated_step import StepCalibration, with_gpus_slower
 from .samples import samples_of
 from .statistics import statistic_of
-
-if TYPE_CHECKING:
-    from .variant import Variant
+from .variant import Variant
 
 CLOSE = 1e-4  # of the measured time, at which the factor is found
 TRIES = 12
 FREE = 1e-6  # the factor with which ops on GPUs take no time that counts
 PLACE = "workload.measured"
-
-
-@dataclass(frozen=True)
-class StepCalibration:
-    """A measured step, and the factor on the times of ops on GPUs that it asks for.
-
-    Parameters
-    ----------
-    measured, blind : s of the step, as measured and as predicted without the factor
-    where : on what it was measured, as text
-    factor : on the times of all ops on GPUs
-    reference : the run that the measurement is of, calibrated
-    """
-
-    measured: float
-    blind: float
-    where: str
-    factor: float
-    reference: Variant
-
-    def applied(self, simulation: Simulation) -> Simulation:
-        """Simulation with the factor on its GPUs."""
-        return _with_gpus_slower(simulation, self.factor)
-
-    def text(self) -> str:
-        """Where the one constant comes from, as text."""
-        return (
-            f"times of all ops on GPUs x {self.factor:.3g}, one constant, from one measured step "
-            f"({self.measured:.4g} s, {self.where}; blind it was {self.blind:.4g} s)"
-        )
 
 
 def measured_step(scenario: Scenario) -> MeasuredStep | None:
@@ -138,7 +104,7 @@ def _calibration_of_texts(plain: str, settings: str, seconds: float, where: str)
     except ForetraceError as error:
         raise ScenarioError(f"{PLACE}.on: {error}") from error
     factor, blind = _factor(reference, seconds)
-    done = reference.on(_with_gpus_slower(reference.simulation, factor))
+    done = reference.on(with_gpus_slower(reference.simulation, factor))
     return StepCalibration(seconds, blind, where, factor, done)
 
 
@@ -156,7 +122,7 @@ def _factor(reference: Variant, measured: float) -> tuple[float, float]:
     """
 
     def step_time(factor: float) -> float:
-        slower = reference.on(_with_gpus_slower(reference.simulation, factor))
+        slower = reference.on(with_gpus_slower(reference.simulation, factor))
         return _headline(slower)
 
     alone, blind = step_time(FREE), _headline(reference)
@@ -185,12 +151,6 @@ def _headline(point: Variant) -> float:
     (workload,) = point.workloads.values()
     name, _, statistic = workload.headline.rpartition(".")
     return float(statistic_of(samples_of(point, point.run_for_answer())[name], statistic))
-
-
-def _with_gpus_slower(simulation: Simulation, factor: float) -> Simulation:
-    system = simulation.system
-    gpus = [system.number(name) for name in system.gpus]
-    return altered(simulation, gpus, 1 / factor)
 
 
 def calibration_facts(point: Variant, blind: float) -> Mapping[str, Any]:

@@ -31,8 +31,8 @@ from ....sim.rerun.sensitivity import AlteredBackend
 from ....sim.run.job import Job
 from ....sim.run.process import Process, Running, Steps
 from ....sim.run.result import Result
-from ....sim.run.session import runs_as_spmd
 from ....sim.run.simulation import Simulation
+from ....sim.run.single_graph import runs_as_spmd
 from ....sim.run.workload import Workload
 from ....sim.units import MoneyRate
 from ...config.scenario import Scenario
@@ -50,7 +50,7 @@ from .work import JobDispatcher, PreparedWorkload, WaitingJob
 if TYPE_CHECKING:
     from ...config.sections.workload import WorkloadSection
     from ..building.coupled_machine import CoupledDevices
-    from .step_calibration import StepCalibration
+    from .calibrated_step import StepCalibration
 
 log = logging.getLogger(__name__)
 

@@ -138,7 +138,7 @@ def test_an_unknown_setting_is_refused(odd):
 
 def test_a_driver_that_nobody_knows_is_missing(odd):
     remote = RemoteDriver(Address().open(), "nosuch")
-    with pytest.raises(DriverFault, match=r"^missing: no driver 'nosuch'; there are: host, "):
+    with pytest.raises(DriverFault, match=r"^missing: no driver 'nosuch'; there are: collective, "):
         remote.probe()
     remote.close()
 

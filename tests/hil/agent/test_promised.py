@@ -71,7 +71,7 @@ def test_a_driver_of_ones_own_is_known_by_reading_its_file_not_by_running_it(lis
 def test_a_driver_that_the_files_do_not_have_is_refused_with_the_nearest(listed):
     with pytest.raises(InvalidScenarioError, match="no driver named 'ood'; did you mean 'odd'"):
         scenario("ood")
-    with pytest.raises(InvalidScenarioError, match="no driver named 'odd'; known here: host"):
+    with pytest.raises(InvalidScenarioError, match="no driver named 'odd'; known here: collective"):
         scenario(agent='""')
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from foretrace.hil import recording as form
 from foretrace.hil.drivers.recording_driver import RecordingDriver
-from foretrace.hil.recording import Recording, merge_recordings, read
+from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Request, Sample
 from foretrace.sim.errors import RecordingError
 
@@ -108,13 +108,6 @@ def test_a_file_that_is_not_there_or_huge_is_refused(tmp_path, monkeypatch, kept
     monkeypatch.setattr(form, "LARGEST", 10)
     with pytest.raises(RecordingError, match="this is no recording"):
         read(kept)
-
-
-def test_recordings_of_one_device_are_joined_with_starts_of_their_own():
-    joined = merge_recordings([recording(sample(), sample(start=1)), recording(sample())])
-    assert [s.start for s in joined.samples] == [0, 1, 2]
-    with pytest.raises(RecordingError, match="is not one of host core0"):
-        merge_recordings([recording(), recording(device="core1")])
 
 
 def answers(how, n=3, **rest):

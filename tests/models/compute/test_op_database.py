@@ -4,13 +4,12 @@ import gzip
 
 import numpy as np
 import pytest
-from foretrace.models.compute.op_database import OpDatabase
 from foretrace.models.compute.op_database_rows import (
     database_files,
     engine_and_version,
     measured_rows,
 )
-from foretrace.models.compute.op_shape import op_shape
+from foretrace.models.compute.table import MeasuredTable
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.ops import Ops
 
@@ -47,7 +46,7 @@ def test_products_are_exact_where_measured_and_interpolated_between(aiconfigurat
         "gemm_perf.parquet", "gemm_dtype, m, n, k, latency",
         ("bfloat16", 64, 4096, 1024, 0.01), ("bfloat16", 256, 4096, 1024, 0.04),
     )  # fmt: skip
-    table = OpDatabase(folder=str(folder))
+    table = MeasuredTable(folder=str(folder))
     table.open(None)
     ops = asked(MM.format(64, 1024, 1024, 4096), MM.format(128, 1024, 1024, 4096))
     timing = table.timing(ops)
@@ -65,7 +64,7 @@ def test_attention_lies_between_lengths_but_not_between_widths_of_heads(aiconfig
         "batch_size, isl, step, num_heads, num_key_value_heads, head_dim, kv_cache_dtype, latency",
         *((8, 1, length - 1, 32, 8, 128, "bfloat16", 1e-5 * length) for length in (1000, 4000)),
     )
-    table = OpDatabase(folder=str(folder))
+    table = MeasuredTable(folder=str(folder))
     table.open(None)
     operands = "bf16[8x32x1x{0}] bf16[8x8x2000x{0}] bf16[8x8x2000x{0}]"
     text = f"compute:aten::scaled_dot_product_attention {operands}"
@@ -80,12 +79,12 @@ def test_an_engine_is_chosen_by_its_name_and_without_one_medians_count(aiconfigu
         folder = aiconfigurator(
             "gemm_perf.parquet", columns, ("bfloat16", 8, 8, 8, ms), engine=version
         )
-    shape = op_shape(MM.format(8, 8, 8, 8))
+    ops = asked(MM.format(8, 8, 8, 8))
     for name, seconds in (("vllm/2.0", 2e-5), ("vllm", 1.5e-5), ("", 2e-5)):
-        table = OpDatabase(folder=str(folder), engine=name)
-        assert table.lookup([shape])[0] == (pytest.approx(seconds), False)
+        table = MeasuredTable(folder=str(folder), engine=name)
+        assert table.timing(ops).fixed.tolist() == pytest.approx([seconds])
     with pytest.raises(BackendError, match="holds no measured ops of trtllm"):
-        OpDatabase(folder=str(folder), engine="trtllm").open(None)
+        MeasuredTable(folder=str(folder), engine="trtllm").open(None)
 
 
 def test_vidur_counts_two_additions_where_a_model_has_them(tmp_path):
@@ -102,15 +101,30 @@ def test_vidur_counts_two_additions_where_a_model_has_them(tmp_path):
     assert len(database_files(tmp_path, "norm")) == 2
 
 
-def test_what_lies_outside_is_refused_with_a_cure():
-    table = OpDatabase.of({op_shape(MM.format(8, 8, 8, 8)): 1e-6})
-    with pytest.raises(BackendError, match=r"op 0 .*was not measured.*take a chain"):
+def test_what_lies_outside_is_refused_with_a_cure(aiconfigurator):
+    folder = aiconfigurator(
+        "gemm_perf.parquet", "gemm_dtype, m, n, k, latency",
+        ("bfloat16", 8, 8, 8, 0.001), ("bfloat16", 4, 8, 8, 0.001),
+    )  # fmt: skip
+    table = MeasuredTable(folder=str(folder))
+    with pytest.raises(BackendError, match=r"outside the measured sizes .*set outside: warn"):
         table.timing(asked(MM.format(16, 8, 8, 8)))
+    with pytest.raises(BackendError, match=r"nothing like .* was measured; .* take a chain"):
+        table.timing(asked("compute:aten::frobnicate bf16[8]"))
+    far = MeasuredTable(folder=str(folder), outside="warn").timing(asked(MM.format(16, 8, 8, 8)))
+    assert far.fixed.tolist() == pytest.approx([2e-6])
+
+
+def test_a_database_and_a_file_are_two_tables(tmp_path):
+    with pytest.raises(BackendError, match=r"give 'file' .*, or 'folder'"):
+        MeasuredTable(file="a.csv", folder=str(tmp_path))
+    with pytest.raises(BackendError, match=r"give 'file' .*, or 'folder'"):
+        MeasuredTable()
 
 
 def test_a_folder_without_measured_ops_is_refused(tmp_path):
     with pytest.raises(BackendError, match="holds no measured ops of any engine"):
-        OpDatabase(folder=str(tmp_path)).open(None)
+        MeasuredTable(folder=str(tmp_path)).open(None)
 
 
 def test_a_table_of_another_version_names_the_column_that_it_lacks(aiconfigurator):
@@ -118,4 +132,4 @@ def test_a_table_of_another_version_names_the_column_that_it_lacks(aiconfigurato
         "gemm_perf.parquet", "dtype, m, n, k, latency", ("bfloat16", 8, 8, 8, 1.0)
     )
     with pytest.raises(BackendError, match="has no column 'gemm_dtype'"):
-        OpDatabase(folder=str(folder)).lookup([op_shape(MM.format(8, 8, 8, 8))])
+        MeasuredTable(folder=str(folder)).timing(asked(MM.format(8, 8, 8, 8)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from foretrace.models.memory.loaded import Interleaved, LoadedMemory
+from foretrace.models.memory.loaded import LoadedMemory
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import least_squares
@@ -37,17 +37,6 @@ def test_a_mix_takes_the_time_of_both_and_of_turning_around():
     assert one_bus.peak([1.0, 0.5, 0.0]) == pytest.approx([40e9, 80e9 / 3, 20e9])
     turning = LoadedMemory(latency=1e-7, read=40e9, write=20e9, in_flight=1000, turnaround=0.25)
     assert turning.peak([1.0, 0.5, 0.0]) == pytest.approx([40e9, 80e9 / 3 / 1.25, 20e9])
-
-
-def test_pages_of_two_nodes_in_turn_are_bounded_by_the_slower_one():
-    near = LoadedMemory(latency=1e-7, read=200e9, write=200e9, in_flight=4096)
-    far = LoadedMemory(latency=4e-7, read=30e9, write=30e9, in_flight=4096)
-    half, tenth = Interleaved((near, far), (0.5, 0.5)), Interleaved((near, far), (0.9, 0.1))
-    assert float(half.bandwidth(256, 1.0)) == pytest.approx(60e9)
-    assert float(tenth.bandwidth(256, 1.0)) == pytest.approx(200e9 / 0.9)
-    assert float(half.latency_at(0.0, 1.0)) == pytest.approx(2.5e-7)
-    alone = Interleaved((near, far), (1.0, 0.0))
-    assert float(alone.bandwidth(8, 1.0)) == pytest.approx(float(near.bandwidth(8, 1.0)))
 
 
 THREADS = (1, *range(4, 73, 4))

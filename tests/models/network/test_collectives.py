@@ -457,7 +457,9 @@ def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fid
 
 def test_a_low_latency_exchange_is_refused_where_the_library_has_none():
     alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
-    with pytest.raises(BackendError, match=r"no low-latency all-to-all; take workload\.exchange"):
+    with pytest.raises(
+        BackendError, match=r"no low-latency all-to-all; take workload\.execution\."
+    ):
         makespan(board(4), Fabric(), alone)
 
 

@@ -3,25 +3,35 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.memory.fit import require_fit
-from foretrace.models.memory.rank_memory import memory_of_stages, rank_memory
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.hardware_flop import hardware_flop
-from foretrace.models.training.layers import dense_layer, output_layer
-from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.schedules import PassKind
-from foretrace.models.training.stages import (
+from foretrace.models.training.description.description import (
+    BlockOptions,
+    TokenOptions,
+    Transformer,
+)
+from foretrace.models.training.layer.layers import dense_layer, output_layer
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.memory_fit import require_fit
+from foretrace.models.training.plan.parallel_plan import SETTINGS, ParallelPlan
+from foretrace.models.training.plan.rank_memory import memory_of_stages, rank_memory
+from foretrace.models.training.plan.schedules import PassKind
+from foretrace.models.training.plan.stages import (
     backward_works,
     chunks_of_stage,
     is_recomputed,
     kept_bytes,
     stage_weights,
 )
+from foretrace.models.training.program.hardware_flop import hardware_flop
 from foretrace.sim.errors import ScenarioError
 
 GPT = Transformer(
-    hidden=1024, layers=8, heads=16, vocabulary=51200, inner=4096, positions=2048, dropout=True
+    hidden=1024,
+    layers=8,
+    heads=16,
+    vocabulary=51200,
+    inner=4096,
+    tokens=TokenOptions(positions=2048),
+    block=BlockOptions(dropout=True),
 )
 S, B, H, A = 2048, 4, 1024, 16  # sequence, micro-batch, hidden, heads
 PLAN = ParallelPlan(batch=64, sequence=S, micro_batch=B, fused_attention=False)
@@ -109,7 +119,7 @@ def test_arithmetic_of_the_passes_is_what_the_zero_bubble_paper_counts():
         for p in (PassKind.INPUT, PassKind.WEIGHT)
     ]
     each = S * B * H
-    assert layer.forward_flop == each * (24 * H + 4 * S)
+    assert sum(w.flop for w in layer.forward) == each * (24 * H + 4 * S)
     assert backward == [each * (24 * H + 8 * S), each * 24 * H]
 
 
@@ -178,7 +188,9 @@ def test_zero_shares_16_bytes_a_parameter_stage_by_stage(zero, bytes):
 def test_what_does_not_fit_is_told_with_what_would_make_it_fit():
     plan = replace(PLAN, data=8, fused_attention=True)
     need = rank_memory(GPT, plan, 0).peak
-    with pytest.raises(ScenarioError, match=r"does not fit: .* it fits with zero: 1, or zero: 2"):
+    with pytest.raises(
+        ScenarioError, match=r"does not fit: .* it fits with parallel.zero: 1, or parallel.zero: 2"
+    ):
         require_fit(GPT, plan, need - 1e6)
     require_fit(GPT, plan, need)
 

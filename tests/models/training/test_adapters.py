@@ -4,17 +4,24 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from foretrace.models.memory.rank_memory import rank_memory
-from foretrace.models.training.description import Adapters, Experts, Transformer
-from foretrace.models.training.description_reader import read_description
-from foretrace.models.training.hardware_flop import hardware_flop
-from foretrace.models.training.layers import dense_layer
-from foretrace.models.training.model_size import model_flop, parameters, trained_parameters
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.operations import Split
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import (
+    Adapters,
+    AttentionOptions,
+    BlockOptions,
+    Experts,
+    TokenOptions,
+    Transformer,
+)
+from foretrace.models.training.description.description_reader import read_description
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.layers import dense_layer
+from foretrace.models.training.layer.model_size import model_flop, parameters, trained_parameters
+from foretrace.models.training.layer.operations import Split
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.program.hardware_flop import hardware_flop
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.errors import PlanError, ScenarioError
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.signature import WIDTH
@@ -22,8 +29,9 @@ from foretrace.sim.facts.signature import WIDTH
 ATTENTION = Adapters(rank=4, of=("query-key-value", "attention-output"))
 EVERY = replace(ATTENTION, of=(*ATTENTION.of, "feed-forward-in", "feed-forward-out"))
 PLAIN = Transformer(
-    hidden=64, layers=4, heads=8, key_heads=4, vocabulary=128, inner=256, gated=True, norm="rms",
-    biases="none", tied=False,
+    hidden=64, layers=4, heads=8, vocabulary=128, inner=256,
+    attention=AttentionOptions(key_heads=4), block=BlockOptions("rms", "none", gated=True),
+    tokens=TokenOptions(tied=False),
 )  # fmt: skip
 TINY = replace(PLAIN, adapters=ATTENTION)
 SPLIT = Split(batch=1, sequence=32)
@@ -137,7 +145,7 @@ def exchanged(model, plan):
 )
 @pytest.mark.parametrize("tied", [True, False])
 def test_adapters_go_with_every_kind_of_parallelism(plan, tied):
-    model = replace(TINY, adapters=EVERY, tied=tied)
+    model = replace(TINY, adapters=EVERY, tokens=TokenOptions(tied=tied))
     graph = step_graph(model, plan)
     assert graph.ranks == plan.ranks
     stages = [rank_memory(model, plan, stage) for stage in range(plan.pipeline)]
@@ -150,9 +158,12 @@ def test_adapters_go_with_every_kind_of_parallelism(plan, tied):
 
 def test_no_embedding_is_exchanged_where_it_is_not_trained():
     plan = ParallelPlan(batch=4, sequence=32, pipeline=2)
-    labels = step_graph(replace(TINY, tied=True), plan).labels
+    labels = step_graph(replace(TINY, tokens=TokenOptions(tied=True)), plan).labels
     assert not any("embedding gradients" in str(label) for label in labels)
-    tied, untied = (rank_memory(replace(TINY, tied=t), plan, 1).weights for t in (True, False))
+    tied, untied = (
+        rank_memory(replace(TINY, tokens=TokenOptions(tied=t)), plan, 1).weights
+        for t in (True, False)
+    )
     assert tied == untied  # a copy of the embedding in place of the output layer's own
 
 
@@ -205,7 +216,7 @@ def test_experts_may_be_frozen():
     ("plan", "message"),
     [
         (ParallelPlan(batch=8, sequence=32, tensor=8), "8 ranks do not share adapters of rank 4"),
-        (ParallelPlan(batch=8, sequence=32, whole_layers=True), "leave adapters out"),
+        (ParallelPlan(batch=8, sequence=32, whole_layers=True), "leave optimizer.adapters out"),
     ],
 )
 def test_plans_that_adapters_do_not_go_with_are_refused(plan, message):

@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
-from foretrace.models.training.bubble import bubble_shares
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import TokenOptions, Transformer
+from foretrace.models.training.plan.bubble import bubble_shares
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.analysis.periods import counted_edges
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation
 
-MODEL = Transformer(hidden=64, layers=8, heads=8, vocabulary=128, inner=256, tied=False)
+UNTIED = TokenOptions(tied=False)
+MODEL = Transformer(hidden=64, layers=8, heads=8, vocabulary=128, inner=256, tokens=UNTIED)
 
 
 class OnePass(Backend):

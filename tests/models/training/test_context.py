@@ -4,20 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.training.attention import attention
-from foretrace.models.training.context import attention_blocks
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.hardware_flop import hardware_flop
-from foretrace.models.training.model_size import model_flop
-from foretrace.models.training.operations import CONTEXT, RING, Split
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import AttentionOptions, Transformer
+from foretrace.models.training.layer.attention import attention
+from foretrace.models.training.layer.context import attention_blocks
+from foretrace.models.training.layer.model_size import model_flop
+from foretrace.models.training.layer.operations import CONTEXT, RING, Split
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.hardware_flop import hardware_flop
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation
 
 S, H, KEYS = 1024, 64, 16  # tokens, width of all heads, width of all keys
-MODEL = Transformer(hidden=H, layers=1, heads=8, key_heads=2, vocabulary=128, inner=256)
+GROUPED = AttentionOptions(key_heads=2)
+MODEL = Transformer(hidden=H, layers=1, heads=8, vocabulary=128, inner=256, attention=GROUPED)
 SPLIT = Split(batch=1, sequence=S, context=8)
 
 
@@ -77,7 +78,7 @@ def test_gathering_sends_as_much_as_a_ring_and_sums_gradients_home(n):
 def test_ulysses_exchanges_four_activations_over_as_many_ranks(n):
     """4 N h / P, each rank keeping its own part: Jacobs et al. 2023, arXiv:2309.14509, 3.2."""
     split = replace(SPLIT, context=n, context_by="ulysses")
-    many = replace(MODEL, key_heads=0)
+    many = replace(MODEL, attention=AttentionOptions())
     works = [w for o in attention(many, split) for w in o.forward if w.group == CONTEXT]
     assert sum(w.bytes for w in works) == 2 * 4 * S * H / n
 

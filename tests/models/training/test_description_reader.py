@@ -1,15 +1,21 @@
 """Descriptions as plain data: what is read, and what is refused with its place and cure."""
 
+import logging
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import Experts, Patches, Transformer
-from foretrace.models.training.description_reader import read_description
-from foretrace.models.training.image_network import image_layers
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.operations import Split
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.stages import stage_weights
+from foretrace.models.training.description.description import (
+    BlockOptions,
+    Experts,
+    Patches,
+    Transformer,
+)
+from foretrace.models.training.description.description_reader import read_description
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.image_network import image_layers
+from foretrace.models.training.layer.operations import Split
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.stages import stage_weights
 from foretrace.sim.errors import ScenarioError
 
 SIZES = {"hidden": 8, "layers": 2, "heads": 2, "vocabulary": 10, "inner": 32}
@@ -18,41 +24,53 @@ SIZES = {"hidden": 8, "layers": 2, "heads": 2, "vocabulary": 10, "inner": 32}
 def test_a_transformer_is_read_with_what_it_has():
     data = {
         **SIZES,
-        "gated": True,
-        "norm": "rms",
+        "block": {"gated": True, "norm": "rms"},
         "experts": {"count": 4, "chosen": 2, "inner": 16},
     }
     read = read_description(data)
     assert read == Transformer(
-        hidden=8, layers=2, heads=2, vocabulary=10, inner=32, gated=True, norm="rms",
-        experts=Experts(4, 2, 16),
+        hidden=8, layers=2, heads=2, vocabulary=10, inner=32,
+        block=BlockOptions("rms", gated=True), experts=Experts(4, 2, 16),
     )  # fmt: skip
-    assert read_description({**SIZES, "patches": {"image": 8, "patch": 4}}).patches == Patches(8, 4)
+    images = {"tokens": {"patches": {"image": 8, "patch": 4}}}
+    assert read_description({**SIZES, **images}).tokens.patches == Patches(8, 4)
 
 
 def test_a_description_equals_the_model_that_it_describes():
     sizes = {"hidden": 768, "layers": 12, "heads": 12, "vocabulary": 50257, "inner": 3072}
-    own = read_description({**sizes, "positions": 1024, "dropout": True})
+    own = read_description({**sizes, "tokens": {"positions": 1024}, "block": {"dropout": True}})
     assert own == replace(model("gpt2"), source="")
+
+
+def test_old_names_of_a_description_are_read_with_a_message(caplog):
+    old = {**SIZES, "gated": True, "key_heads": 1, "tied": False, "block": {"norm": "rms"}}
+    new = {**SIZES, "attention": {"key_heads": 1}, "tokens": {"tied": False}}
+    with caplog.at_level(logging.WARNING):
+        told = read_description(old, "my.json")
+    assert told == read_description({**new, "block": {"norm": "rms", "gated": True}})
+    assert "my.json.gated: is now block.gated; rename it" in caplog.text
 
 
 REFUSED = [
     ({**SIZES, "layrs": 3}, "workload.model.layrs: is not known; did you mean 'layers'?"),
     ({"hidden": 8}, "workload.model: has no layers; add it"),
     ({**SIZES, "heads": 2.5}, "workload.model.heads: is 2.5; write a whole number"),
-    ({**SIZES, "heads": 0}, "workload.model.heads: is 0; write a whole number above it"),
-    ({**SIZES, "norm": "batch"}, "workload.model.norm: is 'batch'; take one of rms, layer"),
-    ({**SIZES, "tied": "no"}, "workload.model.tied: is 'no'; write true or false"),
+    ({**SIZES, "heads": 0}, "workload.model.heads: is 0; write a whole number above 0"),
+    ({**SIZES, "block": {"norm": "batch"}},
+     "workload.model.block.norm: is 'batch'; take one of rms, layer"),
+    ({**SIZES, "tokens": {"tied": "no"}},
+     "workload.model.tokens.tied: is 'no'; write true or false"),
     ({**SIZES, "experts": 8}, "workload.model.experts: is 8; write its keys below it"),
     ({**SIZES, "experts": {"number": 8}}, "workload.model.experts.number: is not known; there are"),
     ({**SIZES, "heads": 3}, "workload.model.heads: 3 heads do not share a width of 8 .* take 2"),
-    ({**SIZES, "heads": 4, "key_heads": 3}, "workload.model.key_heads: 3 heads .* take 2"),
+    ({**SIZES, "heads": 4, "attention": {"key_heads": 3}},
+     "workload.model.attention.key_heads: 3 heads .* take 2"),
     ({**SIZES, "experts": {"count": 4, "chosen": 5, "inner": 8}},
      "workload.model.experts.chosen: a token chooses 5 of 4 experts; take 4"),
     ({**SIZES, "experts": {"count": 4, "chosen": 1, "inner": 8, "dense_layers": 3}},
      "workload.model.experts.dense_layers: is 3 of 2 layers; take 2"),
-    ({**SIZES, "patches": {"image": 9, "patch": 4}},
-     "workload.model.patches.patch: patches of 4 pixels do not tile an image of 9; take 3"),
+    ({**SIZES, "tokens": {"patches": {"image": 9, "patch": 4}}},
+     "workload.model.tokens.patches.patch: patches of 4 pixels do not tile an image of 9; take 3"),
     ({"dense": 1, "width": 4, "bottom": [4], "top": [1], "tables": 9},
      "workload.model.tables: is 9; write a list"),
     ({"parts": ["conv 8 3"]}, "workload.model: has no image; add it"),

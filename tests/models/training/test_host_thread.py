@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.host_thread import EXCHANGE, OPERATOR
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.host_thread import EXCHANGE, OPERATOR
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.core.programs.chain_cover import count_chains_by_role
 from foretrace.sim.errors import PlanError
 from foretrace.sim.facts.ops import Kind
@@ -129,7 +129,10 @@ def test_an_exchange_is_dispatched_before_what_runs_beside_it():
 
 def test_layers_timed_whole_have_no_thread():
     plan = ParallelPlan(batch=8, sequence=16, whole_layers=True, host_threads=True)
-    with pytest.raises(PlanError, match=r"workload.hosts: .* take hosts: ahead, or detail: ops"):
+    with pytest.raises(
+        PlanError,
+        match=r"workload.execution.hosts: .* take execution.hosts: ahead, or execution.detail: ops",
+    ):
         step_graph(GPT, plan)
 
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.model_size import model_flop, parameters
-from foretrace.models.training.model_zoo import known_models, model
+from foretrace.models.training.description.description import AttentionOptions, Transformer
+from foretrace.models.training.description.model_zoo import known_models, model
+from foretrace.models.training.layer.model_size import model_flop, parameters
 from foretrace.sim.errors import ScenarioError
 
 # The sum of the tensors in each repository's model.safetensors.index.json or weights; of GPT-3 the
@@ -27,9 +27,13 @@ PUBLISHED = {
 }
 
 
+def without_prediction(model):
+    return replace(model, tokens=replace(model.tokens, predicted=0))
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_model_has_as_many_parameters_as_published(name):
-    assert parameters(replace(model(name), predicted=0)) == PUBLISHED[name]
+    assert parameters(without_prediction(model(name))) == PUBLISHED[name]
 
 
 def test_the_layer_that_predicts_one_more_token_has_as_many_as_published():
@@ -41,9 +45,9 @@ def test_the_layer_that_predicts_one_more_token_has_as_many_as_published():
 
 def test_predicting_one_more_token_costs_a_layer_and_an_output():
     plain = model("deepseek-v3")
-    more = model_flop(plain, 4096) - model_flop(replace(plain, predicted=0), 4096)
-    layer = model_flop(replace(plain, predicted=0, layers=62), 4096) - model_flop(
-        replace(plain, predicted=0), 4096
+    more = model_flop(plain, 4096) - model_flop(without_prediction(plain), 4096)
+    layer = model_flop(replace(without_prediction(plain), layers=62), 4096) - model_flop(
+        without_prediction(plain), 4096
     )
     joined = 6 * 4096 * (2 * 7168**2 + 7168 * 129280)
     assert more == pytest.approx(layer + joined, rel=1e-12)
@@ -88,9 +92,10 @@ def test_every_model_of_the_zoo_is_counted():
     assert all(model(name).source for name in known_models())
 
 
-def all_scores(name, **changes):
+def all_scores(name, change=lambda model: model):
     """A model as papers count it: scores that a mask hides too."""
-    return replace(model(name), causal=False, **changes)
+    one = change(model(name))
+    return replace(one, attention=replace(one.attention, causal=False))
 
 
 def narayanan_parameters(layers, h, vocabulary, sequence):
@@ -129,7 +134,7 @@ ACTIVE = {
 def test_flop_are_six_a_parameter_that_a_token_uses_and_those_of_attention(name):
     active, layers, width = ACTIVE[name]
     told = 4096 * (6 * active + 12 * layers * width * 4096)
-    assert model_flop(all_scores(name, predicted=0), 4096) == pytest.approx(told, rel=5e-3)
+    assert model_flop(all_scores(name, without_prediction), 4096) == pytest.approx(told, rel=5e-3)
 
 
 def test_a_causal_mask_leaves_half_of_the_scores():
@@ -159,5 +164,6 @@ def test_a_config_without_a_size_is_refused(tmp_path):
 
 
 def test_heads_of_queries_share_keys():
-    grouped = Transformer(hidden=64, layers=1, heads=8, key_heads=2, vocabulary=9, inner=64)
+    grouped = Transformer(hidden=64, layers=1, heads=8, vocabulary=9, inner=64,
+                          attention=AttentionOptions(key_heads=2))  # fmt: skip
     assert (grouped.query_width, grouped.key_width) == (64, 16)

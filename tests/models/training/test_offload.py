@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.memory.fit import host_memory, require_fit, require_host_fit
-from foretrace.models.memory.rank_memory import rank_memory
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.stage_program import StageProgram
-from foretrace.models.training.stages import stage_weights
+from foretrace.models.training.description.description import Transformer
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.memory_fit import host_memory, require_fit, require_host_fit
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.plan.stages import stage_weights
+from foretrace.models.training.program.stage_program import StageProgram
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.facts.ops import Kind
 
@@ -62,7 +62,9 @@ def test_buckets_are_copied_while_others_are_updated():
 
 def test_what_the_host_has_no_room_for_is_refused_with_the_zero_that_fits():
     plan = replace(PLAN, data=8)
-    with pytest.raises(ScenarioError, match=r"workload.offload: does not fit: .* take zero: 1"):
+    with pytest.raises(
+        ScenarioError, match=r"workload.memory.offload: does not fit: .* take parallel.zero: 1"
+    ):
         require_host_fit(GPT, plan, 15 * PSI, 8)
     require_host_fit(GPT, replace(plan, zero=1), 15 * PSI, 8)
     with pytest.raises(ScenarioError, match="nobody says how much memory a machine's host has"):
@@ -72,7 +74,7 @@ def test_what_the_host_has_no_room_for_is_refused_with_the_zero_that_fits():
 def test_offloading_is_a_cure_where_the_host_is_known_to_have_room():
     plan = replace(PLAN, offload=False)
     need = rank_memory(GPT, replace(plan, offload=True), 0).peak
-    with pytest.raises(ScenarioError, match=r"it fits with offload: optimizer$"):
+    with pytest.raises(ScenarioError, match=r"it fits with memory.offload: optimizer$"):
         require_fit(GPT, plan, need, host=(15.0 * PSI, 8))
     with pytest.raises(ScenarioError, match=r"does not fit") as caught:
         require_fit(GPT, plan, need, host=(13.0 * PSI, 8))

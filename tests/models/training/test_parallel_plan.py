@@ -3,11 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
+from foretrace.models.training.description.description import (
+    AttentionOptions,
+    Experts,
+    TokenOptions,
+    Transformer,
+)
+from foretrace.models.training.plan.parallel_plan import SETTINGS, ParallelPlan
 from foretrace.sim.errors import ScenarioError
 
-MODEL = Transformer(hidden=64, layers=12, heads=8, key_heads=4, vocabulary=100, inner=256)
+GROUPED = AttentionOptions(key_heads=4)
+MODEL = Transformer(hidden=64, layers=12, heads=8, vocabulary=100, inner=256, attention=GROUPED)
 MIXED = replace(MODEL, experts=Experts(8, 2, 64))
 PLAN = ParallelPlan(batch=64, sequence=128)
 BROKEN = [
@@ -64,7 +70,7 @@ BROKEN = [
 
 
 def test_a_sequence_longer_than_the_learned_positions_is_refused():
-    model = replace(MODEL, positions=64)
+    model = replace(MODEL, tokens=TokenOptions(positions=64))
     with pytest.raises(ScenarioError, match=r"workload.sequence: 128 tokens .* take 64$"):
         PLAN.check(model)
     replace(PLAN, sequence=64).check(model)

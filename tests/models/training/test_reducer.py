@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.gradients import buckets, ddp_buckets
-from foretrace.models.training.layers import expert_layer
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.layers import expert_layer
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.gradients import buckets, ddp_buckets
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.errors import PlanError
 from foretrace.sim.facts.ops import Kind
 from foretrace.traces.transform.data_parallel import BUCKET, FIRST_BUCKET, bucket_ends
@@ -62,12 +62,12 @@ def test_ddp_scales_each_gradient_into_its_bucket_and_copies_it_back():
 
 @pytest.mark.parametrize("wrong", [{"zero": 1}, {"pipeline": 2}, {"overlap": False}])
 def test_what_ddp_does_not_know_is_refused(wrong):
-    with pytest.raises(PlanError, match=r"workload\.reducer: DDP .* take megatron"):
+    with pytest.raises(PlanError, match=r"workload\.optimizer\.reducer: DDP .* take megatron"):
         replace(PLAN, **wrong).check(TINY)
 
 
 def test_ranks_that_share_a_vocabulary_have_no_loss_of_torch():
-    with pytest.raises(PlanError, match=r"workload\.loss: 2 ranks .* take fused"):
+    with pytest.raises(PlanError, match=r"workload\.execution\.loss: 2 ranks .* take fused"):
         replace(PLAN, tensor=2).check(TINY)
 
 

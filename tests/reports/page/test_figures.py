@@ -6,6 +6,7 @@ from foretrace.reports.blocks import BarChart, Bars
 from foretrace.reports.export.op_places import op_places
 from foretrace.reports.figures import schedule
 from foretrace.reports.figures.bars import WIDTH, bar_chart_html
+from foretrace.reports.figures.heat_map import heat_map_html
 from foretrace.sim.facts.ops import Kind
 
 
@@ -75,22 +76,22 @@ def test_every_variant_has_its_bar(small):
 
 
 def test_a_bar_is_as_long_as_what_it_shows(small):
-    drawn = bar_chart_html(BarChart(["a", "b"], [Bars(1, 2.5, 5.0, "red")], 10.0, "s"))
+    drawn = bar_chart_html(BarChart(["a", "b"], [Bars(1, 2.5, 5.0, "idle")], 10.0, "s"))
     assert 'd="M500 100h1000v100h-1000z"' in drawn
 
 
 def test_the_shortest_bar_can_be_seen():
     assert "M0 0h1v100h-1z" in bar_chart_html(
-        BarChart(["a"], [Bars(0, 0.0, 1e-9, "red")], 1.0, "s")
+        BarChart(["a"], [Bars(0, 0.0, 1e-9, "idle")], 1.0, "s")
     )
 
 
 def test_names_are_escaped():
-    assert "&lt;b&gt;" in bar_chart_html(BarChart(["<b>"], [], 1.0, "s", legend={"<b>": "red"}))
+    assert "&lt;b&gt;" in bar_chart_html(BarChart(["<b>"], [], 1.0, "s", legend={"<b>": "idle"}))
 
 
 def test_an_idle_component_leaves_no_mark_and_a_busy_one_a_full_one():
-    drawn = bar_chart_html(
+    drawn = heat_map_html(
         schedule.utilization_heat_map({"busy": [1.0] * 100, "idle": [0.0] * 100}, 1e-3)
     )
     assert drawn.count("<path fill") == 1

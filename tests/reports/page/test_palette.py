@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from foretrace.reports.palette import BOXES, KINDS, SERIES
+from foretrace.reports.palette import BOXES, KINDS, OTHER_ROLES, SERIES
 from foretrace.reports.run.pipeline import COLOURS, PALER, WEIGHTS
 
 CSS = (files("foretrace.reports") / "templates" / "report.css").read_text()
@@ -51,7 +51,9 @@ def named(properties):
 
 @pytest.mark.parametrize("eye", EYES)
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("of", [(*BOXES.values(), *KINDS.values()), SERIES], ids=["time", "series"])
+@pytest.mark.parametrize(
+    "of", [(*BOXES.values(), *KINDS.values(), *OTHER_ROLES), SERIES], ids=["time", "series"]
+)
 def test_colours_are_told_apart(scheme, eye, of):
     known = colours(scheme)
     for a, b in itertools.combinations(named(of), 2):

@@ -5,8 +5,8 @@ from foretrace.reports.blocks import Heading, Live
 from foretrace.reports.figures.time_tree import OpTotal
 from foretrace.reports.html import breakable_name
 from foretrace.reports.run.largest_ops import _table
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.run.use_over_time import _alike_together, use_over_time
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run.run import setting_differences
 

@@ -3,8 +3,8 @@
 import shlex
 
 import pytest
-from foretrace.reports.run.advice import glob_of_kind, next_steps
-from foretrace.reports.run.robustness import break_even_text
+from foretrace.reports.texts.advice import glob_of_kind, next_steps
+from foretrace.reports.texts.robustness import break_even_text
 from foretrace.scenarios.config.loader import load
 
 

@@ -3,9 +3,9 @@
 import shlex
 
 import pytest
-from foretrace.reports.command_line import carry_scenario_options, with_option
-from foretrace.reports.run.advice import next_steps
 from foretrace.reports.sweep.sweep_results import set_options
+from foretrace.reports.texts.advice import next_steps
+from foretrace.reports.texts.command_line import carry_scenario_options, with_option
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Sentences: better, worse, the same, or cannot tell; never more than is known."""
 
 import pytest
-from foretrace.reports.run.answer import answer_sentences, variant_verdict
-from foretrace.reports.run.work_ratio import work_ratio
+from foretrace.reports.texts.answer import answer_sentences, variant_verdict
+from foretrace.reports.texts.work_ratio import work_ratio
 from foretrace.scenarios.cli.terminal.show import variants_table
 
 ITERATION = {

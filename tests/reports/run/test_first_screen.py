@@ -5,9 +5,9 @@ import re
 
 import pytest
 from foretrace.reports.comparison.comparison_page import comparison_page as compare_page
-from foretrace.reports.run.answer import leading_sentences
 from foretrace.reports.run.run_page import run_page
 from foretrace.reports.sweep.sweep_page import sweep_page
+from foretrace.reports.texts.answer import leading_sentences
 from foretrace.sim.record.aggregates import BOXES
 
 RUN = {"resolved": "", "command": "foretrace run s.yaml", "run": "0" * 12, "title": "",
@@ -172,8 +172,8 @@ def test_a_sweep_of_many_settings_has_no_column_for_those_that_the_answer_says()
     assert heads == ["", "iteration time p50", "90 % within", "change"]
     assert "sequence = true" in first
     effects = rest.split("What each setting does")[1].split("</section>")[0]
-    assert "cluster.nodes" in effects
-    assert "workload.zero" not in effects  # one value does nothing
+    assert ">nodes<" in effects
+    assert "parallel.zero" not in effects  # one value does nothing
     refused = rest.split("Refused plans")[1].split("</table>")[0]
     assert '<table class="stack">' in refused  # a phone cut its words
     assert re.findall("<th[^>]*>(.*?)</th>", refused)[-1] == "why"

@@ -1,7 +1,7 @@
 """The table of the links that the longest collective used."""
 
 from foretrace.reports.run.link_use import MOST_ROWS, link_table, link_use
-from foretrace.reports.run.study import StudyShown
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run.run import study
 

@@ -4,9 +4,9 @@ import pytest
 from by_day import every
 from foretrace.reports.blocks import Plot, Table
 from foretrace.reports.run.memory_over_time import memory_of_stage, memory_over_time
-from foretrace.reports.run.step_passes import passes_of
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.run.use_over_time import use_over_time
+from foretrace.reports.texts.step_passes import passes_of
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.variants import build_variants
 
@@ -19,7 +19,6 @@ workload:
   batch: 32
   sequence: 256
   parallel: {tensor: 2, pipeline: PIPELINE}
-  hosts: ahead
   MORE
 cluster:
   nodes: 1
@@ -31,9 +30,12 @@ backends: {"node*.gpu*": {use: roofline}}
 run: {keep: ranks}
 """
 
+AHEAD = "execution: {hosts: ahead}"
+WRITTEN = "execution: {hosts: ahead, attention: written}"
 
-def ran(pipeline=4, more="zero: 0", written=SCENARIO):
-    text = written.replace("PIPELINE", str(pipeline)).replace("MORE", more)
+
+def ran(pipeline=4, more=AHEAD, parallel="zero: 0", written=SCENARIO):
+    text = written.replace("PIPELINE", f"{pipeline}, {parallel}").replace("MORE", more)
     (point,) = build_variants(loads(text))
     return point, point.run()
 
@@ -47,24 +49,24 @@ def curves(result):
 
 
 PLANS = [
-    (4, "schedule: {use: 1f1b}"),
-    (4, "schedule: {use: gpipe}"),
-    (4, "schedule: {chunks: 2}"),
-    (4, "schedule: {use: zb-h1}"),
-    (4, "schedule: {use: zb-h2}"),
-    (4, "schedule: {use: zb-v}"),
-    (4, "schedule: {use: dualpipe}"),
-    (2, "recompute: full\n  zero: 1"),
-    (2, "recompute: full\n  recompute_layers: 3\n  attention: written"),
-    (2, "recompute: selective\n  attention: written"),
-    (1, "zero: 2"),
-    (1, "zero: 3\n  micro_batch: 2"),
+    (4, f"{AHEAD}\n  schedule: {{use: 1f1b}}"),
+    (4, f"{AHEAD}\n  schedule: {{use: gpipe}}"),
+    (4, f"{AHEAD}\n  schedule: {{chunks: 2}}"),
+    (4, f"{AHEAD}\n  schedule: {{use: zb-h1}}"),
+    (4, f"{AHEAD}\n  schedule: {{use: zb-h2}}"),
+    (4, f"{AHEAD}\n  schedule: {{use: zb-v}}"),
+    (4, f"{AHEAD}\n  schedule: {{use: dualpipe}}"),
+    (2, f"{AHEAD}\n  memory: {{recompute: full}}", "zero: 1"),
+    (2, f"memory: {{recompute: full, recompute_layers: 3}}\n  {WRITTEN}"),
+    (2, f"memory: {{recompute: selective}}\n  {WRITTEN}"),
+    (1, AHEAD, "zero: 2"),
+    (1, AHEAD, "zero: 3, micro_batch: 2"),
 ]
 
 
-@pytest.mark.parametrize(("pipeline", "more"), every(3, PLANS))
-def test_the_peak_of_what_passes_held_in_time_is_that_of_the_schedule(pipeline, more):
-    point, result = ran(pipeline, more)
+@pytest.mark.parametrize("number", every(3, range(len(PLANS))))
+def test_the_peak_of_what_passes_held_in_time_is_that_of_the_schedule(number):
+    point, result = ran(*PLANS[number])
     told, found = curves(result)
     for one, memory in zip(told, found, strict=True):
         assert memory.held[memory.peak] == pytest.approx(sum(one["memory"].values()))
@@ -85,7 +87,7 @@ def test_stages_of_1f1b_keep_as_many_micro_batches_as_stages_are_behind_them():
 
 
 def test_the_page_tells_each_stages_peak_when_it_is_and_what_the_gpu_has():
-    _, result = ran(4, "schedule: {use: gpipe}")
+    _, result = ran(4, f"{AHEAD}\n  schedule: {{use: gpipe}}")
     shown = StudyShown({"points": {"base": {}}, "answer": {}}, {"base": result}, {})
     _, table, plot = memory_over_time(shown)
     assert isinstance(table, Table)

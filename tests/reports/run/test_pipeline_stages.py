@@ -1,10 +1,10 @@
 """A table of the stages: what is in each, where its time goes, what its memory is of."""
 
 import pytest
-from foretrace.models.memory.rank_memory import memory_of_stages
+from foretrace.models.training.plan.rank_memory import memory_of_stages
 from foretrace.reports.blocks import Table
 from foretrace.reports.run.pipeline_stages import StageTime, pipeline_stages, times_of_stages
-from foretrace.reports.run.study import StudyShown
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.samples import samples_of
 from foretrace.scenarios.studies.variants.variants import build_variants

@@ -4,8 +4,8 @@ import html as text
 import re
 
 import pytest
-from foretrace.reports.run.glossary import WORDS, definition_of
 from foretrace.reports.run.run_page import run_page
+from foretrace.reports.texts.glossary import WORDS, definition_of
 
 RUN = {"resolved": "", "command": "", "run": "0" * 12, "title": "", "timeline_cut": ""}
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 from foretrace.reports.run.cost_against_time import cost_against_time
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.sweep.cost_ladder import cost_ladder, cost_sentences, ladder_rows
 from foretrace.reports.sweep.sweep_answer import answer_sentences
 from foretrace.reports.sweep.sweep_page import sweep_page
+from foretrace.reports.texts.study import StudyShown
 
 RUN = {"resolved": "", "command": "foretrace sweep s.yaml", "run": "0", "title": "",
        "file": "s.yaml"}  # fmt: skip

@@ -28,9 +28,9 @@ def test_a_curve_is_of_points_that_differ_in_one_number_alone():
 def test_a_curve_is_not_named_by_what_all_points_have_alike():
     """A search over plans pins settings to one value; they made names of three lines."""
     told = summary()
-    told["vary"]["workload.zero"] = [1]
+    told["vary"]["workload.parallel.zero"] = [1]
     for point in told["points"]:
-        point["set"]["workload.zero"] = 1
+        point["set"]["workload.parallel.zero"] = 1
     names = [curve.name for curve in scaling_curves(told, NODES)]
     assert names == ["bandwidth = 10 Gb/s", "bandwidth = 1 Gb/s"]
 

@@ -6,20 +6,20 @@ from collections import Counter, defaultdict
 import duckdb
 import numpy as np
 import pytest
-from foretrace.reports.figures.timeline_source import KIND_NUMBER
+from foretrace.reports.figures.timeline_source import bar_by_kind
 from foretrace.reports.view import pyramid
 from foretrace.reports.view.op_table import WAITING
 from foretrace.reports.view.pyramid import FACTS, pyramid_folder, write_pyramid
 from foretrace.reports.view.tiles import MOST_PLACES, ViewedTable
 from foretrace.sim.errors import ScenarioError
-from foretrace.sim.facts.ops import KIND_NAMES
+from foretrace.sim.facts.kind import kind_names
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from op_tables import chain, write_meeting_run, write_table
 
 ALL = 10**9
 NAMES = (None, "gemm", "Gemm.backward", "all-reduce of 'it'")
-KIND_OF = dict(zip(KIND_NAMES.tolist(), KIND_NUMBER.tolist(), strict=True))
+KIND_OF = dict(zip(kind_names().tolist(), bar_by_kind().tolist(), strict=True))
 
 
 FEWER = settings(max_examples=settings().max_examples // 4)  # each writes a table
@@ -33,7 +33,7 @@ def op_rows(draw):
         start = draw(st.integers(0, 4000) | st.just(-1))
         took = draw(st.integers(0, 20) | st.integers(0, 3000))
         end = draw(st.sampled_from([start + took] * 9 + [-1])) if start >= 0 else -1
-        kind = draw(st.sampled_from(KIND_NAMES.tolist()))
+        kind = draw(st.sampled_from([*KIND_OF]))
         rows.append((draw(st.integers(0, 2)), draw(st.sampled_from([0, 7])), kind,
                      draw(st.sampled_from(NAMES)), start, end))  # fmt: skip
     return rows

@@ -83,7 +83,7 @@ def test_a_scenario_can_have_parts_of_its_own():
         ),
         (
             "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: assumed, who: me}}}}",
-            "unknown key 'who' in a source; it has kind, where, date, error, note",
+            "unknown key 'who' in a source; it has kind, where, date, error, note, program",
         ),
         (
             "gpu: {x: {bandwidth: {value: 1 TB/s, source: {kind: fitted, error: held out 4 %}}}}",

@@ -49,7 +49,7 @@ def test_a_list_is_a_chain_whose_links_have_settings_of_their_own(tmp_path, text
          "unknown key 'scal'; did you mean 'scale'?", f"{GPUS}.use.1.scal", 11),
         ("use:\n    - roofline\n    - recordedd",
          "no backend named 'recordedd'; did you mean 'recorded'?", f"{GPUS}.use.1", 13),
-        ("use: [table, recorded]", "'file' is missing", f"{GPUS}.use.0.file", 11),
+        ("use: [families, recorded]", "'file' is missing", f"{GPUS}.use.0.file", 11),
         ("use: [recorded]\n    scale: 2", "node*.gpu* has no setting 'scale'", f"{GPUS}.scale", 12),
         ("use: [[recorded]]", "a chain in a chain; write its links into the list",
          f"{GPUS}.use.0", 11),
@@ -84,3 +84,10 @@ def test_an_editor_completes_links():
     links = json_schema()["$defs"]["chain_backend"]["properties"]["use"]
     names = {ref for one in links["items"]["anyOf"] if (ref := one.get("$ref", ""))}
     assert "#/$defs/roofline_backend" in names
+
+
+def test_the_name_of_a_backend_of_the_release_before_is_understood_with_a_warning(caplog):
+    chain = "{use: [{use: op-database, folder: h100_sxm}, roofline]}"
+    first, _ = chain_of(loads(TEXT.format(chain=chain)))
+    assert first == {"use": "table", "folder": "h100_sxm"}
+    assert "backend 'op-database' is 'table' now" in caplog.text

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.config.problems import AT_MOST, InvalidScenarioError
-from foretrace.scenarios.config.schema import Section, register, unregister_section
+from foretrace.scenarios.config.schema import SECTIONS, Section, register, scenario_model
 
 TOLD = Path(__file__).with_name("mistakes.txt").read_text().strip().split("\n\n")[1:]
 
@@ -107,5 +107,6 @@ def test_a_section_that_somebody_registers_is_checked_like_any_other(edited, sce
             "error 'nsga' is not one of: grid, random, sobol, tpe, nsga2; did you mean 'nsga2'?"
         )
     finally:
-        unregister_section("scheme")
+        del SECTIONS["scheme"]
+        scenario_model.cache_clear()
     assert "unknown key 'scheme'" in edited("run: {seed", "scheme: {}\nrun: {seed")

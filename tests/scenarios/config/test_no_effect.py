@@ -79,7 +79,6 @@ COMPONENTS = {  # what each backend answers for, where, and what it must be told
     "table": ("predicted", "node*.gpu*", ", file: none.csv"),
     "families": ("predicted", "node*.gpu*", ", file: none.json"),
     "layer-profile": ("predicted", "node*.gpu*", ", file: none, hidden: 8, sequence: 8"),
-    "op-database": ("predicted", "node*.gpu*", ", folder: none"),
     "recording": ("predicted", "node*.gpu*", ", file: none.rec"),
 }
 STEERING = {  # what it must be told

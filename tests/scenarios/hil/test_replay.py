@@ -1,7 +1,7 @@
 """An as-recorded run says that it is a replay; whatever is changed makes it a prediction."""
 
 import pytest
-from foretrace.reports.run.answer import trust_sentence
+from foretrace.reports.texts.answer import trust_sentence
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.run import study
 

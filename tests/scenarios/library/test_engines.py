@@ -60,7 +60,7 @@ def test_every_bundled_scenario_is_found():
     assert {"first.yaml", "host-check.yaml", "templates/minimal.yaml"} <= set(FILES)
 
 
-ONE = ["cluster.nodes=1", "workload.must_fit=false", "run.keep=ops"]
+ONE = ["cluster.nodes=1", "workload.memory.must_fit=false", "run.keep=ops"]
 PIPELINE = [*ONE, "workload.schedule={chunks: 1}", "workload.batch=4"]
 TINY = "hidden: 256, layers: {}, heads: 8, vocabulary: 1024, inner: 512"
 DENSE = f"workload.model={{{TINY.format(6)}}}"

@@ -3,8 +3,8 @@
 from functools import cache
 
 import pytest
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.section import shown_sections
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.run.run import study
 

@@ -6,8 +6,8 @@ import pytest
 from foretrace.reports.figures.fabric import fabric_svg
 from foretrace.reports.run.fabric_parts import fabric_drawing
 from foretrace.reports.run.run_page import run_page
-from foretrace.reports.run.study import StudyShown
 from foretrace.reports.section import shown_sections
+from foretrace.reports.texts.study import StudyShown
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError

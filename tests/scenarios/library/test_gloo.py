@@ -1,17 +1,10 @@
 """gloo in a scenario: what ranks over links take, as the benchmark of the lab has it."""
 
-import importlib
-import sys
-from pathlib import Path
-
-import foretrace
 import pytest
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.errors import ForetraceError
 
-sys.path.insert(0, str(Path(foretrace.__file__).parent / "tools"))  # no part of the package
-lab = importlib.import_module("lab_gloo")
 SCENARIO = """
 foretrace: 1
 name: gloo
@@ -36,24 +29,6 @@ def told(n, size, *, library="gloo-lab", backends="{}", count=1, ranks=None):
 
 def seconds(*args, **kw):
     return build_variant(loads(told(*args, **kw))).run().makespan
-
-
-@pytest.mark.parametrize("ranks", [2, 4, 8])
-def test_a_scenario_predicts_what_the_benchmark_does(ranks):
-    """All-reduces alone that all ranks call at once, with the constant of the catalog."""
-    message = lab.message_of()
-    known = {lab.op_of(s).size for (s, _) in lab.measured(lab.bundled_recording(lab.name_of(ranks)))
-             if not lab.op_of(s).buckets}  # fmt: skip
-    assert len(known) >= 2
-    for size in known:
-        op = lab.Op("all-reduce", size)
-        expected = lab.messages(op, lab.at_once(ranks, op), message)
-        assert seconds(ranks, size) == pytest.approx(expected, rel=1e-9)
-
-
-def test_the_catalog_has_the_constant_that_two_ranks_tell():
-    made = build_variant(loads(told(2, 1 << 20)))
-    assert made.simulation.backends["fabric"].message == pytest.approx(lab.message_of())
 
 
 def test_bound_by_name_it_is_the_same():

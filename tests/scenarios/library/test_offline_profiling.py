@@ -5,10 +5,8 @@ in ``tests/traces/test_broken*.py``.
 """
 
 import csv
-import importlib
 import json
 import os
-import sys
 from pathlib import Path
 
 import foretrace
@@ -32,7 +30,6 @@ MEASURED = {
     "resnet50-small": "ddp-resnet50-small",
     "resnet50": "ddp-resnet50",
 }
-WIRES = {"base": "all_reduce-2gbit.csv", "gpt": "all_reduce.csv"}
 AT_PEAK = {"at-peak": "all_reduce-2gbit.csv", "gpt-at-peak": "all_reduce.csv"}
 
 
@@ -40,15 +37,6 @@ AT_PEAK = {"at-peak": "all_reduce-2gbit.csv", "gpt-at-peak": "all_reduce.csv"}
 def variants():
     scenario = load("foretrace:offline-profiling", set=["run.quick=true"])
     return {one.variant: one for one in scenario.variants()}
-
-
-@pytest.fixture(scope="module")
-def tools():
-    """The tools, which are no part of the package."""
-    if not (ROOT / "tools").is_dir():
-        pytest.skip("tools are not installed")
-    sys.path.insert(0, str(ROOT / "tools"))
-    return importlib.import_module
 
 
 def wire(variant):
@@ -63,16 +51,6 @@ def test_what_was_measured_is_the_median_of_all_starts(variants, name):
     said = variants["base"].section("ablations").headline.measured[name]
     steps = read([RECORDED / MEASURED[name]])
     assert quantity(said, "s") == pytest.approx(np.median(steps.medians), rel=0.003)
-
-
-@pytest.mark.parametrize("name", WIRES)
-def test_messages_take_what_they_took_alone_on_that_wire(variants, tools, name):
-    two = tools("two_from_one")
-    rate, library = wire(variants[name])
-    alone, core = two.line(WIRES[name]), two.core(WIRES[name])
-    assert (two.STEPS * library["simple"]["step"], rate) == pytest.approx(alone, rel=0.01)
-    assert two.STEPS * library["cores"]["step"] == pytest.approx(core[0], rel=0.01)
-    assert library["cores"]["rate"] == pytest.approx(core[1], rel=0.01)
 
 
 @pytest.mark.parametrize("name", AT_PEAK)
@@ -118,26 +96,3 @@ def test_of_ops_that_overlap_on_a_stream_the_later_lasts_from_the_end_of_the_ear
     ops = open_trace(str(tmp_path / "t.json")).graph(serialise=True).ops
     took = ops.duration[ops.kind == Kind.COMPUTE]
     assert took == pytest.approx([300e-6, 70e-6])
-
-
-@pytest.fixture
-def data(monkeypatch):
-    if not (DATA / "sailor-training").exists():
-        pytest.skip(f"NOT THERE: no measured plans at {DATA}; set FORETRACE_DATA")
-    monkeypatch.setenv("FORETRACE_DATA", str(DATA))
-
-
-def test_plans_of_one_machine_are_ranked_and_nearer_by_their_schedule_than_by_a_sum_of_ops(
-    data, tools, tmp_path
-):
-    plans = {plan.name: plan for plan in tools("_sailor_rows").plans()}
-    judge, profile = tools("judge_strategies"), tools("judge_profile")
-    judged = []
-    for name in ("N8_D2", "N8_D4"):
-        plan = plans[name]
-        said = judge.seconds(profile.scenario(plan, tmp_path))
-        judged.append(judge.Judged(name, (plan.nodes, plan.batch), plan.seconds, said))
-    assert judge.inverted(judged, 0) == (0, 1)
-    for plan in judged:
-        replayed, summed, _ = (abs(s / plan.measured - 1) for s in plan.predicted)
-        assert replayed < 0.15 < summed

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import foretrace
 import pytest
-from foretrace.reports.ablation_rows import ablation_rows, ablation_sentences
-from foretrace.reports.export.system_page import system_page
+from foretrace.reports.texts.ablation_rows import ablation_rows, ablation_sentences
+from foretrace.reports.texts.system_page import system_page
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.studies.run.run import study

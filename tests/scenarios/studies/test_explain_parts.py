@@ -5,7 +5,7 @@ import re
 
 import pytest
 from foretrace.models.network.topology.topology import TOPOLOGIES
-from foretrace.reports.run.answer import answer_sentences
+from foretrace.reports.texts.answer import answer_sentences
 from foretrace.scenarios.config.component_names import BOXES as BOXES_EXPLAINED
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import load, loads

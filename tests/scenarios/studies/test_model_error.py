@@ -65,7 +65,7 @@ workload:
   model: {hidden: 4096, layers: 4, heads: 32, vocabulary: 32000, inner: 16384}
   batch: 16
   sequence: 2048
-  zero: 3
+  parallel: {zero: 3}
 cluster:
   nodes: 1
   node:

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from foretrace.reports.run.advice import next_steps
-from foretrace.reports.run.answer import answer_sentences, inputs_sentence, jitter_sentence
 from foretrace.reports.run.run_page import run_page
+from foretrace.reports.texts.advice import next_steps
+from foretrace.reports.texts.answer import answer_sentences, inputs_sentence, jitter_sentence
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.plan import plan
 from foretrace.scenarios.studies.run.run import study

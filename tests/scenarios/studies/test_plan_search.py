@@ -4,10 +4,10 @@ import io
 import json
 
 import pytest
-from foretrace.models.memory.fit import peak_memory
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.plan_choices import allowed_plans
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.plan.memory_fit import peak_memory
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.plan_choices import allowed_plans
 from foretrace.reports.sweep.points import FAILED_ROWS, MOST_ROWS, SweepShown, points_table
 from foretrace.reports.sweep.sweep_answer import answer_sentences, refusal_counts
 from foretrace.reports.sweep.sweep_page import sweep_page
@@ -40,7 +40,7 @@ cost: {items: [{what: node, each: 12 USD/hour}]}
 run: {keep: ranks}
 sweep:
   method: plans
-  vary: {workload.micro_batch: [1, 4], workload.recompute: [none]}
+  vary: {workload.parallel.micro_batch: [1, 4], workload.memory.recompute: [none]}
   optimize: [{minimize: cost_per_million_tokens}]
 """
 TINY = Transformer(hidden=64, layers=8, heads=8, vocabulary=128, inner=256)
@@ -89,8 +89,8 @@ def test_experts_are_shared_in_every_way_that_their_number_allows():
 
 def test_what_varies_is_taken_from_there_and_the_rest_is_chosen():
     points = plan_points(loads(TEXT))
-    assert {p["workload.micro_batch"] for p in points} == {1, 4}
-    assert {p["workload.recompute"] for p in points} == {"none"}
+    assert {p["workload.parallel.micro_batch"] for p in points} == {1, 4}
+    assert {p["workload.memory.recompute"] for p in points} == {"none"}
     assert {p["workload.parallel.tensor"] for p in points} == {1, 2, 4}
 
 
@@ -144,7 +144,9 @@ def test_a_difference_too_small_to_show_is_the_same_cost(done):
 
 @pytest.mark.nightly
 def test_what_does_not_fit_is_refused_with_what_would_and_is_no_failure(tmp_path):
-    done = searched(tmp_path, "workload.model=llama2-7b", "sweep.vary.workload.micro_batch=[4]")
+    done = searched(
+        tmp_path, "workload.model=llama2-7b", "sweep.vary.workload.parallel.micro_batch=[4]"
+    )
     summary = sweep_summary(done)
     refused = [t for t in done.trials if t.refused]
     assert refused
@@ -228,7 +230,7 @@ def test_the_memory_of_a_plan_is_counted_once():
 
 def test_points_on_more_machines_have_more_copies(tmp_path):
     done = searched(tmp_path, "sweep.method=grid", "sweep.vary={cluster.nodes: [1, 2]}",
-                    "sweep.vary.workload.micro_batch=[1]")  # fmt: skip
+                    "sweep.vary.workload.parallel.micro_batch=[1]")  # fmt: skip
     one, two = (t.values["tokens_per_second.p50"] for t in done.trials)
     assert two > 1.5 * one
 

@@ -19,7 +19,7 @@ from foretrace.sim.rerun.sensitivity import altered
 MODEL = """
 foretrace: 1
 name: model
-workload: {type: training, model: gpt2, batch: 8, sequence: 1024, micro_batch: 1}
+workload: {type: training, model: gpt2, batch: 8, sequence: 1024}
 cluster:
   nodes: 2
   node:

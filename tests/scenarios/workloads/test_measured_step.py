@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from foretrace.reports.run.answer import answer_sentences
+from foretrace.reports.texts.answer import answer_sentences
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.run import study
 from foretrace.scenarios.studies.variants.samples import headline_value

@@ -1,9 +1,10 @@
 """A model that a scenario describes: errors with their line, and what editors and explain know."""
 
 import re
+from dataclasses import fields
 
 import pytest
-from foretrace.models.training.description import Transformer
+from foretrace.models.training.description.description import ImageNetwork, Transformer
 from foretrace.scenarios.cli.checks.checks import validation_problems
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads
@@ -78,14 +79,15 @@ def test_a_model_that_cannot_fit_is_told_with_what_would():
 
 def test_explain_and_schema_know_every_key_of_a_description():
     told = explain("workload.model")
-    assert set(Transformer.__dataclass_fields__) <= set(told.below)
-    assert explain("workload.model.gated").what.startswith("Whether a gate stands")
+    assert {f.name for f in fields(Transformer)} <= set(told.below)
+    assert explain("workload.model.block.gated").what.startswith("Whether a gate stands")
     assert explain("workload.model.experts.chosen").what == "By each token."
-    assert explain("workload.model.norm").facts["values"] == "rms, layer"
-    form = json_schema()["$defs"]["training_workload"]["properties"]["model"]
-    named, described, *_ = form["anyOf"]
-    assert named == {"type": "string"}
-    assert "hidden" in described["required"]
+    assert explain("workload.model.block.norm").facts["values"] == "rms, layer"
+    known = json_schema()["$defs"]
+    assert known["training_workload"]["properties"]["model"]["anyOf"][0] == {"type": "string"}
+    assert known["Transformer"]["required"] == ["hidden", "layers", "heads", "vocabulary", "inner"]
+    assert {*known["ImageNetwork"]["properties"]} == {f.name for f in fields(ImageNetwork)}
+    assert known["BlockOptions"]["properties"]["norm"]["enum"] == ["rms", "layer"]
 
 
 @pytest.mark.parametrize(("was", "now", "line"), [("heads: 4", "heads: 5", 8), ("tensor", "x", 18)])

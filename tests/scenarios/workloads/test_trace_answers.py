@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from by_day import every
-from foretrace.reports.chain_shares import link_sentences, short_name
+from foretrace.reports.texts.chain_shares import link_sentences, short_name
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.explaining.trace_answers import link_shares_by_gpu
 from foretrace.scenarios.studies.run.plan import plan

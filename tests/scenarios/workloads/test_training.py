@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from foretrace.reports.run.answer import answer_sentences
+from foretrace.reports.texts.answer import answer_sentences
 from foretrace.scenarios.cli.terminal.show import print_run_answer
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.studies.run.plan import plan
@@ -123,7 +123,7 @@ def test_a_schedule_without_bubbles_is_quicker(schedule):
 
 
 SIZES = "hidden: 768, layers: 12, heads: 12, vocabulary: 50257, inner: 3072"
-DESCRIBED = f"{{{SIZES}, positions: 1024, dropout: true}}"
+DESCRIBED = f"{{{SIZES}, tokens: {{positions: 1024}}, block: {{dropout: true}}}}"
 
 
 def test_a_model_described_in_the_scenario_answers_as_its_name_does():
@@ -133,7 +133,9 @@ def test_a_model_described_in_the_scenario_answers_as_its_name_does():
 
 @pytest.mark.parametrize("name", ["resnet-50", "vit-b-16"])
 def test_a_network_of_images_answers_in_images(name):
-    text = TINY.replace("gpt2, batch: 16, sequence: 1024", f"{name}, batch: 256, micro_batch: 64")
+    text = TINY.replace(
+        "gpt2, batch: 16, sequence: 1024", f"{name}, batch: 256, parallel: {{micro_batch: 64}}"
+    )
     _, told = run(text=text)
     assert told["samples_per_second"] == pytest.approx(256 / told["iteration_time"])
     assert "tokens_per_second" not in told
@@ -141,7 +143,9 @@ def test_a_network_of_images_answers_in_images(name):
 
 
 def test_a_recommender_shares_its_tables():
-    text = TINY.replace("gpt2, batch: 16, sequence: 1024", "dlrm, batch: 65536, micro_batch: 16384")
+    text = TINY.replace(
+        "gpt2, batch: 16, sequence: 1024", "dlrm, batch: 65536, parallel: {micro_batch: 16384}"
+    )
     _, told = run("workload.parallel={expert: 4}", text=text)
     assert told["peak_memory"] > 2 * 128 * 187_767_399 / 4
     with pytest.raises(ForetraceError, match="tables lie once on 4 data-parallel ranks, not on 1"):
@@ -169,8 +173,8 @@ FOUR = "workload.parallel={expert: 4}"
 
 def test_tokens_that_crowd_on_few_experts_take_longer():
     _, even = run(FOUR, text=MIXTURE)
-    _, alike = run(FOUR, "workload.routing={zipf: 0.0}", text=MIXTURE)
-    _, crowded = run(FOUR, "workload.routing={zipf: 1.0}", text=MIXTURE)
+    _, alike = run(FOUR, "workload.execution.experts={zipf: 0.0}", text=MIXTURE)
+    _, crowded = run(FOUR, "workload.execution.experts={zipf: 1.0}", text=MIXTURE)
     assert alike == even
     assert crowded["iteration_time"] > even["iteration_time"]
     assert crowded["mfu"] < even["mfu"]
@@ -178,17 +182,26 @@ def test_tokens_that_crowd_on_few_experts_take_longer():
 
 def test_recorded_counts_are_the_imbalance_of_the_busiest_ranks_block():
     counts = "[4, 2, 1, 1, 1, 1, 1, 1]"  # 6 of 12 on the first of four ranks: twice the mean
-    _, recorded = run(FOUR, f"workload.routing={{recorded: {counts}}}", text=MIXTURE)
-    _, said = run(FOUR, "workload.imbalance=2.0", text=MIXTURE)
+    _, recorded = run(FOUR, f"workload.execution.experts={{recorded: {counts}}}", text=MIXTURE)
+    _, said = run(FOUR, "workload.execution.experts.imbalance=2.0", text=MIXTURE)
     assert recorded == said
 
 
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        (["workload.routing={zipf: 1.0, recorded: [1, 2]}"], "has zipf and recorded; say one"),
-        (["workload.routing={recorded: [1, 2]}"], "has 2 numbers, and the model 8 experts"),
-        (["workload.routing={zipf: 1.0}", "workload.imbalance=2.0"], "leave one out"),
+        (
+            ["workload.execution.experts={zipf: 1.0, recorded: [1, 2]}"],
+            "has zipf and recorded; say one",
+        ),
+        (
+            ["workload.execution.experts={recorded: [1, 2]}"],
+            "has 2 numbers, and the model 8 experts",
+        ),
+        (
+            ["workload.execution.experts={zipf: 1.0}", "workload.execution.experts.imbalance=2.0"],
+            "has imbalance and zipf; say one",
+        ),
     ],
 )
 def test_a_routing_that_cannot_be_is_refused(set, told):
@@ -213,7 +226,7 @@ def test_each_class_of_tensors_may_have_an_element_type_of_its_own():
     assert there["iteration_time"] < even["iteration_time"]
 
 
-LORA = "workload.adapters={rank: 8, of: [query-key-value]}"
+LORA = "workload.optimizer.adapters={rank: 8, of: [query-key-value]}"
 
 
 def test_adapters_take_less_time_and_memory_and_say_what_is_trained():
@@ -236,12 +249,12 @@ def test_what_is_frozen_may_be_stored_in_fewer_bits():
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        (["workload.adapters={rank: 0, of: [query-key-value]}"], "'0' must be at least 1"),
-        (["workload.adapters={rank: 8, of: [query-key-valu]}"], "did you mean 'query-key-value'"),
+        ([LORA.replace("8", "0")], "'0' must be at least 1"),
+        ([LORA.replace("value", "valu")], "did you mean 'query-key-value'"),
         (["workload.types={frozen: fp8}"], "workload.types.frozen: every weight is trained"),
         ([LORA, "workload.model=resnet-50", "workload.sequence=null"],
-         "workload.adapters: are for a transformer"),
-        ([LORA, "workload.parallel.tensor=4", "workload.adapters.rank=6"],
+         "workload.optimizer.adapters: are for a transformer"),
+        ([LORA, "workload.parallel.tensor=4", "workload.optimizer.adapters.rank=6"],
          "4 ranks do not share adapters of rank 6 evenly; take 2"),
     ],
 )  # fmt: skip
@@ -253,7 +266,10 @@ def test_adapters_that_cannot_be_are_refused(set, told):
     ("set", "told"),
     [
         ("{dispatch: fp8}", "workload.types.dispatch: the model has no experts; leave it out"),
-        ("{products: fp4}", "workload.scales.block: 0, but products in fp4 take a scale for 16"),
+        (
+            "{products: fp4}",
+            "workload.types.scales.block: 0, but products in fp4 take a scale for 16",
+        ),
         ("{products: fp2}", "fp2"),
         ("{wieghts: bf16}", "did you mean 'workload.types.weights'"),
     ],
@@ -275,7 +291,7 @@ def test_rules_of_ops_change_what_they_name():
 
 def test_recomputation_costs_time_and_saves_memory():
     _, plain = run()
-    _, again = run("workload.recompute=full")
+    _, again = run("workload.memory.recompute=full")
     assert again["iteration_time"] > plain["iteration_time"]
     assert again["mfu"] < plain["mfu"]
     assert again["hfu"] > plain["hfu"] * again["mfu"] / plain["mfu"]
@@ -292,8 +308,10 @@ def test_iterations_repeat_and_those_of_warm_up_do_not_count():
 def test_what_does_not_fit_is_refused_with_what_would_make_it_fit():
     told = refused("workload.model=llama3-8b", "workload.sequence=8192")
     assert "does not fit: a rank of stage 0 needs" in told
-    assert "it fits with parallel.tensor: 4, or parallel.pipeline: 4, or zero: 3" in told
-    _, anyway = run("workload.model=llama3-8b", "workload.sequence=8192", "workload.must_fit=false")
+    assert "it fits with parallel.tensor: 4, or parallel.pipeline: 4, or parallel.zero: 3" in told
+    _, anyway = run(
+        "workload.model=llama3-8b", "workload.sequence=8192", "workload.memory.must_fit=false"
+    )
     assert anyway["peak_memory"] > 80 * 2**30
 
 
@@ -316,7 +334,7 @@ def test_what_does_not_fit_is_refused_with_what_would_make_it_fit():
         ("workload.parallel={pipeline: 4, data: 2}", "8 ranks, but there are 4 GPUs"),
         ("workload.batch=6", "6 sequences are no multiple of 4 data-parallel ranks x 1"),
         ("workload.model=gpt5", "no model 'gpt5'; did you mean 'gpt2'?"),
-        ("workload.zero=4", "zero"),
+        ("workload.parallel.zero=4", "zero"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_nearest(set, told):
@@ -338,7 +356,7 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
         (["precision=nvfp4"], "in fp4; take fp8, or write cluster.node.gpu.peaks.fp4"),
         (["precision=mxfp8"], "apply a scale for 32 numbers; take fp8, or write cluster.node.gpu."),
         (["scales.block=128"], "nothing is in fp8 or fp4; take precision: fp8, or leave it out"),
-        (["scales.blocks=128"], "did you mean 'workload.scales.block'"),
+        (["scales.blocks=128"], "did you mean 'workload.types.scales.block'"),
         (["precision=nvfp4", "scales.block=128"], "take 16 (precision: nvfp4) or 32 (mxfp4)"),
     ],
 )
@@ -357,7 +375,7 @@ def seconds_of_ops(point, word):
 def test_fp4_is_quicker_where_the_gpu_has_it_and_the_quantizing_of_it_is_seen():
     """Llama 3 8B on B200s: at 7.7 TB/s what is read in bf16, and written by rows and columns."""
     text = TINY.replace("h100-sxm5-80g", "b200-sxm-180g")
-    large = ["workload.model=llama3-8b", "workload.sequence=8192", "workload.zero=3"]
+    large = ["workload.model=llama3-8b", "workload.sequence=8192", "workload.parallel.zero=3"]
     told = {p: run(*large, f"workload.precision={p}", text=text) for p in ("bf16", "fp8", "mxfp4")}
     bf16, fp8, fp4 = (one["iteration_time"] for _, one in told.values())
     assert bf16 > fp8 > fp4
@@ -388,7 +406,7 @@ def test_scales_of_blocks_are_sent_with_what_they_scale():
     b200 = MIXTURE.replace("h100-sxm5-80g", "b200-sxm-180g")
     types = "workload.types={dispatch: fp8, weights: fp8}"
     plain, scaled = (
-        run(FOUR, f"workload.precision={name}", types, "workload.zero=1", text=b200)[0]
+        run(FOUR, f"workload.precision={name}", types, "workload.parallel.zero=1", text=b200)[0]
         for name in ("fp8", "mxfp8")
     )
     for name in ("all-to-all", "all-gather"):
@@ -407,7 +425,7 @@ def test_a_low_latency_exchange_takes_its_start_and_bytes_and_has_room_for_every
     """3 of 4 tokens of an expert cross a NIC of 400 Gbit/s; 2 x 2 rows for each expert of each."""
     few = [*LARGE, "workload.sequence=128"]
     _, normal = run(*few)
-    point, quick = run(*few, "workload.exchange=low-latency")
+    point, quick = run(*few, "workload.execution.experts.exchange=low-latency")
     each = 39.6e-6 + 3 / 4 * 128 * 4 * 2048 * 2 / (50e9 * 0.972)
     assert each < seconds_of_ops(point, "all-to-all kernel=low-latency ") / 8 < 1.1 * each
     more = quick["peak_memory"] - normal["peak_memory"]
@@ -419,18 +437,22 @@ def test_a_low_latency_exchange_takes_its_start_and_bytes_and_has_room_for_every
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        (["workload.exchange=low-latency"], "no token is exchanged; take normal"),
+        (["workload.execution.experts.exchange=low-latency"], "no token is exchanged; take normal"),
         (
             ["workload.schedule.use=combined-1f1b"],
             "workload.schedule.use: two micro-batches at once",
         ),
         (
-            [*LARGE, "workload.exchange=low-latency", "workload.sequence=98304"],
-            "it fits with exchange: normal",
+            [*LARGE, "workload.execution.experts.exchange=low-latency", "workload.sequence=98304"],
+            "it fits with execution.experts.exchange: normal",
         ),
         (
-            [*LARGE, "workload.exchange=low-latency", "cluster.fabric.library=nccl-tcp"],
-            "the library has no low-latency all-to-all; take workload.exchange: normal",
+            [
+                *LARGE,
+                "workload.execution.experts.exchange=low-latency",
+                "cluster.fabric.library=nccl-tcp",
+            ],
+            "no low-latency all-to-all; take workload.execution.experts.exchange: normal",
         ),
     ],
 )
@@ -544,8 +566,10 @@ def test_a_template_needs_little_memory_and_its_rows_as_much_as_they_take(cli, t
 
 
 def test_weights_gathered_behind_the_update_are_waited_for_by_all():
-    shared = "workload.zero=1"
-    ahead, behind = (run(shared, f"workload.gather_ahead={on}")[1] for on in ("true", "false"))
+    shared = "workload.parallel.zero=1"
+    ahead, behind = (
+        run(shared, f"workload.optimizer.gather_ahead={on}")[1] for on in ("true", "false")
+    )
     assert ahead["iteration_time"] < behind["iteration_time"]
     assert ahead["exposed_communication"] < behind["exposed_communication"]
     assert run(shared)[1] == ahead

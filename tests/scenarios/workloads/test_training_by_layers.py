@@ -16,12 +16,10 @@ workload:
   model: gpt2
   batch: 32
   sequence: 1024
-  micro_batch: 2
-  parallel: {tensor: 2, pipeline: 2}
+  parallel: {tensor: 2, pipeline: 2, micro_batch: 2}
   precision: fp32
-  attention: written
-  overlap: false
-  detail: layers
+  optimizer: {overlap: false}
+  execution: {attention: written, detail: layers}
 cluster:
   nodes: 1
   node:
@@ -75,10 +73,13 @@ def test_peak_memory_is_that_of_all_ops_whatever_the_detail(text):
     [
         ("workload.parallel.layers=[6, 7]", r"are 13 layers of 2 stages; give 2 .* add up to 12"),
         ("workload.parallel.layers=[4, 4, 4]", "12 layers of 3 stages; give 2 numbers"),
-        ("workload.recompute=selective", "take recompute: none, or full, or detail: ops"),
-        ("workload.zero=1", "take zero: 0, or detail: ops"),
-        ("workload.micro_batch=8", "was not measured in"),
-        ("workload.detail=ops", "is no layer, as .* take workload.detail: layers"),
+        ("workload.memory.recompute=selective", "take memory.recompute: none, or full, or exec"),
+        ("workload.parallel.zero=1", "take parallel.zero: 0, or execution.detail: ops"),
+        ("workload.parallel.micro_batch=8", "was not measured in"),
+        (
+            "workload.execution.detail=ops",
+            "is no layer, as .* take workload.execution.detail: layers",
+        ),
     ],
 )
 def test_what_a_layer_profile_cannot_tell_is_refused(text, set, told):
@@ -92,8 +93,13 @@ def test_chunks_of_unequal_stages_are_refused(text):
 
 
 def test_fp32_keeps_no_copy_of_the_weights():
-    small = ["workload.batch=16", "cluster.nodes=1", "workload.zero=0", "workload.model=gpt2"]
-    small += ["workload.sequence=1024", "workload.recompute=none"]
+    small = [
+        "workload.batch=16",
+        "cluster.nodes=1",
+        "workload.parallel.zero=0",
+        "workload.model=gpt2",
+    ]
+    small += ["workload.sequence=1024", "workload.memory.recompute=none"]
     told = {}
     for precision in ("fp32", "bf16"):
         (point,) = build_variants(

@@ -10,7 +10,7 @@ from foretrace.sim.errors import ForetraceError
 TEXT = """
 foretrace: 1
 name: tiny
-workload: {type: training, model: gpt2, batch: 8, sequence: 128, micro_batch: 4}
+workload: {type: training, model: gpt2, batch: 8, sequence: 128, parallel: {micro_batch: 4}}
 cluster:
   nodes: 1
   node:
@@ -34,30 +34,40 @@ def seconds(*set, text=TEXT):
 
 def dispatched(*set):
     """Ops that are no host's, of one step."""
-    return len(next(iter(point("workload.hosts=ahead", *set).built.graphs.values())))
+    return len(next(iter(point("workload.execution.hosts=ahead", *set).built.graphs.values())))
 
 
 def test_a_step_of_short_kernels_takes_as_long_as_its_thread():
     slow = seconds("cluster.node.host.operator=1 ms")
     assert slow == pytest.approx(dispatched() * 1e-3, rel=0.02)
-    assert seconds("workload.hosts=ahead") < 0.1 * slow
+    assert seconds("workload.execution.hosts=ahead") < 0.1 * slow
 
 
 def test_a_step_whose_thread_is_quick_takes_as_long_as_without():
-    ahead = seconds("workload.hosts=ahead")
+    ahead = seconds("workload.execution.hosts=ahead")
     assert seconds("cluster.node.host.operator=10 ns") == pytest.approx(ahead, rel=2e-3)
 
 
 def test_the_thread_runs_ahead_where_kernels_are_long():
-    long = ("workload.sequence=1024", "workload.micro_batch=8", "cluster.node.host.operator=20 us")
-    assert seconds(*long) == pytest.approx(seconds(*long, "workload.hosts=ahead"), rel=0.01)
+    long = (
+        "workload.sequence=1024",
+        "workload.parallel.micro_batch=8",
+        "cluster.node.host.operator=20 us",
+    )
+    assert seconds(*long) == pytest.approx(
+        seconds(*long, "workload.execution.hosts=ahead"), rel=0.01
+    )
 
 
 def test_hosts_are_threads_where_the_machine_says_what_dispatching_takes():
     told = seconds()
-    assert told == seconds("workload.hosts=threads") > 2 * seconds("workload.hosts=ahead")
+    assert (
+        told
+        == seconds("workload.execution.hosts=threads")
+        > 2 * seconds("workload.execution.hosts=ahead")
+    )
     nobody = TEXT.replace(", operator: 100 us", "")
-    assert seconds(text=nobody) == seconds("workload.hosts=ahead", text=nobody)
+    assert seconds(text=nobody) == seconds("workload.execution.hosts=ahead", text=nobody)
     assert seconds("cluster.node.host=epyc-7742-dual", text=nobody) > 1.5 * seconds(text=nobody)
 
 
@@ -78,7 +88,7 @@ def test_a_slower_host_is_an_override_and_shows_in_the_blame():
 @pytest.mark.parametrize("keep", ["ranks", "ops"])
 def test_the_compiled_engine_and_the_reference_agree(keep):
     eight = (
-        "cluster.node.gpu.count=8", "workload.parallel={tensor: 2, pipeline: 2}", "workload.zero=1",
+        "cluster.node.gpu.count=8", "workload.parallel={tensor: 2, pipeline: 2, zero: 1}",
         "workload.batch=16", "workload.iterations.measure=2", f"run.keep={keep}",
     )  # fmt: skip
     answers = []
@@ -99,7 +109,7 @@ def test_the_second_iteration_begins_while_the_first_ends_and_lasts_as_long():
 def test_a_host_of_which_nobody_says_it_is_refused_with_the_cure():
     nobody = TEXT.replace(", operator: 100 us", "")
     with pytest.raises(ForetraceError, match=r"nobody says what its thread takes .*\.hosts: ahead"):
-        seconds("workload.hosts=threads", text=nobody)
+        seconds("workload.execution.hosts=threads", text=nobody)
 
 
 def test_what_a_catalog_says_of_dispatching_is_doubted():

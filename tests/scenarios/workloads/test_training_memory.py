@@ -1,14 +1,14 @@
 """Memory of GPUs as a capacity: described steps hold of it, and jobs on the same GPUs compete."""
 
 import pytest
-from foretrace.models.memory.rank_memory import memory_of_stages
+from foretrace.models.training.plan.rank_memory import memory_of_stages
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.run import study
 from foretrace.scenarios.studies.variants.variants import build_variants
 from foretrace.sim.errors import SimulationError
 
-WORK = """{type: training, model: gpt2, batch: 8, sequence: 256, zero: 1, hosts: ahead,
-      parallel: {tensor: 2, pipeline: 2}MORE}"""
+WORK = """{type: training, model: gpt2, batch: 8, sequence: 256, execution: {hosts: ahead},
+      parallel: {tensor: 2, pipeline: 2, zero: 1}MORE}"""
 CLUSTER = """
 cluster:
   nodes: 1
@@ -84,8 +84,8 @@ def test_each_rank_holds_the_peak_of_its_stage_and_ticks_stay_the_same():
 def test_ranks_hold_where_they_are_placed():
     text = ONE.replace("8, memory", "16, memory") + "placement: {ranks: [RANKS]}\n"
     ranks = ", ".join(f"node0.gpu{15 - n}" for n in range(8))
-    work = "parallel: {tensor: 2, pipeline: 2, data: 2}"
-    text = text.replace("parallel: {tensor: 2, pipeline: 2}", work).replace("RANKS", ranks)
+    work = "pipeline: 2, data: 2, zero"
+    text = text.replace("pipeline: 2, zero", work).replace("RANKS", ranks)
     held = built(text, gpu=", capacity: true").run().utilization()
     assert held["node0.gpu15.memory"] > 0
     assert not held.get("node0.gpu0.memory")

@@ -9,7 +9,7 @@ from foretrace.sim.errors import ForetraceError
 TEXT = """
 foretrace: 1
 name: tiny
-workload: {type: training, model: gpt2, batch: 8, sequence: 1024, offload: optimizer}
+workload: {type: training, model: gpt2, batch: 8, sequence: 1024, memory: {offload: optimizer}}
 cluster:
   nodes: 1
   node:
@@ -34,8 +34,8 @@ def run(*set, text=TEXT):
 
 
 def test_one_bucket_goes_down_is_updated_and_comes_up():
-    _, _, plain = run("workload.offload=none")
-    _, result, told = run("workload.bucket=1000000000")
+    _, _, plain = run("workload.memory.offload=none")
+    _, result, told = run("workload.optimizer.bucket=1000000000")
     detail = result.detail.frame()
     adam = detail[detail["name"] == "adam on the host"]
     took = (adam["end_us"] - adam["start_us"]).sum() * 1e-6
@@ -48,8 +48,8 @@ def test_one_bucket_goes_down_is_updated_and_comes_up():
 
 
 def test_buckets_run_beside_each_other_until_the_hosts_memory_is_busy_all_the_time():
-    _, _, one = run("workload.bucket=1000000000")
-    _, _, many = run("workload.bucket=1000000")
+    _, _, one = run("workload.optimizer.bucket=1000000000")
+    _, _, many = run("workload.optimizer.bucket=1000000")
     hidden = one["iteration_time"] - many["iteration_time"]
     apart, busy = (4 + 2) / 50e9 + 30 / 400e9, (4 + 30 + 2) / 400e9  # copies use it, too
     assert hidden == pytest.approx(WEIGHTS * (apart - busy), rel=0.02)
@@ -59,7 +59,7 @@ EIGHT = ("cluster.node.gpu.count=8", "workload.batch=16")
 
 
 def test_ranks_of_a_machine_share_its_memory_and_the_template_is_not_written_out():
-    point, result, _ = run(*EIGHT, "workload.zero=0", "cluster.node.memory.size=1 TB")
+    point, result, _ = run(*EIGHT, "workload.parallel.zero=0", "cluster.node.memory.size=1 TB")
     assert point.graph.template is not None
     assert result.keep == "ranks"
     detail = result.detail.frame()
@@ -69,14 +69,14 @@ def test_ranks_of_a_machine_share_its_memory_and_the_template_is_not_written_out
 
 
 def test_both_engines_give_the_same_tick():
-    _, core, _ = run(*EIGHT, "workload.zero=1")
-    _, plain, _ = run(*EIGHT, "workload.zero=1", "run.engine=reference")
+    _, core, _ = run(*EIGHT, "workload.parallel.zero=1")
+    _, plain, _ = run(*EIGHT, "workload.parallel.zero=1", "run.engine=reference")
     assert core.makespan_ticks == plain.makespan_ticks
 
 
 def test_a_quicker_bus_is_quicker_where_the_memory_is_not_what_limits():
     c2c = TEXT.replace("bandwidth: 50 GB/s, latency: 0 s}", "via: nvlink-c2c}")
-    fast = (*EIGHT, "workload.zero=1", "cluster.node.memory.bandwidth=4 TB/s")
+    fast = (*EIGHT, "workload.parallel.zero=1", "cluster.node.memory.bandwidth=4 TB/s")
     times = [run(*fast, text=text)[2]["iteration_time"] for text in (TEXT, c2c)]
     assert times[1] < 0.95 * times[0]
 
@@ -89,10 +89,16 @@ def test_the_fact_says_how_much_of_the_host_it_takes():
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (TEXT.replace("size: 64 GB", "size: 1 GB"), "workload.offload: does not fit: .* 1.85 GiB"),
+        (
+            TEXT.replace("size: 64 GB", "size: 1 GB"),
+            "workload.memory.offload: does not fit: .* 1.85 GiB",
+        ),
         (TEXT.replace(", size: 64 GB", ""), "nobody says how much memory a machine's host has"),
         (TEXT.replace("from: host", "from: gpu"), "give the node a link between host and GPU"),
-        (TEXT.replace("offload:", "detail: layers, offload:"), "take offload: none, or detail"),
+        (
+            TEXT.replace("memory: {off", "execution: {detail: layers}, memory: {off"),
+            "take memory.offload: none, or",
+        ),
     ],
 )
 def test_an_optimizer_that_cannot_be_on_the_host_is_refused(text, told):

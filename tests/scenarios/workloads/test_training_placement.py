@@ -8,8 +8,8 @@ from foretrace.sim.errors import ScenarioError
 SCENARIO = """
 foretrace: 1
 name: placed
-workload: {type: training, model: gpt2, batch: 16, sequence: 256, hosts: ahead, micro_batch: 2,
-           parallel: {tensor: 2, pipeline: 2, data: 2}}
+workload: {type: training, model: gpt2, batch: 16, sequence: 256, execution: {hosts: ahead},
+           parallel: {tensor: 2, pipeline: 2, data: 2, micro_batch: 2}}
 cluster:
   nodes: NODES
   node:

@@ -1,7 +1,7 @@
 """Who arrives last, and how long the others wait for it."""
 
 import pytest
-from foretrace.reports.waiting import last_arriver_sentence
+from foretrace.reports.texts.waiting import last_arriver_sentence
 from foretrace.scenarios.studies.summaries.late_ranks import waiting_by_rank
 from foretrace.sim.analysis.arrivals import lateness
 from foretrace.sim.facts.backend import Backend, Timing

@@ -76,7 +76,7 @@ def test_the_heat_map_shows_a_gpu_of_many_streams():
     shares = {GPU: utilization_windows(result)[GPU].tolist()}
     heat = schedule.utilization_heat_map(shares, result.makespan)
     assert heat.rows == [f"{GPU}  60 %"]
-    assert heat.bars
+    assert max(heat.values[0]) > 0
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks"])

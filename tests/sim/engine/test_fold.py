@@ -24,7 +24,8 @@ from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.reference.engine import ReferenceEngine
-from foretrace.sim.run.simulation import Session, Simulation
+from foretrace.sim.run import single_graph
+from foretrace.sim.run.simulation import Simulation
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -271,11 +272,11 @@ def ring(ranks: int, steps: int, slow: int | None = None) -> Graph:
 @pytest.mark.parametrize("slow", [None, 3])
 def test_folding_through_a_simulation_changes_no_bit(slow, monkeypatch, caplog) -> None:
     simulation, graph = network(8, 30.0), ring(8, 3, slow)
-    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         found = simulation.run(graph)
     ran = re.search(r"ring: (\d+) of 48 ops run", caplog.text)
     assert (ran is not None) == (slow is None)  # with a straggler every place in the ring differs
-    monkeypatch.setattr(Session, "_fold_graph", lambda *_: None)
+    monkeypatch.setattr(single_graph, "fold_graph", lambda *_: None)
     same(simulation.run(graph).columns, found.columns)
     reference = replace(simulation, engine="reference").run(graph)
     same(reference.columns, found.columns)
@@ -287,7 +288,7 @@ def test_an_error_of_a_folded_run_names_the_ops_of_the_whole(monkeypatch) -> Non
     simulation, graph = network(4, 0.0), ring(4, 1)
     with pytest.raises(SimulationError, match="starvation") as folded:
         simulation.run(graph)
-    monkeypatch.setattr(Session, "_fold_graph", lambda *_: None)
+    monkeypatch.setattr(single_graph, "fold_graph", lambda *_: None)
     with pytest.raises(SimulationError) as whole:
         simulation.run(graph)
     assert folded.value.args == whole.value.args

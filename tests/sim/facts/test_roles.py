@@ -36,6 +36,6 @@ def test_communication_occupies_what_its_stream_is(placed, kinds):
     block, found = graph.explicit, []
     for rank, stream in zip(block.rank.tolist(), block.stream.tolist(), strict=True):
         role = graph.role(rank, stream)
-        part = {"": GPUS[rank], **PARTS[GPUS[rank]]}.get(role)
+        part = {"gpu": GPUS[rank], **PARTS[GPUS[rank]]}.get(role)
         found.append(-1 if part is None else SYSTEM.number(part))
     assert block.slot.tolist() == found

@@ -20,7 +20,6 @@ def machine(router=None):
 def test_facts_are_what_was_said_and_not_what_a_name_looks_like():
     made = machine()
     assert [made.node_of(g) for g in made.numbers] == ["m0", "m0", "m1", "m1"]
-    assert [made.rail_of(g) for g in made.numbers] == [0, 1, 0, 1]
     assert System((Component("node7.gpu3", "gpu", slots=1),)).node_of(0) == ""
 
 

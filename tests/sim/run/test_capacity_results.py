@@ -10,7 +10,7 @@ from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.sensitivity import faster
 from foretrace.sim.run.simulation import Simulation
@@ -264,7 +264,7 @@ def test_identical_ops_that_hold_are_not_folded():
 def test_a_template_whose_ops_hold_is_written_out(caplog):
     program = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], duration=[1.0], bytes=[6.0]))
     template = SpmdGraph((program,), np.zeros(2, np.int64))
-    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         result = simulation("core").run(Graph("steps", (template,)), keep="ranks")
     assert "written out, since its ops hold amounts of a capacity" in caplog.text
     assert result.makespan == 2.0

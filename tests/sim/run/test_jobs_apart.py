@@ -13,7 +13,7 @@ from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.place import place
 from foretrace.sim.facts.system import Component, Location, System
-from foretrace.sim.run import session
+from foretrace.sim.run import held_graphs
 from foretrace.sim.run.job import Job
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.run.workload import Need, Needs, Workload
@@ -294,7 +294,7 @@ def summed(result):
 @pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 1_000), marks=NIGHTLY)])
 def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
     """Ops that ended are folded every few submissions: the sums are those over all of them."""
-    monkeypatch.setattr(session, "AT_ONCE", 40)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     compared = folded = 0
     for seed in seeds:
         engine = "core" if seed % 2 else "reference"
@@ -315,7 +315,7 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine, monkeypatch):
     """It arrives at 3 s and all of its work is cancelled; the other one's is over at once."""
-    monkeypatch.setattr(session, "AT_ONCE", 40)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     rows = run(630, engine, jobs_of(630)).without_rows("ranks", "the rows are gone")
     sums = run(630, engine, jobs_of(630), keep="ranks")
     assert summed(sums) == summed(rows)

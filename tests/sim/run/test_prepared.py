@@ -14,7 +14,7 @@ from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.system import Component, System
-from foretrace.sim.run import session
+from foretrace.sim.run import held_graphs, session
 from foretrace.sim.run.simulation import Simulation
 
 HBM, POOL = 7, 8
@@ -499,9 +499,9 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
     wrong, gave = [], 0
     for seed in seeds:
         given = one(random.Random(-seed), 9) if seed % 2 else None
-        monkeypatch.setattr(session, "AT_ONCE", 1 << 30)
+        monkeypatch.setattr(held_graphs, "AT_ONCE", 1 << 30)
         want = outcome(seed, engine, "ops", given, tied)
-        monkeypatch.setattr(session, "AT_ONCE", 1 + 40 * (seed % 5))
+        monkeypatch.setattr(held_graphs, "AT_ONCE", 1 + 40 * (seed % 5))
         found = outcome(seed, engine, keep, given, tied)
         if isinstance(want, str):
             if want != found:
@@ -553,7 +553,7 @@ def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
         yield sim.submit(sim.prepare(build.graph())).done
         sim.submit(step())
 
-    monkeypatch.setattr(session, "AT_ONCE", 1)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     want, found = (simulate(process, engine=engine, keep=k) for k in ("ops", "none"))
     assert found.kept.busy.tolist() == want.kept.busy.tolist()
     assert found.sources == want.sources
@@ -569,7 +569,7 @@ def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, mon
         yield sim.wait(1e-6)
         sim.submit(graph)
 
-    monkeypatch.setattr(session, "AT_ONCE", 1)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(gpu=Holding(tied=False)), engine=engine)
     want, found = (
         simulation.run(None, process, until=5.5e-6, keep=keep) for keep in ("ops", "none")
@@ -590,7 +590,7 @@ def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(eng
 
 @ENGINES
 def test_what_is_over_stays_so_after_it_was_given_back(engine, monkeypatch):
-    monkeypatch.setattr(session, "AT_ONCE", 1)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     seen = []
 
     def process(sim):
@@ -615,7 +615,7 @@ def under_way(process, gpu=None):
     run = session.Session(Simulation(SYSTEM, backends(JITTER, gpu=gpu), seed=3), 0, "none")
     run.main.start([process])
     run.machine.run()
-    run.release_ended()
+    run.held.release_ended()
     return run
 
 
@@ -632,20 +632,20 @@ def held_after(count, gpu=None):
             yield handle.done
 
     run = under_way(process, gpu)
-    engine, store, line = run.machine, run.machine.store, run.sums[0].line
+    engine, store, line = run.machine, run.machine.store, run.held.sums[0].line
     return {
         "runs": len(run.runs),
         "graphs": len(engine.graphs) + len(engine.firsts) + len(engine.bases),
         "who waits": len(engine.ends) + len(engine.thresholds.waiting) + len(engine.todo),
         "engine": [len(getattr(store, name)) for name in ("rows", "times", "links", "world")],
         "medium": [len(table) for table in store.sharing.state],
-        "sums": [len(line.marks), len(line.rows.end), run.sums[0].spans.marks().size],
+        "sums": [len(line.marks), len(line.rows.end), run.held.sums[0].spans.marks().size],
     }
 
 
 def test_nothing_grows_with_the_number_of_submissions(monkeypatch):
     """Arrays of the engine, graphs, events, what is remembered of backends, sums."""
-    monkeypatch.setattr(session, "AT_ONCE", 1000)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 1000)
     for gpu in (None, Holding(tied=False), Holding()):
         assert held_after(100, gpu) == held_after(600, gpu)
 
@@ -673,15 +673,16 @@ def test_memory_is_flat_between_ten_and_sixty_thousand_submissions():
 
 def test_rows_are_kept_by_size_where_nothing_else_is_said(monkeypatch):
     """A graph that is held counts as thirty ops."""
-    monkeypatch.setattr(session, "AT_ONCE", 1)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     assert simulate(again_and_again(20), keep=None).keep == "ops"
+    monkeypatch.setattr(held_graphs, "MOST_OPS", 300)
     monkeypatch.setattr(session, "MOST_OPS", 300)
     assert simulate(again_and_again(20), keep=None).keep == "ranks"
 
 
 @ENGINES
 def test_memory_is_refused_for_what_is_held_and_not_for_what_is_over(engine, monkeypatch):
-    monkeypatch.setattr(session, "AT_ONCE", 1)
+    monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(), engine=engine, memory=100_000)
     simulation.run(None, again_and_again(100), keep="none")
     with pytest.raises(SimulationError, match=r"graphs are held, since rows of all that ended"):

@@ -11,7 +11,7 @@ from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation
 from hypothesis import given
@@ -122,7 +122,7 @@ def test_replicas_of_a_template_that_shares_rates_equal_those_of_its_expansion(
 
 
 def test_most_random_templates_that_share_rates_run_as_templates(caplog):
-    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         for seed in range(30):
             rng = np.random.default_rng(seed)
             template = with_bytes(random_template(seed), rng, 1)

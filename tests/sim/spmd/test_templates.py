@@ -17,8 +17,8 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.op_rules import OpFilter, OpRule, apply_op_rules
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.program_encoding import goes_on, is_gate, next_op_position
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.program_encoding import goes_on, is_gate, next_op_position
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.sensitivity import altered
 from foretrace.sim.run.simulation import Simulation
@@ -232,7 +232,7 @@ def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, 
 
 
 def ran_as_template(caplog, simulation, graph, **how):
-    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         result = simulation.run(graph, keep="ranks", **how)
     return result, "as a template" in caplog.text
 
@@ -248,7 +248,7 @@ def step(ranks: int, iterations: int = 1) -> SpmdGraph:
 
 
 def test_most_random_templates_run_as_templates_and_many_fold(caplog):
-    with caplog.at_level(logging.INFO, "foretrace.sim.run.session"):
+    with caplog.at_level(logging.INFO, "foretrace.sim.run.single_graph"):
         for seed in range(100):
             template = random_template(seed)
             outcome(machine(template.ranks, None), graph_of(template), keep="ranks")

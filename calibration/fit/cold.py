@@ -1,0 +1,95 @@
+"""What recorded steps say of products that measured ops cannot: cold starts, rows not aligned.
+
+    python -m foretrace.calibration.fit.cold
+
+A table times one product again and again, so that its program and operands are at hand; in a step
+others run between.  Printed are, for each recorded trace of an NVIDIA GPU that is not set aside,
+the quickest call of each product against the catalog's roofline without both constants: of short
+aligned ones the difference, in cycles, whose median is ``cold``; of long ones on tensor cores, once
+that is taken off, how many times as long they take, of which ``unaligned`` is the ratio of both
+medians.  Of short elementwise kernels the difference is ``COLD`` of ``kernels.py``.  The
+quickest call, since others run beside kernels of other streams.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from foretrace.models.compute.carried import family_of
+from foretrace.models.compute.kernels import load_families
+from foretrace.models.compute.matrix_product import matrix_product, rows_are_aligned
+from foretrace.models.compute.roofline import TENSOR_TYPES
+from foretrace.sim.facts.signature import WIDTH, parse_signature
+
+from ..judge.traces import kernels
+from ..rows.kernel_rows import traces
+from .kernels import machine, part
+
+SHORT = 8e-6  # s of arithmetic and bytes
+COLD = 4300.0  # cycles: the medians of both GPUs, to two digits
+BRIEF = 2e-6  # s of bytes
+PROFILED = "a100-sxm4-80g"
+FEWEST = 5
+
+
+def differences(trace: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Cycles that short aligned products take longer, times that long ones take, and the clock.
+
+    Long ones are aligned in the first array of times, and not in the second.
+    """
+    gpu, ops = part(machine(trace)), kernels(trace)
+    gpu.cold, gpu.unaligned = 0.0, 1.0
+    short, long, apart = [], [], []
+    for number in np.unique(ops.signature):
+        parts = parse_signature(ops.signatures[number])
+        rows = ops.part(np.flatnonzero(ops.signature == number)[:1])
+        shape = matrix_product(parts)
+        if shape is None or min(shape.m, shape.n) == 1 or not gpu.knows(rows).all():
+            continue
+        took = float(ops.duration[ops.signature == number].min())
+        launch, _, memory, arithmetic = gpu.parts(rows)[:, 0]
+        aligned = rows_are_aligned(shape, WIDTH[parts.dtype])
+        if memory + arithmetic < SHORT and aligned:
+            short.append((took - launch - memory - arithmetic) * gpu.chip.clock)
+        elif memory + arithmetic >= SHORT and parts.dtype in TENSOR_TYPES:
+            times = (took - launch - COLD / gpu.chip.clock) / (memory + arithmetic)
+            (long if aligned else apart).append(times)
+    return np.array(short), np.array(long), np.array(apart), gpu.chip.clock
+
+
+def elementwise(trace: str) -> np.ndarray:
+    """Cycles that short elementwise kernels take longer than warm ones, as far as those are known.
+
+    Constants of V100 are those of A100, whose own rows were profiled.
+    """
+    gpu, ops = part(machine(trace)), kernels(trace)
+    ops = ops.part(np.flatnonzero(gpu.knows(ops)))
+    names = np.array([family_of(text) for text in ops.signatures])[ops.signature]
+    ops = ops.part(np.flatnonzero(names == "elementwise"))
+    rest = gpu.parts(ops)[1:].sum(axis=0)
+    warm = load_families(PROFILED)["elementwise"].launch
+    quickest = [
+        (ops.duration - rest)[ops.signature == number].min()
+        for number in np.unique(ops.signature[rest < BRIEF])
+    ]
+    return np.array(quickest) * gpu.chip.clock - warm
+
+
+def told(values: np.ndarray, digits: int) -> str:
+    if len(values) < FEWEST:
+        return f"{len(values)} signatures"
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]).round(digits)
+    return f"{middle:g} ({low:g} to {high:g}; {len(values)} signatures)"
+
+
+def main() -> None:
+    for trace, aside in traces().items():
+        if not aside and machine(trace).startswith(("a100", "v100", "h100", "rtx")):
+            short, long, apart, clock = differences(trace)
+            print(f"{trace}, {clock / 1e9:g} GHz")
+            print("  elementwise, cycles beside warm ones:", told(elementwise(trace), 0))
+            print("  short, cycles beside the roofline:", told(short, 0))
+            print("  long, times the roofline:", told(long, 2), "not aligned:", told(apart, 2))
+
+
+if __name__ == "__main__":
+    main()

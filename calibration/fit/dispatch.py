@@ -1,0 +1,202 @@
+"""What a host thread takes to dispatch an operator, and an exchange, of recorded traces.
+
+    FORETRACE_DATA=../shared/data python -m foretrace.calibration.fit.dispatch [--once]
+
+Launches of a trace are put in order of time, those of all its threads: autograd's has the turn
+while the main thread waits for it.  An operator is the innermost one around launches, an exchange
+one around NCCL's, and costs the time since the one before it: what Python, the dispatcher and
+operators that launch nothing take is in it, since ops of a described step are those that launch.
+Left out are waiting for the GPU and for data, and what lies outside step marks where there are any.
+Of each trace the constants are means, as a step is their sum; of several steps, and of several
+traces of a machine, the median.
+
+One trace of each kind of machine was set aside by hash before the first fit; ``--once`` scores it:
+the time of its dispatching, predicted from the counts of its operators.  ``CATALOG`` says which
+traces the catalog's entries were taken from afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SEED = "foretrace-dispatch-2026-11-23"
+TRACES = Path(os.environ.get("FORETRACE_DATA", "../shared/data")) / "kineto-traces"
+MACHINES = {
+    "epyc-7742-dual": ("ddp-A100x2/rank0.json.gz", "dlrm-A100x8-rank3/control.json.gz"),
+    "xeon-8480c-dual": tuple(
+        f"h100-mi300-pairs/{model}.h100.json.gz"
+        for model in ("bert-small", "nsfw-vit", "qwen1.5-0.5b-chat")
+    ),
+}
+"""Traces of A100s and of H100s; none names its processor, which is taken for that of a DGX."""
+OPERATOR = {"cpu_op", "operator"}
+CALL = {"cuda_runtime", "runtime", "cuda_driver"}
+LAUNCH = re.compile("LaunchKernel|LaunchCooperativeKernel|MemsetAsync|MemcpyAsync", re.I)
+WAIT = re.compile("Synchronize|cudaMemcpy$|enumerate\\(DataLoader\\)", re.I)
+EXCHANGE = re.compile("nccl|c10d", re.I)
+CATALOG = {**MACHINES, "epyc-7742-dual": ("dlrm-A100x8-rank3/control.json.gz",)}
+"""Of A100s the trace that the entry has ``dispatch`` from; the other host is four times slower."""
+Span = tuple[float, float]
+Launch = tuple[float, str]  # when, and the operator
+Times = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Dispatching(NamedTuple):
+    """Costs of one step: of operators, of all-reduces, and of other exchanges, s each."""
+
+    operators: Times
+    all_reduces: Times
+    others: Times
+
+    @property
+    def seconds(self) -> float:
+        """All of them."""
+        return float(sum(costs.sum() for costs in self))
+
+
+def is_aside(name: str) -> bool:
+    """Whether a trace is set aside: of a machine's the one with the lowest digest."""
+    for names in MACHINES.values():
+        if name in names:
+            return name == min(names, key=_digest)
+    return False
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(f"{SEED}|{name}".encode()).hexdigest()
+
+
+def dispatching(file: Path) -> list[Dispatching]:
+    """Costs of all that the host of a trace dispatches, step by step."""
+    with gzip.open(file) as opened:
+        read = json.load(opened)
+    threads: dict[Any, list[tuple[float, float, str, bool]]] = defaultdict(list)
+    waits, steps = [], []
+    for event in read["traceEvents"] if isinstance(read, dict) else read:
+        if event.get("ph") != "X":
+            continue
+        begin, name, kind = float(event["ts"]), str(event["name"]), str(event.get("cat")).lower()
+        end = begin + float(event["dur"])
+        if name.startswith("ProfilerStep") and kind == "user_annotation":
+            steps.append((begin, end))
+        if EXCHANGE.match(name) and kind == "user_annotation":
+            threads[event["pid"], event["tid"]].append((begin, end, name, False))
+        elif WAIT.search(name):
+            waits.append((begin, end))
+        elif kind in OPERATOR | CALL:
+            is_launch = kind in CALL and bool(LAUNCH.search(name))
+            threads[event["pid"], event["tid"]].append((begin, end, name, is_launch))
+    launching = sorted(each for calls in threads.values() for each in _launching(calls))
+    windows = steps or [(launching[0][0], launching[-1][0])]
+    return [_step(*window, launching, waits) for window in windows]
+
+
+def _step(
+    begin: float, end: float, launching: Sequence[Launch], waits: Sequence[Span]
+) -> Dispatching:
+    """Costs of what is dispatched between two instants."""
+    found: tuple[list[float], ...] = [], [], []
+    at = begin
+    for launched, name in (each for each in launching if begin <= each[0] <= end):
+        waited = sum(max(min(e, launched) - max(b, at), 0.0) for b, e in _union(waits, at))
+        which = 0 if not EXCHANGE.search(name) else 1 if "all_reduce" in name else 2
+        found[which].append((launched - at - waited) * 1e-6)
+        at = launched
+    return Dispatching(*map(np.array, found))
+
+
+def _launching(calls: list[tuple[float, float, str, bool]]) -> list[Launch]:
+    """End of the last launch of each innermost operator of a thread, and its name."""
+    inside: list[tuple[float, str, int]] = []
+    last: dict[int, Launch] = {}
+    for number, (begin, end, name, is_launch) in enumerate(
+        sorted(calls, key=lambda c: (c[0], -c[1]))
+    ):
+        while inside and begin >= inside[-1][0]:
+            inside.pop()
+        if not is_launch:
+            inside.append((end, name, number))
+        elif inside:
+            last[inside[-1][2]] = end, inside[-1][1]
+    return list(last.values())
+
+
+def _union(spans: Sequence[Span], since: float) -> list[Span]:
+    """Spans that end after an instant, those that overlap as one."""
+    joined: list[Span] = []
+    for begin, end in sorted(span for span in spans if span[1] > since):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def constants(names: Iterable[str]) -> tuple[float, float]:
+    """Costs of an operator and of an all-reduce: the medians of traces; NaN where there is none."""
+    each = [_medians(dispatching(TRACES / name)) for name in names]
+    operator, exchange, _ = np.nanmedian(np.array(each), axis=0)
+    return float(operator), float(exchange)
+
+
+def _medians(steps: Sequence[Dispatching]) -> list[float]:
+    """Of each kind the median of its steps' means; NaN where there is none."""
+    means = [[float(np.mean(c)) if len(c) else np.nan for c in step] for step in steps]
+    return [float(np.median(column)) for column in zip(*means, strict=True)]
+
+
+def main() -> None:
+    """Print constants of each trace and machine; with ``--once`` score those set aside."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--once", action="store_true")
+    once = parser.parse_args().once
+    for machine, names in MACHINES.items():
+        for name in names:
+            if once or not is_aside(name):
+                _print(name, dispatching(TRACES / name))
+        operator, exchange = constants(n for n in names if not is_aside(n))
+        print(f"{machine}: operator {operator * 1e6:.1f} us, exchange {exchange * 1e6:.1f} us")
+        if once:
+            _score(next(filter(is_aside, names)), operator, exchange)
+            operator, exchange = constants(CATALOG[machine])
+            print(f"  catalog: operator {operator * 1e6:.1f} us, exchange {exchange * 1e6:.1f} us")
+
+
+def _score(name: str, operator: float, exchange: float) -> None:
+    """Print how wrong constants are about a trace that was set aside."""
+    steps = dispatching(TRACES / name)
+    other = exchange if np.isfinite(exchange) else operator
+    said = sum(
+        len(s.operators) * operator + (len(s.all_reduces) + len(s.others)) * other for s in steps
+    )
+    took = sum(step.seconds for step in steps)
+    print(
+        f"  set aside, {name}: {said * 1e3:.1f} ms of {took * 1e3:.1f} ms, {said / took - 1:+.1%}"
+    )
+
+
+def _print(name: str, steps: Sequence[Dispatching]) -> None:
+    counts = [len(c) for c in steps[0]]
+    told = (
+        f"{count} {what} of {cost * 1e6:.1f} us"
+        for count, cost, what in zip(
+            counts, _medians(steps), ("operators", "all-reduces", "other exchanges"), strict=True
+        )
+        if count
+    )
+    print(f"  {name}: {len(steps)} steps of {', '.join(told)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,379 @@
+"""Fit collectives beyond ``collectives.py``: in the switch, all-to-all, and between machines.
+
+    python -m foretrace.calibration.fit.fabrics [--score]
+
+``rows/collective_rows.py`` says which rows are fitted and which judge; without ``--score`` none of
+the latter is read.  Constants that are not named below are those of the catalog (2 and 4 GPUs of
+other machines), the host's part excepted.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from foretrace.models.calibration.parameter_search import CLOSE, PredictionErrors, fit_parameters
+from foretrace.models.network.collective.library_times import LibraryTimes
+from foretrace.models.network.part.link import Link
+from foretrace.models.network.part.nic import Nic
+from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.scenarios.studies.fitting.entry import settings_before_fit
+from foretrace.sim.facts.splits import LOW_LATENCY, split_name
+from foretrace.sim.setting_groups import merged, nested
+
+from ..rows.collective_rows import MIB, Rows, a100_dgx, all_to_all, alps, h100_dgx, other_all_to_all
+from ..rows.nccl_rows import DATA
+from .collectives import LISTED, constant
+
+NVLINK = {"nccl-nvlink3": 300e9, "nccl-nvlink4": 450e9}
+US = 1e-6
+
+
+def machine(
+    library: str, nodes: int, gpus: int, nics: int = 0, latency: float = 0.7e-6, rate: float = 25e9
+):
+    """Nodes of GPUs on NVLink, and NICs of 200 Gb/s unless said."""
+    link = Link(bandwidth=NVLINK[library], latency=0.0)
+    nic = Nic(bandwidth=rate, latency=latency) if nics else None
+    return cluster(nodes, NodeSpec(gpus=gpus, gpu_link=link, nics=nics, nic=nic))
+
+
+def catalog(library: str, changed: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Settings of a catalog entry, some of them changed, by dotted name."""
+    return merged(settings_before_fit("library", library, [], []).settings, nested(changed))
+
+
+Named = str | dict[int, str]
+"""A collective, or one for each number of members."""
+
+
+def predicted(times: LibraryTimes, changed: dict[str, float], collective: Named, rows: Rows):
+    """Seconds of rows, group by group."""
+    seconds = np.zeros(len(rows.size))
+    for n in np.unique(rows.members).tolist():
+        mine = rows.members == n
+        name = collective if isinstance(collective, str) else collective[n]
+        seconds[mine] = times.seconds(changed, name, range(n), rows.size[mine])
+    return seconds
+
+
+def fitted(times: LibraryTimes, start: dict[str, float], collective: Named, rows: Rows, also=dict):
+    """Values of the constants in ``start``, and of what follows from them, that fit rows best."""
+    names = list(start)
+
+    def predict(values):
+        own = also(dict(zip(names, values.tolist(), strict=True)))
+        return predicted(times, own, collective, rows)
+
+    found = fit_parameters(predict, list(start.values()), rows.seconds, CLOSE)
+    return also(dict(zip(names, found.tolist(), strict=True)))
+
+
+def told(name: str, guess: np.ndarray, seconds: np.ndarray, rows: np.ndarray | None = None) -> None:
+    """One line of errors."""
+    mine = np.ones(len(seconds), bool) if rows is None else rows
+    if mine.any():
+        print(f"    {name:40s} {PredictionErrors.of(guess[mine], seconds[mine])}")
+
+
+def constants(found: dict[str, float]) -> None:
+    """What was fitted, in one line."""
+    text = ", ".join(
+        f"{k} {v / US:.3g} us" if v < 0.01 and "efficiency" not in k else f"{k} {v:.3g}"
+        for k, v in found.items()
+    )
+    print(f"  {text}")
+
+
+SWITCH_START = {
+    "ll128.launch": 1 * US,
+    "ll128.efficiency": 0.7,
+    "in_switch.launch": 17 * US,
+    "in_switch.round": 4 * US,
+}
+FULL_ROUND = 8 * 16 * 2**17 * 9 / 8 / NVLINK["nccl-nvlink4"]
+"""Seconds of the bytes of a round of the largest chunks at line rate, of eight GPUs."""
+IN_SWITCH = 0.680
+"""Of the line rate, that NCCL counts on with all costs of rounds in it (``collectives.py``)."""
+
+
+def with_rate(found: dict[str, float]) -> dict[str, float]:
+    """Constants with the share that lets the largest rounds reach what NCCL counts on."""
+    share = 1 / (1 / IN_SWITCH - found["in_switch.round"] / FULL_ROUND)
+    return {**found, "in_switch.efficiency": share}
+
+
+def local_scatter(rows: Rows) -> np.ndarray:
+    """(n,) how far each row is from the median of the eleven sizes around it, relative."""
+    near = [np.median(rows.seconds[max(0, i - 5) : i + 6]) for i in range(len(rows.size))]
+    return np.abs(rows.seconds / np.array(near) - 1)
+
+
+def in_switch(score: bool) -> None:
+    """Eight of eight H100, reduction in the switch.
+
+    Scored twice: with the rate in the switch fitted too, and as here, so that sizes beyond those
+    of the fit reach what NCCL counts on.
+    """
+    print("all-reduce of 8 H100 in the switch (vidur h100_dgx)")
+    rows, full, below, known = h100_dgx()
+    settings = catalog("nccl-nvlink4", {"ll.launch": None, "in_switch.channels": 16})
+    times = LibraryTimes(machine("nccl-nvlink4", 1, 8), settings)
+    chooses = known & ~full & ~below
+    for name, listed in (("20 sizes", full), ("20 sizes, none in the top decade", below)):
+        found = fitted(times, SWITCH_START, "all-reduce", rows.take(listed), with_rate)
+        print(f"  fitted on {name} ({listed.sum()})")
+        constants(found)
+        guess = predicted(times, found, "all-reduce", rows)
+        for what, mine in (
+            ("chooses the form", chooses),
+            *((("judges", ~known),) if score else ()),
+        ):
+            large, top = rows.size >= MIB, rows.size > rows.size[-1] / 10
+            told(f"{what}, from 1 MiB on", guess, rows.seconds, mine & large)
+            told(f"{what}, top decade", guess, rows.seconds, mine & top)
+            told(f"{what}, below 1 MiB", guess, rows.seconds, mine & ~large)
+            scatter = local_scatter(rows)[mine & ~large].mean()
+            print(f"    {what}, below 1 MiB, local scatter {scatter:.1%}")
+
+
+SENDS_START = {
+    "sends.launch": 13 * US,
+    "sends.efficiency": 0.64,
+    "sends.ll.launch": 6 * US,
+    "sends.ll.rate": 6e9,
+    "sends.own_part": 0.2,
+    "sends.copying": 0.5,
+    "sends.lateness": 1 * US,
+}
+
+
+def grouped_sends(score: bool) -> None:
+    """All-to-all within a machine: fitted on 2 and 4 GPUs, judged on 8, and by the other GPUs'."""
+    for library, gpus in (
+        ("nccl-nvlink3", ("a100_sxm",)),
+        ("nccl-nvlink4", ("h100_sxm", "h200_sxm")),
+    ):
+        print(f"all-to-all, {library}")
+        data = {gpu: all_to_all(gpu) for gpu in gpus}
+        own = Rows(*map(np.concatenate, zip(*(d[0] for d in data.values()), strict=True)))
+        settings = catalog(library, {"algorithms": "grouped", "sends.piece": 16.0 * MIB})
+        times = LibraryTimes(machine(library, 1, 8), settings)
+        found = fitted(times, SENDS_START, "all-to-all", own)
+        constants(found)
+        told("own rows", predicted(times, found, "all-to-all", own), own.seconds)
+        told("sizes left out", left_out(times, own), own.seconds)
+        if score:
+            for gpu, (_, rows) in data.items():
+                guess = predicted(times, found, "all-to-all", rows)
+                told(f"{gpu}, 8 GPUs, up to 16 MiB", guess, rows.seconds, rows.size <= 16 * MIB)
+                told(f"{gpu}, 8 GPUs, above", guess, rows.seconds, rows.size > 16 * MIB)
+            if library == "nccl-nvlink3":
+                on_another_machine(predicted(times, found, "all-to-all", other_all_to_all()))
+
+
+def left_out(times: LibraryTimes, own: Rows) -> np.ndarray:
+    """Seconds of each row by a fit to the sizes of which it is none of five parts."""
+    fold = np.unique(own.size, return_inverse=True)[1] % 5
+    guess = np.zeros(len(own.size))
+    for k in range(5):
+        found = fitted(times, SENDS_START, "all-to-all", own.take(fold != k))
+        guess[fold == k] = predicted(times, found, "all-to-all", own.take(fold == k))
+    return guess
+
+
+def on_another_machine(guess: np.ndarray) -> None:
+    """Errors on eight other A100, whose calls take longer: blind, and with one constant."""
+    rows = other_all_to_all()
+    listed, small = np.isin(rows.size, LISTED), rows.size <= 16 * MIB
+    more = constant(guess[listed], rows.seconds[listed])
+    for what, own in (("blind", 0.0), (f"{more / US:+.1f} us fitted", more)):
+        told(f"another 8 A100, {what}, up to 16 MiB", guess + own, rows.seconds, small & ~listed)
+        told(f"another 8 A100, {what}, above", guess + own, rows.seconds, ~small)
+
+
+NODES_START = {
+    "simple.network.step": 100 * US, "simple.network.efficiency": 0.06,
+    "ll128.network.step": 60 * US, "ll128.network.efficiency": 0.03,
+    "ll.network.step": 20 * US, "ll.network.efficiency": 0.01,
+}  # fmt: skip
+
+
+def two_nodes(score: bool) -> None:
+    """Sixteen A100 in two machines."""
+    print("all-reduce of 2 x 8 A100 (vidur a100_dgx)")
+    own, rest = a100_dgx()
+    for choice in ("quickest", "nccl"):
+        settings = catalog("nccl-nvlink3", {"choice": choice})
+        times = LibraryTimes(machine("nccl-nvlink3", 2, 8, nics=8), settings)
+        found = fitted(times, NODES_START, "all-reduce", own)
+        print(f"  {choice}")
+        constants(found)
+        told("own rows", predicted(times, found, "all-reduce", own), own.seconds)
+        if score:
+            told("judges", predicted(times, found, "all-reduce", rest), rest.seconds)
+
+
+def by_steps(own: Rows, rows: Rows) -> np.ndarray:
+    """Seconds of rings whose steps take what those of 16 GPUs do with as large parts."""
+    sixteen = own.take(own.members == 16)
+    part = rows.size / rows.members
+    step = np.interp(part, sixteen.size / 16, sixteen.seconds / 30)
+    return step * 2 * (rows.members - 1)
+
+
+def across(score: bool) -> None:
+    """GH200 behind Slingshot, 4 to 32 GPUs.
+
+    That the host copies parts of up to 1 MiB is read off the fitted rows of 16 GPUs, and off runs
+    of the same authors with ``FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD``: of rings it changes those alone.
+    """
+    print("all-reduce across nodes of 4 GH200 (alps)")
+    own, rest = alps()
+    if score:
+        told(
+            "steps of 16 GPUs, from 32 MiB on",
+            by_steps(own, rest),
+            rest.seconds,
+            rest.size >= 2**25,
+        )
+    start = {
+        "simple.launch": 20 * US, "simple.efficiency": 0.75,
+        "ll.launch": 6 * US, "ll.efficiency": 0.3,
+        "simple.network.step": 40 * US, "simple.network.efficiency": 0.9,
+        "ll.network.step": 6 * US, "ll.network.efficiency": 0.015, "buffers.segment": 4.0 * MIB,
+        "network.rendezvous": 5 * US, "network.pace": 40 * US, "network.copy_rate": 20e9,
+    }  # fmt: skip
+    for choice in ("quickest", "nccl"):
+        settings = catalog(
+            "nccl-nvlink4",
+            {
+                "choice": choice,
+                "ll128.launch": None,
+                "in_switch.efficiency": None,
+                "network.eager_limit": 2048.0,
+                "network.copied": 1.0 * MIB,
+            },
+        )
+        times = LibraryTimes(machine("nccl-nvlink4", 8, 4, nics=4, latency=1.5e-6), settings)
+        found = fitted(times, start, "all-reduce", own)
+        print(f"  {choice}")
+        constants(found)
+        for rows, what in ((own, "own"), *(((rest, "judges"),) if score else ())):
+            guess = predicted(times, found, "all-reduce", rows)
+            for n in np.unique(rows.members).tolist():
+                mine = rows.members == n
+                small, middle, large = rows.size < 2**20, rows.size <= 2**25, rows.size >= 2**25
+                told(f"{what}, {n} GPUs, below 1 MiB", guess, rows.seconds, mine & small)
+                told(f"{what}, {n} GPUs, 1 to 32 MiB", guess, rows.seconds, mine & middle & ~small)
+                told(f"{what}, {n} GPUs, from 32 MiB on", guess, rows.seconds, mine & large)
+                if "-v" in sys.argv:
+                    for s, g, t in zip(
+                        rows.size[mine], guess[mine], rows.seconds[mine], strict=True
+                    ):
+                        print(
+                            f"        {int(s):>12d} {g / US:10.1f} {t / US:10.1f} {g / t - 1:+.0%}"
+                        )
+
+
+def other_generation(score: bool) -> None:
+    """All-to-all of 8 GPUs of a generation by constants of the other, its links its own."""
+    if not score:
+        return
+    print("all-to-all of 8 GPUs by another generation's constants")
+    pairs = (("nccl-nvlink3", "nccl-nvlink4", ("h100_sxm", "h200_sxm")),
+             ("nccl-nvlink4", "nccl-nvlink3", ("a100_sxm",)))  # fmt: skip
+    for told_by, library, gpus in pairs:
+        settings = catalog(told_by, {"algorithms": "grouped"})
+        times = LibraryTimes(machine(library, 1, 8), settings)
+        for gpu in gpus:
+            _, rows = all_to_all(gpu)
+            guess = predicted(times, {}, "all-to-all", rows)
+            small = rows.size <= 16 * MIB
+            told(f"{gpu} by {told_by}, up to 16 MiB", guess, rows.seconds, small)
+            told(f"{gpu} by {told_by}, above", guess, rows.seconds, ~small)
+
+
+TOKEN = 128 * 8 * 7168.0
+"""B that a GPU sends: 128 tokens to 8 experts each, hidden size 7168, a byte each (DeepEP)."""
+
+
+EXPERT_WIDTH = {"dispatch": 1, "combine": 2}
+EXPERTS_START = {"sends.low_latency.launch": 30 * US, "sends.low_latency.efficiency": 0.9}
+
+
+def expert_rows(op: str) -> Rows:
+    """DeepEP's times on more than one machine of eight H800."""
+    with open(DATA / "ep-alltoall" / "deepep_v1_h800.csv") as lines:
+        found = [r for r in csv.DictReader(lines) if r["kind"] == "lowlat" and int(r["ep"]) > 8]
+    ep, us = np.array([(int(r["ep"]), float(r["latency_us"])) for r in found if r["op"] == op]).T
+    members, size = ep.astype(int), np.full(len(ep), EXPERT_WIDTH[op] * TOKEN)
+    return Rows(members, members // 8, size, us * US)
+
+
+def expert_times() -> LibraryTimes:
+    """Sends on 32 machines of eight GPUs behind NICs of 400 Gb/s."""
+    settings = catalog("nccl-nvlink4", {"algorithms": "grouped", "sends.ll.launch": None})
+    return LibraryTimes(machine("nccl-nvlink4", 32, 8, nics=8, rate=50e9), settings)
+
+
+def experts(score: bool) -> None:
+    """DeepEP's low-latency kernels: fitted on 16 and 64 GPUs, judged on 32 to 256 (D9).
+
+    An all-to-all whose bytes within a machine do not cross its NICs, each GPU writing to each; a
+    start and a share of the NICs' rate for dispatch and combine alike.  The table is public and
+    short; all of it had been read before.  It does not tell how tokens fell on experts: parts are
+    taken for equal, and as they fall where 8 of 256 experts are drawn for each of 128 tokens.
+    """
+    print("experts, low-latency (deepep_v1_h800)")
+    each = {op: expert_rows(op) for op in EXPERT_WIDTH}
+    rows = Rows(*(np.concatenate(column) for column in zip(*each.values(), strict=True)))
+    known, times = np.isin(rows.members, (16, 64)), expert_times()
+    combine = np.arange(len(known)) >= len(each["dispatch"].size)
+    for parts, pairs in (("equal", False), ("drawn", True)):
+        ways = {n: expert_name(n, pairs) for n in rows.members.tolist()}
+        best = fitted(times, EXPERTS_START, ways, rows.take(known))
+        constants(best)
+        if score:
+            guess = predicted(times, best, ways, rows)
+            for op, mine in (("dispatch", ~combine), ("combine", combine)):
+                told(f"{op}, EP 32, 128, 256, {parts} parts", guess, rows.seconds, mine & ~known)
+
+
+def expert_name(ranks: int, drawn: bool) -> str:
+    """Low-latency all-to-all of equal parts, or of those that :func:`drawn_pairs` has."""
+    return split_name(pairs=drawn_pairs(ranks) if drawn else (), kernel=LOW_LATENCY)
+
+
+def drawn_pairs(
+    ranks: int, tokens: int = 128, experts: int = 256, chosen: int = 8
+) -> list[list[int]]:
+    """Tokens of each rank for each, where each token's experts are drawn for it."""
+    order = np.argsort(np.random.default_rng(1).random((ranks, tokens, experts)), axis=2)
+    rank = (order[:, :, :chosen] * ranks // experts).reshape(ranks, -1)
+    return [np.bincount(row, minlength=ranks).tolist() for row in rank]
+
+
+PARTS = {
+    "generation": other_generation,
+    "experts": experts,
+    "switch": in_switch,
+    "sends": grouped_sends,
+    "nodes": two_nodes,
+    "across": across,
+}
+
+
+def main() -> None:
+    """All parts, or those named."""
+    named = [a for a in sys.argv[1:] if not a.startswith("-")]
+    for name in named or PARTS:
+        PARTS[name]("--score" in sys.argv)
+
+
+if __name__ == "__main__":
+    main()

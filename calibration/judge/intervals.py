@@ -1,0 +1,148 @@
+"""Coverage of intervals on sources of measured ops that neither fit nor doubt knew.
+
+    python -m foretrace.calibration.judge.intervals
+
+A judged group is one family of one source on one GPU.  Constants are fitted to, and quantiles of
+errors learnt from, all sources but that one, on any GPU; then its rows are asked.  Prints the table
+of docs/coverage.md: rows that 90 % ends hold, with a 95 % interval of the share (Wilson's, as if
+rows were independent; below 40 the count only); groups whose sum of times they hold, which is what
+a run adds up; and how wide they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from foretrace.models.compute.kernels import KernelFamily
+from scipy.stats import binomtest, spearmanr
+
+from ..fit.kernels import (
+    CONSTANTS,
+    FITTED_ON,
+    REGIMES,
+    Found,
+    covered,
+    effect,
+    ends,
+    errors,
+    left_out,
+    library,
+    noisy,
+    quantiles,
+    roofline_errors,
+    seconds,
+)
+from ..fit.kernels import fitted as fit
+from ..rows.kernel_rows import CHIPS, Group, groups
+
+FEWEST = 40  # cases below which a share says nothing
+
+
+class Judged(NamedTuple):
+    """One group, asked of what never saw its source.
+
+    Parameters
+    ----------
+    held : (n,) whether the ends hold the row
+    wrong : (n,) absolute ln(measured / predicted)
+    width : (n,) ln of the upper end over the lower
+    together : whether the ends hold the sum of all rows
+    """
+
+    family: str
+    gpu: str
+    source: str
+    held: np.ndarray
+    wrong: np.ndarray
+    width: np.ndarray
+    together: bool
+
+
+def judged(g: Group, told: dict, found: tuple[np.ndarray, np.ndarray], took: np.ndarray) -> Judged:
+    error, regime = found
+    both = np.array([ends(told, r) for r in REGIMES])[regime]
+    factors = np.exp(both)
+    low, high = (took * factors.T).sum(axis=1)
+    return Judged(
+        g.family, g.gpu, g.source, covered(told, found), np.abs(error),
+        both[:, 1] - both[:, 0], bool(low <= g.seconds.sum() <= high),
+    )  # fmt: skip
+
+
+Doubts = dict[str, tuple[float, ...]]  # quantiles by regime
+
+
+def unseen_families(seen: list[Group]) -> Iterator[tuple[Group, KernelFamily, Doubts]]:
+    """Each group of families with constants of their own; constants and doubts of the others."""
+    for name in CONSTANTS:
+        of = [g for g in seen if g.family == name]
+        alone = len({library(g) for g in of}) == 1
+        for source in sorted({g.source for g in of}):
+            others = [g for g in of if g.source != source]
+            more = effect([g for g in seen if g.source != source], ("elementwise",))
+            wrong: Found = [
+                errors(f, g)
+                for gpu in CHIPS
+                for g, f in left_out(name, [o for o in others if o.gpu == gpu], "source")
+            ] + [errors(f, g) for g, f in left_out(name, others, "gpu")]
+            told = quantiles(noisy(wrong, more if alone else np.empty(0)))
+            for g in (g for g in of if g.source == source):
+                same = [o for o in others if o.gpu == g.gpu] or others
+                if same and "" in told:
+                    yield g, fit(name, same), told
+
+
+def kernels(seen: list[Group]) -> Iterator[Judged]:
+    """Groups of families that have constants of their own."""
+    for g, family, told in unseen_families(seen):
+        yield judged(g, told, errors(family, g), seconds(family, g))
+
+
+def unseen_products(seen: list[Group]) -> Iterator[tuple[Group, Doubts]]:
+    """Products of sources that no roofline was fitted to, each with the doubts of the others."""
+    of = [g for g in seen if g.family == "product" and g.source != FITTED_ON[g.gpu]]
+    for g in of:
+        yield g, quantiles([roofline_errors(o.gpu, o) for o in of if o.source != g.source])
+
+
+def products(seen: list[Group]) -> Iterator[Judged]:
+    """Products, by the roofline of their GPU."""
+    for g, told in unseen_products(seen):
+        found = roofline_errors(g.gpu, g)
+        yield judged(g, told, found, g.seconds / np.exp(found[0]))
+
+
+def line(name: str, some: list[Judged]) -> str:
+    """Row of the table."""
+    held = np.concatenate([j.held for j in some])
+    wrong = np.concatenate([j.wrong for j in some])
+    width = np.concatenate([j.width for j in some])
+    share = f"{held.sum()} of {len(held)}"
+    if len(held) >= FEWEST:
+        low, high = binomtest(int(held.sum()), len(held)).proportion_ci(method="wilson")
+        share = f"{held.mean():.1%} ({low:.1%} to {high:.1%})"
+    whole = f"{sum(j.together for j in some)} of {len(some)}"
+    ratio = np.median(width) / np.quantile(wrong, 0.9)
+    return f"| {name} | {len(held):,} | {share} | {whole} | {ratio:.1f} |"
+
+
+def main() -> None:
+    seen = [g for g in groups() if not g.aside]
+    every = [*kernels(seen), *products(seen)]
+    print("| family | rows | held | sums held | width |\n| --- | ---: | ---: | ---: | ---: |")
+    for name in dict.fromkeys(j.family for j in every):
+        print(line(name, [j for j in every if j.family == name]))
+    print(line("**all**", every))
+    low = sorted(every, key=lambda j: j.held.mean())[:8]
+    print("\nheld least:")
+    for j in low:
+        print(f"  {j.family} {j.gpu} {j.source}: {j.held.mean():.0%} of {len(j.held)}")
+    pairs = [(np.median(j.width), np.median(j.wrong)) for j in every]
+    print(f"rank correlation of width and error over {len(pairs)} groups: "
+          f"{spearmanr(*zip(*pairs, strict=True)).statistic:+.2f}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

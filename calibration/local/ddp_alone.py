@@ -1,0 +1,54 @@
+"""What DistributedDataParallel costs a process that has nobody to reduce with.
+
+    python calibration/record/training_steps.py launch 1 calibration/local/ddp_alone.py HOW MODULE …
+
+HOW is ``plain`` or ``ddp``.
+
+MODULE is ``foretrace.traces.zoo.gpt`` or ``.resnet50``, arguments as ``record/training_steps.py``
+has them. Prints the median step, ms, of those after the first six.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+import time
+from itertools import pairwise
+from statistics import median
+
+import torch
+from foretrace.traces.zoo import train
+from torch import distributed as dist
+from torch import nn
+
+WARM_UP = 6
+
+
+def wrapped(model: nn.Module, args: argparse.Namespace) -> nn.Module:
+    """Model wrapped in DDP as two processes have it, in one process."""
+    dist.init_process_group("gloo")
+    return nn.parallel.DistributedDataParallel(model, bucket_cap_mb=args.bucket_mb)
+
+
+def main(how: str, module: str, *arguments: str) -> None:
+    """Train, and time from one ``zero_grad`` to the next."""
+    began, plain = [], torch.optim.Optimizer.zero_grad
+
+    def timed(self: torch.optim.Optimizer, *args: bool) -> None:
+        began.append(time.perf_counter())
+        plain(self, *args)
+
+    torch.optim.Optimizer.zero_grad = timed
+    if how == "ddp":
+        train._wrap_in_ddp = wrapped
+    os.environ["WORLD_SIZE"] = "1"
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__")
+    steps = [b - a for a, b in pairwise(began[WARM_UP:])]
+    print(f"{how} {module} {1e3 * median(steps):.1f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

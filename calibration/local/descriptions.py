@@ -1,0 +1,404 @@
+"""Descriptions of a small GPT, ResNet and mixture of experts, beside what torch does of them here.
+
+    python -m foretrace.calibration.local.descriptions ops|memory|time [MODEL …] [--ranks 2]
+
+``ops``: the description's ops against those that torch's profiler captures: kind, operands, flop,
+bytes; of several ranks those of each, and collectives in their order.  ``memory``: peak of the
+description, of the step that is not run (``--meta``), and of torch's allocator from the process's
+beginning.  ``time``: an iteration from families and cache costs that were fitted to recordings
+without the model, of the description and of the step that is not run, beside CPU and wall times of
+several process starts here, and how far these lie apart (A/A).  Needs torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from foretrace.models.compute.matrix_product import matrix_product
+from foretrace.models.training.description.model_zoo import ZOO
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.program.step_graph import step_graph
+from foretrace.scenarios.config.loader import loads
+from foretrace.scenarios.studies.fitting.caches import fit_cache_model
+from foretrace.scenarios.studies.fitting.entry import families_file
+from foretrace.scenarios.studies.fitting.families import fit_families
+from foretrace.scenarios.studies.fitting.rows import measured_rows
+from foretrace.scenarios.studies.variants.variants import build_variants
+from foretrace.sim.facts.ops import Kind
+from foretrace.sim.facts.signature import Operand, Signature, parse_signature
+from foretrace.traces.capture.meta_hook import record_step
+from foretrace.traces.dispatched import dispatched_ops
+from foretrace.traces.formats import kineto
+from foretrace.traces.infer.trace_info import memory_peak
+from foretrace.traces.trace import Trace
+
+from .cpu_models import (
+    BUCKET,
+    DENSE,
+    EXPERTS,
+    IMAGE,
+    MODELS,
+    Described,
+    make_step,
+    plan,
+)
+
+NAME = "foretrace.calibration.local.descriptions"
+CACHES = ("foretrace:torch-cold-epyc", "foretrace:host-epyc")
+JUDGED = ("ops", "memory", "time")
+WARM_UP = 3  # steps
+SAME = {  # operators of different names that do the same work
+    "fused::flash_attention": "attention",
+    "_scaled_dot_product_flash_attention_for_cpu": "attention",
+    "fused::attention_backward": "attention_backward",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": "attention_backward",
+    "_foreach_norm": "linalg_vector_norm",
+}
+OF_WEIGHTS = {"_foreach_norm": 1, "_fused_adamw": 7}
+"""Operators of lists of all weights, and how often they move each number: read once; weights and
+two moments read and written, gradients read."""
+PRODUCTS = ("mm", "addmm", "bmm")
+LISTS = ("cat",)  # of whose operands the profiler tells no more than thirty: compared by kind
+
+
+class Op(NamedTuple):
+    """An op as it is compared: two are the same where all of it is equal."""
+
+    kind: str
+    operands: str
+    flop: float
+    bytes: float
+
+
+def compared(of: Described, signature: Signature, flop: float, moved: float) -> Op:
+    """An op of a signature; tokens of all sequences are rows, and products may be transposed."""
+    name = signature.op.removeprefix("aten::").removesuffix("_")
+    if name in LISTS:
+        return Op(name, "", 0.0, 0.0)
+    operands = [str(Operand(o.dtype, _rows(of, o.shape))) for o in signature.operands]
+    product = matrix_product(signature) if name in PRODUCTS else None
+    if product is not None:
+        m, n = sorted((int(product.m), int(product.n)))
+        operands = [*operands[:-2], f"{signature.dtype} {product.batch}:{m}x{product.k}x{n}"]
+    return Op(SAME.get(name, name), " ".join(operands), flop, moved)
+
+
+def _rows(of: Described, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape with the tokens of all sequences as rows, as a description has them."""
+    tokens = (of.samples, of.sequence)
+    return (math.prod(tokens), *shape[2:]) if of.sequence > 1 and shape[:2] == tokens else shape
+
+
+def described(of: Described, ranks: int = 1, rank: int = 0) -> list[Op]:
+    """Ops of a rank of a description, in order."""
+    block = step_graph(of.model, plan(of, ranks)).ops
+    rows = np.flatnonzero((block.kind == Kind.COMPUTE) & (block.rank == rank)).tolist()
+    return [
+        compared(of, parse_signature(block.signature_text(i)), block.flop[i], block.bytes[i])
+        for i in rows
+    ]
+
+
+def captured(of: Described, trace: Trace) -> list[Op]:
+    """Ops that torch's profiler captured of a step, in order.
+
+    It tells no more than thirty shapes of a list; those of all weights are the module's.
+    """
+    weights = sum(p.numel() for p in of.module().parameters())
+    found = []
+    for op in dispatched_ops(trace):
+        name = op.name.removeprefix("aten::")
+        if name in OF_WEIGHTS:
+            one = Signature("compute", name, (Operand("fp32", (weights,)),))
+            found.append(compared(of, one, 0.0, 4.0 * OF_WEIGHTS[name] * weights))
+        elif not name.startswith("c10d::"):
+            told = Signature("compute", op.name, op.operands)
+            found.append(compared(of, told, *(op.work or (0.0, math.nan))))
+    return found
+
+
+def profiled(of: Described, path: Path) -> Trace:
+    """Trace of the second step of one process."""
+    step = make_step(of)()
+    step()
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+    ) as profiler:
+        step()
+    profiler.export_chrome_trace(str(path))
+    return kineto.read(path)
+
+
+def compare(said: list[Op], seen: list[Op]) -> dict[str, Any]:
+    """Ops that both have, with flop and bytes, and what only one has."""
+    here, there = Counter(said), Counter(seen)
+    told = [float(np.nansum([op.flop for op in ops])) for ops in (said, seen)]
+    return {
+        "described": len(said), "captured": len(seen), "both": (here & there).total(),
+        "described_only": _told(here - there), "captured_only": _told(there - here), "flop": told,
+    }  # fmt: skip
+
+
+def _told(rest: Counter[Op]) -> dict[str, int]:
+    """Ops that only one has: kind and operands, flop and bytes where they are known, how many."""
+    found = Counter[str]()
+    for op, count in rest.items():
+        work = "" if math.isnan(op.bytes) else f" | {op.flop:.0f} flop {op.bytes:.0f} B"
+        found[f"{op.kind} {op.operands}".strip() + work] += count
+    return dict(sorted(found.items()))
+
+
+def judge_ops(name: str, folder: Path, ranks: int) -> None:
+    """Print how ops of a description are those captured; of several ranks all, and collectives."""
+    of = MODELS[name]
+    if ranks == 1:
+        found = compare(described(of), captured(of, profiled(of, folder / "rank0.json")))
+        print(json.dumps({"model": name, **found}), flush=True)
+        return
+    run_ranks("exchange", name, ranks, "--out", str(folder))
+    for rank in range(ranks):
+        trace = kineto.read(folder / f"{name}-{rank}.json")
+        found = compare(described(of, ranks, rank), captured(of, trace))
+        both = {"described": described_collectives(of, ranks), "captured": collectives(trace)}
+        line = {"model": name, "rank": rank, **found, "collectives": both}
+        print(json.dumps(line), flush=True)
+
+
+def described_collectives(of: Described, ranks: int) -> list[str]:
+    """Collectives of a description, in order: kind and operand; rank 0's."""
+    ops = step_graph(of.model, plan(of, ranks)).ops
+    rows = np.flatnonzero((ops.kind == Kind.COLLECTIVE) & (ops.rank == 0)).tolist()
+    return [ops.signature_text(i).removeprefix("collective:") for i in rows]
+
+
+KINDS = {"allreduce_": "all-reduce", "broadcast_": "broadcast"}
+TYPES = {"float": "fp32", "long int": "int64"}
+
+
+def collectives(trace: Trace) -> list[str]:
+    """Collectives of a captured step, in the order in which they were asked for."""
+    name, shapes, dtypes = (trace.text(column) for column in ("name", "shapes", "dtypes"))
+    types = {}  # gloo's own thread tells the element type
+    asked = []
+    for i in np.argsort(trace.events["ts"], kind="stable").tolist():
+        kind = name[i].partition(":")[2].replace("_", "-")
+        if name[i].startswith("gloo:"):
+            (shape,), (dtype,) = json.loads(shapes[i])[:1], json.loads(dtypes[i])[:1]
+            types[kind, math.prod(shape)] = TYPES[dtype]
+        elif name[i].startswith("c10d::"):
+            numbers = sum(math.prod(shape) for shape in json.loads(shapes[i])[0])
+            asked.append((KINDS[name[i].removeprefix("c10d::")], numbers))
+    return [f"{kind} {types[kind, numbers]}[{numbers}]" for kind, numbers in asked]
+
+
+def judge_memory(name: str, folder: Path) -> None:
+    """Print peaks of memory; torch's in a process of its own, from its beginning."""
+    of = MODELS[name]
+    path = folder / "rank0.json"
+    command = [sys.executable, "-m", NAME, "peak", name, "--out", str(path)]
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
+    seen = memory_peak(kineto.read(path))["host"]
+    not_run = record_step(make_step(of)).facts["peak_bytes"]
+    memory = rank_memory(of.model, plan(of), 0, reserve=0)
+    peaks = {"described": memory.peak, "not_run": not_run, "torch": seen}
+    off = {k: round(v / seen - 1, 4) for k, v in peaks.items() if k != "torch"}
+    print(json.dumps({"model": name, "peak_bytes": peaks, "off": off}), flush=True)
+
+
+def record_peak(name: str, out: Path) -> None:
+    """Trace of two steps with every allocation since the module was made."""
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profiler:
+        step = make_step(MODELS[name])()
+        step()
+        step()
+    profiler.export_chrome_trace(str(out))
+
+
+def fitted_families(out: Path) -> Path:
+    """Families of ops on a core, and its caches, fitted to recordings of no judged model."""
+    data = measured_rows([f"foretrace:torch-{name}-epyc" for name in ("shapes", "rare")])
+    caches = fit_cache_model(CACHES)
+    told = families_file(fit_families(data, "shapes", draws=2), data, "shapes", "", caches=caches)
+    out.write_text(json.dumps(told))
+    return out
+
+
+def predicted(workload: dict[str, object], families: Path, ranks: int) -> float:
+    """Iteration that a scenario predicts, s."""
+    scenario = {
+        "foretrace": 1, "name": "here", "workload": workload,
+        "cluster": {
+            "nodes": ranks,
+            "node": {
+                "gpu": {"model": "epyc-zen4-core", "count": 1}, "host": "epyc-zen4-vm",
+                "nic": {"model": "loopback-tcp", "count": 1},
+            },
+            "fabric": {"library": "gloo"},
+        },
+        "backends": {
+            "node*.gpu*": {
+                "use": [
+                    {"use": "families", "file": str(families), "caches": "step"},
+                    "roofline", "recorded",
+                ]
+            }
+        },
+        "run": {"replicas": 1},
+    }  # fmt: skip
+    (variant,) = build_variants(loads(json.dumps(scenario)))
+    return float(variant.run().makespan)
+
+
+def description_file(name: str, folder: Path) -> Path:
+    """A description as the scenario reads it."""
+    if name == "resnet":
+        data = json.loads((ZOO / "resnet-50.json").read_text())["model"] | {"image": IMAGE}
+    else:
+        data = DENSE | ({"experts": EXPERTS} if name == "moe" else {})
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps({"model": data, "source": "calibration/local/cpu_models.py"}))
+    return path
+
+
+def judge_time(name: str, folder: Path, args: argparse.Namespace) -> None:
+    """Print iterations as predicted, blind, beside those of process starts here."""
+    of, ranks, families = MODELS[name], args.ranks, folder / "families.json"
+    if not families.exists():
+        fitted_families(families)
+    told: dict[str, object] = {
+        "type": "training", "model": str(description_file(name, folder)),
+        "batch": of.samples * ranks, "micro_batch": of.samples, "precision": "fp32",
+        "parallel": {"data": ranks}, "bucket": BUCKET // 4, "must_fit": False,
+        "loss": "written", "reducer": "ddp",
+    }  # fmt: skip
+    if of.sequence > 1:
+        told["sequence"] = of.sequence
+    made = folder / f"{name}.json.gz"
+    record_step(make_step(of)).save(made)
+    not_run: dict[str, object] = {"type": "trace", "trace": str(made)}
+    if ranks > 1:
+        not_run["scale_to"] = {"parallel": {"data": ranks}}
+    said = {
+        "described": predicted(told, families, ranks),
+        "not run": predicted(not_run, families, ranks),
+    }
+    starts = [measured(name, ranks, args.steps) for _ in range(args.starts)]
+    for clock in ("cpu", "wall"):
+        times = np.array([start[clock] for start in starts])
+        middle, spread = float(np.median(times)), float(np.ptp(times) / np.median(times))
+        allowed = max(0.15, 1.5 * spread)
+        words = [
+            f"{what} {1e3 * s:.1f} ms ({s / middle - 1:+.1%}"
+            f"{'' if abs(s / middle - 1) <= allowed else ', OUTSIDE'})"
+            for what, s in said.items()
+        ]
+        print(
+            f"{name} x {ranks}: {', '.join(words)}, here {1e3 * middle:.1f} ms by {clock} time, "
+            f"A/A {spread:.1%}, allowed {allowed:.1%}",
+            flush=True,
+        )
+
+
+def record_exchange(name: str, ranks: int, folder: Path) -> None:
+    """Trace of a step of each rank, once DDP has its buckets in the order of the gradients."""
+    torch.distributed.init_process_group("gloo")
+    step = make_step(MODELS[name], ranks)()
+    step()
+    step()
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+    ) as profiler:
+        step()
+    rank = torch.distributed.get_rank()
+    profiler.export_chrome_trace(str(folder / f"{name}-{rank}.json"))
+    torch.distributed.destroy_process_group()
+
+
+def run_ranks(what: str, name: str, ranks: int, *words: str) -> list[str]:
+    """What all ranks of a job print."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", NAME, what, name, "--ranks", str(ranks), *words]
+    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(ranks)}
+    own = os.environ | address | {"OMP_NUM_THREADS": "1"}
+    started = [
+        subprocess.Popen(command, env=own | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+        for rank in range(ranks)
+    ]
+    found = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise SystemExit(f"{name}: a rank of {ranks} ended with an error")
+    return found
+
+
+def measured(name: str, ranks: int, steps: int) -> dict[str, float]:
+    """Median step of one start of all ranks, s: by CPU and by wall time."""
+    said = run_ranks("start", name, ranks, "--steps", str(steps))
+    told = [json.loads(text.splitlines()[-1]) for text in said]
+    return {clock: float(np.mean([t[clock] for t in told])) for clock in ("cpu", "wall")}
+
+
+def start(name: str, ranks: int, steps: int) -> None:
+    """Print the median step of this process."""
+    if ranks > 1:
+        torch.distributed.init_process_group("gloo")
+    step, times = make_step(MODELS[name], ranks)(), []
+    for _ in range(WARM_UP + steps):
+        begun = time.perf_counter(), time.process_time()
+        step()
+        times.append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
+    wall, cpu = np.median(times[WARM_UP:], axis=0).tolist()
+    print(json.dumps({"wall": wall, "cpu": cpu}))
+    if ranks > 1:
+        torch.distributed.destroy_process_group()
+
+
+def main() -> None:
+    """Judge what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=[*JUDGED, "peak", "start", "exchange"])
+    parser.add_argument("models", nargs="*", default=list(MODELS))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=10)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.what == "peak":
+        record_peak(args.models[0], args.out)
+        return
+    if args.what == "start":
+        start(args.models[0], args.ranks, args.steps)
+        return
+    if args.what == "exchange":
+        record_exchange(args.models[0], args.ranks, args.out)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for model in args.models:
+            if args.what == "ops":
+                judge_ops(model, folder, args.ranks)
+            if args.what == "memory":
+                judge_memory(model, folder)
+            if args.what == "time":
+                judge_time(model, folder, args)
+
+
+if __name__ == "__main__":
+    main()

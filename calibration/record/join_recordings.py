@@ -1,0 +1,65 @@
+"""One recording of several sittings: ``calibration.record.join_recordings OUT FILE…``.
+
+A start of the process in which some op was not reached is left out, so that what remains is whole.
+Of ``FILE:warm`` only the warm ops are taken: its contexts were others.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from foretrace.hil.recording import Recording, read
+from foretrace.hil.sample import WARM, Sample
+from foretrace.sim.errors import RecordingError
+
+
+def whole(recording: Recording) -> Recording:
+    """Recording without the starts that were cut short."""
+    every = {s.key for s in recording.samples}
+    starts = {s.start for s in recording.samples}
+    full = {n for n in starts if {s.key for s in recording.samples if s.start == n} == every}
+    kept = tuple(s for s in recording.samples if s.start in full)
+    return replace(recording, samples=kept, ended="")
+
+
+def chosen(name: str) -> Recording:
+    """Complete starts of the recording at `PATH` or, of its warm ops only, `PATH:warm`."""
+    path, _, only = name.partition(":")
+    recording = read(Path(path))
+    kept = tuple(s for s in recording.samples if not only or s.context == WARM)
+    return whole(replace(recording, samples=kept))
+
+
+def merge_recordings(recordings: Sequence[Recording]) -> Recording:
+    """One recording of the samples of several, of one driver and device; starts renumbered.
+
+    Raises
+    ------
+    RecordingError
+        They are of different drivers or devices.
+    """
+    first = recordings[0]
+    samples: list[Sample] = []
+    for other in recordings:
+        if (other.driver, other.device) != (first.driver, first.device):
+            raise RecordingError(
+                f"a recording of {other.driver} {other.device} is not one of "
+                f"{first.driver} {first.device}; keep them apart"
+            )
+        begin = 1 + max((s.start for s in samples), default=-1)
+        samples += [Sample(**{**vars(s), "start": begin + s.start}) for s in other.samples]
+    failed = tuple(row for other in recordings for row in other.failed)
+    return Recording(**{**vars(first), "samples": tuple(samples), "failed": failed})
+
+
+def main() -> None:
+    out = Path(sys.argv[1])
+    joined = merge_recordings([chosen(name) for name in sys.argv[2:]])
+    joined.write(out)
+    starts = len({s.start for s in joined.samples})
+    print(f"{out}: {len(joined.samples)} samples of {starts} starts, {out.stat().st_size} B")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Scenarios from the inputs of ASTRA-sim."""

@@ -1,0 +1,186 @@
+"""Profile of whole layers as a backend: exact where one was measured, else between neighbours.
+
+It answers the ops of ``workload: {type: training, detail: layers}``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.compute.interpolation import MeasuredPoints, log_sizes
+from ...sim.errors import BackendError
+from ...sim.facts.backend import Backend, Timing, backend
+from ...sim.facts.coded import Coded
+from ...sim.facts.doubt import Doubt
+from ...sim.facts.ops import Ops
+from ...sim.facts.signature import parse_signature
+from ...sim.facts.system import System
+from .galvatron_rows import is_galvatron, read_galvatron
+from .profile_rows import ANY, UPDATE, ProfileKey, Seconds, Sizes, read_profile
+
+log = logging.getLogger(__name__)
+
+PREFIX = "layer::"
+LEAST = 1e-9  # s; what is interpolated in logarithms is not 0
+STEPS = (-0.133, -0.036, 0.020, 0.036, 0.047, 0.049, 0.058, 0.128, 0.138, 0.148)
+"""Quantiles of ln(measured / predicted) of whole steps: ten plans of OPT-350M on 1 to 32 nodes of
+GH200, ``calibration/judge/profile.py``.  Layers are wrong together."""
+
+
+@backend("layer-profile")
+class LayerProfile(Backend):
+    """Measured layers of one model on one GPU, as Sailor or Galvatron writes them.
+
+    Sailor's ``profile.json`` holds, by micro-batch, by tensor-parallel ranks and by number of the
+    layer, the seconds of a forward pass, of a backward pass and of the update of its weights; the
+    first layer is the embedding, the last the output.  What tensor-parallel ranks exchange is in
+    them.  Between measured micro-batches and ranks times are interpolated in logarithms.  A time
+    that is more than that of a larger micro-batch is taken for that: nothing takes longer for being
+    less.
+
+    Galvatron's ``computation_profiling_*.json`` holds ms of a layer and of all else, forward, of
+    one rank; a backward pass takes twice as long, as its own cost model has it.  Updates are not in
+    it: a ``chain`` with ``roofline`` answers them.
+
+    Parameters
+    ----------
+    file : str
+        The profile.
+    hidden, sequence : int
+        Width of the profiled model, and tokens of a sequence, which the file does not say; layers
+        of others are not answered.
+    dtype : str
+        Element type of its activations.
+
+    Examples
+    --------
+    >>> times = {(ProfileKey("forward", "dense")): {(1, 1): 1e-3, (4, 1): 4e-3}}
+    >>> gpu = LayerProfile.of(times, hidden=1024, sequence=2048)
+    >>> text = "compute:layer::forward of=dense tensor=1 fp32[{}x2048x1024]"
+    >>> texts = (text.format(2), text.format(4))
+    >>> gpu.timing(Ops.of(signature=[0, 1], signatures=texts)).fixed.round(9).tolist()
+    [0.002, 0.004]
+    """
+
+    uniform = True
+
+    def __init__(self, *, file: str, hidden: int, sequence: int, dtype: str = "fp32"):
+        self.file, self.hidden, self.sequence, self.dtype = file, hidden, sequence, dtype
+        path = Path(file)
+        self.source = f"measured:{path.parent.name}/{path.stem}"
+        self._times: dict[ProfileKey, Seconds] = {}
+        self._held: dict[ProfileKey, dict[Sizes, Sizes]] = {}
+        self._points: dict[ProfileKey, MeasuredPoints] = {}
+
+    @classmethod
+    def of(
+        cls, times: Mapping[ProfileKey, Seconds], *, hidden: int, sequence: int, dtype: str = "fp32"
+    ) -> LayerProfile:
+        """Profile in memory: seconds by micro-batch and tensor-parallel ranks."""
+        made = cls(file="<memory>", hidden=hidden, sequence=sequence, dtype=dtype)
+        made._add(times)
+        return made
+
+    def open(self, system: System) -> None:
+        """Read the file."""
+        if self._times:
+            return
+        try:
+            self._add(self._read(json.loads(Path(self.file).read_text())))
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
+            raise BackendError(
+                f"{self.file}: holds no profile of layers ({error!r}); give a profile.json of "
+                "Sailor: {micro-batch: {tensor: {layer: [forward, backward, update]}}}, or a "
+                "computation_profiling.json of Galvatron"
+            ) from error
+
+    def _read(self, read: Any) -> dict[ProfileKey, Seconds]:
+        """Seconds that a file holds, in either form."""
+        return read_galvatron(read, self.sequence) if is_galvatron(read) else read_profile(read)
+
+    def _add(self, times: Mapping[ProfileKey, Seconds]) -> None:
+        for key, found in times.items():
+            self._held[key] = {} if key == UPDATE else _held_to_larger(found)
+            self._times[key] = {s: found[self._held[key].get(s, s)] for s in found}
+            rows = [(list(s), max(v, LEAST)) for s, v in self._times[key].items()]
+            self._points[key] = MeasuredPoints(rows)
+        count = sum(map(len, self._held.values()))
+        if count:
+            log.info("%s: %d times are more than those of larger micro-batches", self.source, count)
+
+    def knows(self, ops: Ops) -> NDArray[np.bool_]:
+        """(n,) whether it is a layer that was measured, or lies between some that were."""
+        found = [np.isfinite(self._seconds(text)[0]) for text in ops.signatures]
+        known: NDArray[np.bool_] = np.array([*found, False])[ops.signature]
+        return known
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        """Seconds of each layer, measured or interpolated, which its source says."""
+        told = [self._seconds(text) for text in ops.signatures]
+        seconds = np.array([*(s for s, _ in told), np.nan])[ops.signature]
+        if np.isnan(seconds).any():
+            row = int(np.argmax(np.isnan(seconds)))
+            what = ops.signature_text(row) or ops.kind_names[row]
+            raise BackendError(f"op {row} ({what}): {self._why_unknown(what)}")
+        notes = [self.source + told[s][1] for s in ops.signature.tolist()]
+        doubt = Doubt("layer", "profiled", STEPS)
+        return Timing.of(seconds, source=Coded.of(notes), doubt=doubt)
+
+    def _why_unknown(self, text: str) -> str:
+        if PREFIX not in text:
+            return (
+                f"is no layer, as {self.file} times them; take "
+                "workload.execution.detail: layers, or a chain: [layer-profile, roofline]"
+            )
+        sizes = sorted({s for found in self._times.values() for s in found})
+        return (
+            f"was not measured in {self.file}, which holds layers {self.hidden} wide in "
+            f"{self.dtype} of {self.sequence} tokens, in (micro-batch, tensor) {sizes}, nor lies "
+            "between; measure it, or choose among those"
+        )
+
+    def _seconds(self, text: str) -> tuple[float, str]:
+        """Seconds of an op, NaN if unknown, and how they were found."""
+        signature = parse_signature(text)
+        phase = signature.op.removeprefix(PREFIX)
+        if not signature.op.startswith(PREFIX) or not self._is_of_model(phase, text):
+            return np.nan, ""
+        tensor = int(signature.attributes["tensor"])
+        (operand,) = signature.operands
+        key = ProfileKey(phase, signature.attributes.get("of", ""))
+        if phase == UPDATE.phase:
+            one, note = self._look_up(UPDATE, (ANY, tensor))
+            return one * operand.shape[0], note
+        return self._look_up(key, (operand.shape[0], tensor))
+
+    def _is_of_model(self, phase: str, text: str) -> bool:
+        """Whether an op is a layer of the model, the precision and the length of the profile."""
+        (operand,) = parse_signature(text).operands
+        tail = (self.hidden,) if phase == UPDATE.phase else (self.sequence, self.hidden)
+        return operand.dtype == self.dtype and operand.shape[1:] == tail
+
+    def _look_up(self, key: ProfileKey, sizes: Sizes) -> tuple[float, str]:
+        if sizes in self._times.get(key, {}):
+            held = self._held[key].get(sizes)
+            return self._times[key][sizes], f", as of micro-batch {held[0]}" if held else ""
+        points = self._points.get(key)
+        if points is None:
+            return np.nan, ""
+        return float(points.interpolate_inside(log_sizes([list(sizes)]))[0]), ", interpolated"
+
+
+def _held_to_larger(times: Seconds) -> dict[Sizes, Sizes]:
+    """Sizes that take longer than a larger micro-batch of as many ranks, with that one."""
+    held = {}
+    for (batch, tensor), took in times.items():
+        larger = [s for s in times if s[1] == tensor and s[0] > batch and times[s] < took]
+        if larger:
+            held[batch, tensor] = min(larger, key=lambda s: times[s])
+    return held

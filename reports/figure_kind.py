@@ -1,0 +1,119 @@
+"""The registry of figure kinds: blocks with a drawing for the page and one for paper.
+
+A kind is a dataclass that holds data and colours by name.  Its drawings are functions under
+:func:`on_page` and :func:`on_paper`; a plug-in's kind is registered alike.  A kind without a
+drawing for the page is shown there as on paper.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from ..sim.errors import ForetraceError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+OnPage = Callable[[Any], str]
+OnPaper = Callable[[Any, Any], "Drawing"]  # of a figure and a ``paper.sheet.Sheet``
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class KindDrawing(NamedTuple):
+    """A kind of figure, and the function that draws it."""
+
+    kind: type
+    draw: Callable[..., Any]
+
+
+ON_PAGE: dict[str, KindDrawing] = {}
+"""Drawings for pages, by the name of the kind."""
+ON_PAPER: dict[str, KindDrawing] = {}
+"""Drawings for papers, by the name of the kind."""
+
+
+def on_page(kind: type) -> Callable[[_Function], _Function]:
+    """Register the function that returns the HTML of a kind of figure."""
+    return _registered(kind, ON_PAGE)
+
+
+def on_paper(kind: type) -> Callable[[_Function], _Function]:
+    """Register the function that draws a kind of figure with matplotlib on a sheet."""
+    return _registered(kind, ON_PAPER)
+
+
+def _registered(kind: type, drawings: dict[str, Any]) -> Callable[[_Function], _Function]:
+    def register(draw: _Function) -> _Function:
+        known = drawings.setdefault(kind.__name__, KindDrawing(kind, draw))
+        if known.draw is not draw:
+            raise ValueError(f"two kinds of figure are called {kind.__name__!r}; rename one")
+        return draw
+
+    return register
+
+
+@cache
+def _load_drawings() -> None:
+    """Import the modules that register the product's own drawings."""
+    for name in ("figures", "paper"):
+        package = importlib.import_module(f".{name}", __package__)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f".{name}.{module.name}", __package__)
+
+
+def figure_kinds() -> dict[str, type]:
+    """Kinds of figures by their name.
+
+    >>> {"BarChart", "HeatMap", "Plot"} <= figure_kinds().keys()
+    True
+    """
+    _load_drawings()
+    return {name: one.kind for name, one in (ON_PAGE | ON_PAPER).items()}
+
+
+def page_drawing(kind: type) -> OnPage | None:
+    """Drawing of a kind for the page; None where it has none of its own."""
+    _load_drawings()
+    found = ON_PAGE.get(kind.__name__)
+    return found.draw if found is not None and found.kind is kind else None
+
+
+def paper_drawing(kind: type) -> OnPaper:
+    """Drawing of a kind for paper.
+
+    Raises
+    ------
+    ForetraceError
+        The kind has none.
+    """
+    _load_drawings()
+    found = ON_PAPER.get(kind.__name__)
+    if found is None or found.kind is not kind:
+        raise ForetraceError(
+            f"{kind.__name__}: no drawing for paper is registered; write one under @on_paper"
+        )
+    return found.draw
+
+
+def figures_in(block: Any) -> Iterator[Any]:
+    """The block if it is a figure, or the figures that it holds.
+
+    >>> from .blocks import Axes, Axis, FigureRow, Paragraph, Plot
+    >>> plot = Plot([Axes(Axis("x, s"), Axis("y, s"), [])])
+    >>> len(list(figures_in(FigureRow([plot, plot])))), list(figures_in(Paragraph("text")))
+    (2, [])
+    """
+    kinds = figure_kinds()
+    if kinds.get(type(block).__name__) is type(block):
+        yield block
+    elif is_dataclass(block):
+        for one in fields(block):
+            held = getattr(block, one.name)
+            for part in held if isinstance(held, list | tuple) else (held,):
+                if is_dataclass(part):
+                    yield from figures_in(part)

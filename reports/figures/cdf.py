@@ -1,0 +1,39 @@
+"""Cumulative distributions as plots of steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..blocks import Axes, Axis, Cdf, Plot, Series
+from ..figure_kind import on_page
+from ..palette import series_colour
+from .plot import plot_svg
+
+
+def cdf_plot(of: Cdf) -> Plot:
+    """The plot of a cumulative distribution: a curve of steps for each name.
+
+    Examples
+    --------
+    >>> one = cdf_plot(Cdf(Axis("time, s"), {"base": [2.0, 1.0]})).axes[0].series[0]
+    >>> one.x.tolist(), one.y.tolist()
+    ([1.0, 1.0, 2.0], [0.0, 50.0, 100.0])
+    """
+    series = []
+    for i, (name, values) in enumerate(of.curves.items()):
+        held = np.asarray(values, float)
+        weights = np.asarray((of.weights or {}).get(name, np.ones(len(held))), float)
+        order = np.argsort(held, kind="stable")
+        share = 100 * np.cumsum(weights[order]) / (weights.sum() or 1.0)
+        begin = held.min(initial=np.inf) if of.x.limits[0] is None else of.x.limits[0]
+        x = np.append(begin, held[order]) if len(held) else held
+        y = np.append(0.0, share) if len(held) else share
+        series.append(Series(x, y, "", "steps", series_colour(i), name))
+    up = Axis(f"{of.what} within, %", limits=(0, 101))
+    return Plot([Axes(of.x, up, series)], of.height)
+
+
+@on_page(Cdf)
+def cdf_svg(of: Cdf) -> str:
+    """HTML of a cumulative distribution."""
+    return plot_svg(cdf_plot(of))

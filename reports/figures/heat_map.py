@@ -1,0 +1,102 @@
+"""Heat maps, as bars whose shade is their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..blocks import BarChart, Bars, HeatMap
+from ..figure_kind import on_page
+from ..numbers import format_quantity
+from ..palette import mixed
+from .bars import bar_chart_html
+
+SHADES = 32
+LEGEND = (25, 50, 75, 100)  # per cent of the darkest
+GAP = 0.03  # of a column: between cells that have names
+
+
+@on_page(HeatMap)
+def heat_map_html(of: HeatMap) -> str:
+    """HTML of a heat map.
+
+    Examples
+    --------
+    >>> one = HeatMap(["gpu"], [[1.0, 0.5, 0.0]], "time, s", "in use", [0.0, 1.0, 2.0, 3.0])
+    >>> heat_map_html(one).count("<path fill")
+    2
+    """
+    return bar_chart_html(heat_map_bars(of))
+
+
+def heat_map_bars(of: HeatMap) -> BarChart:
+    """Bars of a heat map; cells of one row and shade that touch are one bar."""
+    values = np.asarray(of.values, float)
+    edges = column_edges(of)
+    least, most = value_range(of)
+    shares = np.clip((np.nan_to_num(values, nan=least) - least) / (most - least), 0, 1)
+    shade = np.ceil(np.where(np.isnan(values), 0, shares) * SHADES).astype(int)
+    cells = _named_cells if of.columns else _merged_cells
+    legend = {
+        format_quantity(least + (most - least) * percent / 100, of.unit): mixed(of.colour, percent)
+        for percent in LEGEND
+    }
+    rows = of.rows
+    return BarChart(
+        rows, list(cells(of, shade, edges)), float(edges[-1]), _axis(of), of.thick, legend
+    )
+
+
+def _axis(of: HeatMap) -> str:
+    """The axis' name; of named columns they stand in it, from the left."""
+    if not any(of.columns):
+        return f"{of.axis}; {of.scale}"
+    return f"{of.axis}, from the left: {', '.join(of.columns)}; {of.scale}"
+
+
+def column_edges(of: HeatMap) -> NDArray[np.float64]:
+    """(columns + 1,) where columns begin and end."""
+    width = np.asarray(of.values, float).shape[1]
+    given = np.asarray(of.edges, float)
+    return given if len(given) else np.arange(width + 1.0)
+
+
+def value_range(of: HeatMap) -> tuple[float, float]:
+    """The palest and the darkest number."""
+    values = np.asarray(of.values, float)
+    known = values[np.isfinite(values)]
+    most = of.most if of.most is not None else float(known.max(initial=of.least))
+    return of.least, most if most > of.least else of.least + 1.0
+
+
+def _merged_cells(
+    of: HeatMap, shade: NDArray[np.int64], edges: NDArray[np.float64]
+) -> Iterator[Bars]:
+    for level in range(1, SHADES + 1):
+        cells: list[tuple[int, float, float]] = []
+        for row, line in enumerate(shade == level):
+            ends = np.flatnonzero(np.diff(line, prepend=False, append=False))
+            cells += [
+                (row, edges[a], edges[b] - edges[a])
+                for a, b in zip(ends[::2], ends[1::2], strict=True)
+            ]
+        if cells:
+            rows, start, length = (np.array(c) for c in zip(*cells, strict=True))
+            yield Bars(rows, start, length, of.colour, height=0.9, opacity=level / SHADES)
+
+
+def _named_cells(
+    of: HeatMap, shade: NDArray[np.int64], edges: NDArray[np.float64]
+) -> Iterator[Bars]:
+    values = np.asarray(of.values, float)
+    for row, column in zip(*np.nonzero(shade), strict=True):
+        wide = edges[column + 1] - edges[column]
+        said = of.title.format(
+            row=of.rows[row],
+            column=of.columns[column] or column + 1,
+            value=format_quantity(float(values[row, column]), of.unit),
+        )
+        yield Bars(row, edges[column] + GAP * wide, (1 - 2 * GAP) * wide, of.colour, said,
+                   height=0.92, opacity=shade[row, column] / SHADES)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Figures for papers: the figures of pages, drawn with matplotlib."""

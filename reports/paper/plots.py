@@ -1,0 +1,65 @@
+"""Figures of a study, a sweep or a comparison in Python and notebooks, by section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import ForetraceError
+from ..page_figures import page_figures
+from ..section import sections, shown_sections
+from .sheet import Sheet
+from .write import drawn_figure, written
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+
+class Figures(tuple["Drawing", ...]):
+    """Figures of matplotlib; a notebook shows them one below the other."""
+
+    def _repr_html_(self) -> str:
+        """As a notebook shows them."""
+        return "".join(written(one, "svg").decode().partition("?>")[2] for one in self)
+
+
+class Plots:
+    """Figures of a page: ``plot.blame()`` draws those of the section ``blame``.
+
+    Parameters
+    ----------
+    page : ``run``, ``sweep`` or ``comparison``
+    of : what the page is about, as its sections are given it
+
+    Examples
+    --------
+    >>> plots = Plots("run", None)
+    >>> "timeline" in dir(plots)
+    True
+    """
+
+    def __init__(self, page: str, of: Any):
+        self._page, self._of = page, of
+
+    def __dir__(self) -> list[str]:
+        return [one.name for one in sections(self._page)]
+
+    def __getattr__(self, section: str) -> Callable[..., Figures]:
+        if section.startswith("_") or section not in dir(self):
+            raise AttributeError(f"no section is called {section!r}; there is {dir(self)}")
+
+        def draw(columns: int = 1, style: str | Path | None = None) -> Figures:
+            return self._drawn(section, Sheet(columns, Path(style) if style else None))
+
+        draw.__doc__ = (
+            f"Draw the figures of the section {section!r}.\n\n"
+            "columns : of a paper, 1 (3.3 inches) or 2 (7)\nstyle : a matplotlib style sheet"
+        )
+        return draw
+
+    def _drawn(self, section: str, sheet: Sheet) -> Figures:
+        found = page_figures(shown_sections(self._page, self._of, [section]))
+        if not found:
+            raise ForetraceError(f"section {section!r}: has no figure here; its tables are text")
+        return Figures(drawn_figure(one.figure, sheet) for one in found)

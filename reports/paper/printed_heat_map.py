@@ -1,0 +1,107 @@
+"""Heat maps for papers: one hue from paper to its darkest, which greyscale keeps in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..blocks import HeatMap
+from ..figure_kind import on_paper
+from ..figures.heat_map import column_edges, value_range
+from ..numbers import format_quantity
+from ..palette import rgb
+from .sheet import SMALL, Sheet, all_shortened, text_width, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+PITCH, NAMED_PITCH = 0.145, 0.22  # inches from row to row
+NAMES = 0.4  # of the width
+BESIDE = "  "  # before a number beside a name: a figure has no room for it
+MOST_TEXTS = 120  # cells that say their number
+DARK = 0.55  # of the scale, from which on text is white
+
+
+@on_paper(HeatMap)
+def heat_map(of: HeatMap, sheet: Sheet) -> Drawing:
+    """Draw a heat map with its scale beside it; numbers in cells that have room for them."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    values, edges = np.asarray(of.values, float), column_edges(of)
+    low, high = value_range(of)
+    named = any(of.columns)
+    pitch = NAMED_PITCH if named else PITCH
+    drawing = sheet.canvas(3.0)
+    axes = drawing.add_subplot()
+    hues = LinearSegmentedColormap.from_list(of.colour, [rgb("paper"), rgb(of.colour)])
+    shades = hues.with_extremes(bad=rgb("tint"))
+    drawn = axes.pcolormesh(
+        edges, np.arange(len(of.rows) + 1.0), np.ma.masked_invalid(values), cmap=shades,
+        vmin=low, vmax=high, edgecolors="face", linewidth=0.1,
+    )  # fmt: skip
+    axes.set_ylim(len(of.rows), 0)
+    plain = [row.partition(BESIDE)[0] for row in of.rows]
+    names = all_shortened(plain, sheet.letters(NAMES * sheet.width))
+    axes.set_yticks(np.arange(len(names)) + 0.5, names)
+    axes.tick_params(axis="y", length=0)
+    _spines(axes)
+    letters = sheet.letters(sheet.width - 1.2, 8.0)
+    axes.set_xlabel(wrapped(of.axis, letters))
+    if of.down:
+        axes.set_ylabel(of.down)
+    beneath = _name_columns(axes, of, edges, sheet) if named else 0.0
+    scale = drawing.colorbar(drawn, ax=axes, pad=0.02, aspect=max(8 * len(of.rows) * pitch, 8))
+    _scale(scale, of, (low, high), sheet.letters(max(len(of.rows) * pitch, 0.7), 8.0))
+    if named:
+        _say_values(axes, of, values, (low, high))
+    height = len(of.rows) * pitch + 0.45 + beneath + 0.13 * (len(of.axis) // letters)
+    drawing.set_figheight(min(max(height, 1.2), 8.6))
+    return drawing
+
+
+def _spines(axes: Any) -> None:
+    for side in axes.spines.values():
+        side.set_visible(True)
+
+
+def _scale(bar: Any, of: HeatMap, ends: tuple[float, float], letters: int) -> None:
+    """Numbers and name of the scale."""
+    at = np.linspace(*ends, 3)
+    bar.set_ticks(at, labels=[format_quantity(float(v), of.unit) for v in at])
+    bar.set_label(wrapped(of.scale, letters))
+    bar.outline.set_linewidth(0.4)
+
+
+def _name_columns(axes: Any, of: HeatMap, edges: NDArray[np.float64], sheet: Sheet) -> float:
+    """Names of columns, slanted where they are long; returns inches that they take."""
+    names = all_shortened(of.columns, 26)
+    room = 0.42 * sheet.width / len(names)
+    widest = max(map(text_width, names))
+    long = widest > room
+    axes.set_xticks((edges[1:] + edges[:-1]) / 2, names, rotation=40 if long else 0,
+                    ha="right" if long else "center", rotation_mode="anchor")  # fmt: skip
+    return 0.64 * widest if long else 0.0
+
+
+def _say_values(
+    axes: Any, of: HeatMap, values: NDArray[np.float64], ends: tuple[float, float]
+) -> None:
+    """Numbers in cells, where all have room; a dash where there is none."""
+    texts = {
+        at: format_quantity(float(v), of.unit) if np.isfinite(v) else "–"
+        for at, v in np.ndenumerate(values)
+    }
+    columns = values.shape[1]
+    room = 0.42 * axes.get_figure().get_figwidth() / columns
+    if values.size > MOST_TEXTS or max(map(text_width, texts.values())) > room:
+        return
+    edges = column_edges(of)
+    for (row, column), text in texts.items():
+        value = values[row, column]
+        dark = (value - ends[0]) / (ends[1] - ends[0]) > DARK
+        axes.text(
+            (edges[column] + edges[column + 1]) / 2, row + 0.5, text, ha="center", va="center",
+            fontsize=SMALL, color=rgb("paper" if dark else "ink"),
+        )  # fmt: skip

@@ -1,0 +1,108 @@
+"""Figures of a page as files, and a single figure as SVG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...sim.errors import ForetraceError
+from ..figure_kind import paper_drawing
+from ..page_figures import PageFigure, figures_of_page
+from .sheet import Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+FORMATS = ("pdf", "png", "svg")
+METADATA: dict[str, dict[str, Any]] = {  # no date: the same figure is the same bytes
+    "pdf": {"CreationDate": None},
+    "png": {},
+    "svg": {"Date": None},
+}
+
+
+def chosen_figures(html: str, sections: Sequence[str], of: str) -> list[PageFigure]:
+    """Figures of a page, or of some of its sections.
+
+    Parameters
+    ----------
+    of : what the page is of, for errors
+
+    Raises
+    ------
+    ForetraceError
+        The page holds no figures as data, or a section has none.
+    """
+    found = figures_of_page(html)
+    if found is None:
+        raise ForetraceError(
+            f"{of}: its page holds no figures as data; write it again: foretrace run --no-cache"
+        )
+    there = list(dict.fromkeys(one.section for one in found))
+    for name in sections:
+        if name not in there:
+            raise ForetraceError(
+                f"--section {name}: has no figure on this page; "
+                f"sections with figures: {', '.join(there) or 'none'}"
+            )
+    if not found:
+        raise ForetraceError(f"{of}: no section of its page has a figure; its tables are on it")
+    return [one for one in found if not sections or one.section in sections]
+
+
+def write_figures(
+    figures: Sequence[PageFigure], folder: Path, kind: str, sheet: Sheet | None = None
+) -> list[Path]:
+    """Write each figure as a file of its own; returns the files.
+
+    Parameters
+    ----------
+    figures : of a page
+    folder : where; made if it is not there
+    kind : one of :data:`FORMATS`
+    sheet : one column in the product's style unless said
+
+    Raises
+    ------
+    ForetraceError
+        The folder cannot be written.
+    """
+    sheet = sheet or Sheet()
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in figures:
+            path = folder / f"{one.name}.{kind}"
+            path.write_bytes(figure_bytes(one.figure, kind, sheet))
+            written.append(path)
+    except OSError as error:
+        raise ForetraceError(f"{folder}: cannot be written ({error}); choose another -o") from error
+    return written
+
+
+def drawn_figure(figure: Any, sheet: Sheet | None = None) -> Drawing:
+    """A figure of a page as a figure of matplotlib."""
+    sheet = sheet or Sheet()
+    with sheet.styled():
+        return paper_drawing(type(figure))(figure, sheet)
+
+
+def figure_bytes(figure: Any, kind: str, sheet: Sheet) -> bytes:
+    """A figure as the bytes of a file; the same figure gives the same bytes."""
+    return written(drawn_figure(figure, sheet), kind, sheet)
+
+
+def written(drawing: Drawing, kind: str, sheet: Sheet | None = None) -> bytes:
+    """A figure of matplotlib as the bytes of a file."""
+    file = io.BytesIO()
+    with (sheet or Sheet()).styled():
+        drawing.savefig(file, format=kind, metadata=METADATA[kind])
+    return file.getvalue()
+
+
+def inline_svg(figure: Any) -> str:
+    """A figure as SVG for a page."""
+    text = figure_bytes(figure, "svg", Sheet(2)).decode()
+    return text[text.index("<svg") :]

@@ -1,0 +1,150 @@
+"""Ablations in words: rows and verdict that pages, terminals and system pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..numbers import format_quantity, format_signed_share, three_digits
+
+Judged = Mapping[str, Any]
+
+
+class AblationRow(NamedTuple):
+    """One comparison: what is tried, what was found, what is expected of it, whether it holds."""
+
+    what: str
+    variants: str
+    found: str
+    expected: str
+    met: bool
+
+
+def word_of_findings(judged: Judged) -> str:
+    """Head of the column of findings: a gain, or an error against what was measured."""
+    return "found" if "measured" in judged["headline"] else "gain"
+
+
+def ablation_rows(judged: Judged) -> Iterator[AblationRow]:
+    """Headline, each piece off, and the control.
+
+    Parameters
+    ----------
+    judged : ``ablations`` of a summary
+    """
+    yield from _measured_rows(judged) if "measured" in judged["headline"] else _gain_rows(judged)
+    if (control := judged["control"]) is not None:
+        gain, within = control["gain"], control["within"]
+        yield AblationRow(
+            f"control: {control['what']}",
+            f"{control['of']} against {control['against']}",
+            _times(gain),
+            f"{_times(1 - within)} to {_times(1 + within)}",
+            control["met"],
+        )
+
+
+def _gain_rows(judged: Judged) -> Iterator[AblationRow]:
+    headline = judged["headline"]
+    against, (low, high) = headline["against"], headline["band"]
+    yield AblationRow(
+        "with the mechanism",
+        f"base against {against}",
+        _times(headline["gain"]),
+        f"{_times(low)} to {_times(high)}",
+        headline["met"],
+    )
+    for switch in judged["switches"]:
+        yield AblationRow(
+            f"without: {switch['what']}",
+            f"{switch['off']} against {against}",
+            _times(switch["gain"]),
+            f"at most {_times(switch['at_most'])}",
+            switch["met"],
+        )
+
+
+def _measured_rows(judged: Judged) -> Iterator[AblationRow]:
+    headline = judged["headline"]
+    within, took = headline["within"], {}
+    for one in headline["measured"]:
+        took[one["variant"]] = f"{format_quantity(one['value'], one['unit'])} measured"
+        yield AblationRow(
+            "with the mechanism",
+            f"{one['variant']} against {took[one['variant']]}",
+            format_signed_share(one["error"]),
+            _within(within),
+            abs(one["error"]) <= within,
+        )
+    for switch in judged["switches"]:
+        yield AblationRow(
+            f"without: {switch['what']}",
+            f"{switch['off']} against {took[switch['of']]}",
+            format_signed_share(switch["error"]),
+            f"more than {format_quantity(within, '')}",
+            switch["met"],
+        )
+
+
+def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Sentence on the ablations of a summary; none where it has none.
+
+    >>> off = {"what": "two ways", "off": "one", "gain": 1.0, "at_most": 1.05, "met": True}
+    >>> headline = {"against": "old", "gain": 1.5, "band": [1.4, 1.6], "stated": "", "met": True}
+    >>> judged = {"headline": headline, "switches": [off], "control": None}
+    >>> ablation_sentences({"ablations": judged})
+    ['The mechanism gains 1.5x against old, as expected; nothing of it stays with any piece off.']
+    >>> judged["headline"] |= {"gain": 1.03, "met": False}
+    >>> ablation_sentences({"ablations": judged})
+    ['The mechanism gains 1.03x against old, not 1.4x to 1.6x; too little to tell whose it is.']
+    >>> one = {"variant": "base", "value": 2.0, "unit": "s", "error": -0.03}
+    >>> headline = {"measured": [one], "within": 0.1, "stated": "", "met": True}
+    >>> off = {"what": "two ways", "off": "one", "of": "base", "error": 0.3, "met": True}
+    >>> judged = {"headline": headline, "switches": [off], "control": None}
+    >>> ablation_sentences({"ablations": judged})[0].split("; ")[0]
+    'The mechanism is within 10 % of what was measured in 1 of 1, -3.0 % at worst'
+    """
+    judged = summary.get("ablations")
+    if not judged:
+        return []
+    tell = _measured_parts if "measured" in judged["headline"] else _gain_parts
+    parts, control = tell(judged), judged["control"]
+    if control is not None:
+        flat = "is flat" if control["met"] else f"is not flat: {_times(control['gain'])}"
+        parts.append(f"the control {flat}")
+    return ["; ".join(parts) + "."]
+
+
+def _gain_parts(judged: Judged) -> list[str]:
+    headline = judged["headline"]
+    least, most = headline["band"]
+    expected = "as expected" if headline["met"] else f"not {_times(least)} to {_times(most)}"
+    left = [s for s in judged["switches"] if not s["met"]]
+    kept = "; ".join(f"{_times(s['gain'])} stay without: {s['what']}" for s in left)
+    small = headline["gain"] < least
+    none = "too little to tell whose it is" if small else "nothing of it stays with any piece off"
+    return [
+        f"The mechanism gains {_times(headline['gain'])} against {headline['against']}, {expected}",
+        kept or none,
+    ]
+
+
+def _measured_parts(judged: Judged) -> list[str]:
+    headline = judged["headline"]
+    bar, errors = headline["within"], [one["error"] for one in headline["measured"]]
+    worst, inside = max(errors, key=abs), sum(abs(error) <= bar for error in errors)
+    left = [s for s in judged["switches"] if not s["met"]]
+    kept = "; ".join(f"{format_signed_share(s['error'])} without: {s['what']}" for s in left)
+    return [
+        f"The mechanism is {_within(bar)} of what was measured in {inside} of {len(errors)}, "
+        f"{format_signed_share(worst)} at worst",
+        kept or "without any piece of it it is not",
+    ]
+
+
+def _times(ratio: float) -> str:
+    return f"{three_digits(ratio)}x"
+
+
+def _within(share: float) -> str:
+    return f"within {format_quantity(share, '')}"

@@ -1,0 +1,130 @@
+"""Advice after a run: next steps from what it found, each with a command to type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..numbers import format_change, three_digits
+from .answer import BASE, SMALL, variant_verdict
+from .command_line import option_value, with_option
+from .headline import Answer, better_sign, metric_subject
+
+Point = Mapping[str, Any]
+Step = tuple[str, str]  # what to do; the command that does it, "" for none
+MOST = 3
+QUICKER = 0.8  # of a time, to try
+UNSURE = ("assumed", "datasheet", "fitted")  # the least certain first
+
+
+def next_steps(summary: Mapping[str, Any], command: str) -> list[Step]:
+    """Next steps as (sentence, command), the most important first.
+
+    Parameters
+    ----------
+    summary : of a run
+    command : that made it
+    """
+    points: Mapping[str, Point] = summary["points"]
+    base = next(iter(points.values()))
+    return [
+        *_step_if_unresolved(
+            points,
+            command,
+            summary["answer"],
+            summary["provenance"].get("jitter", {}).get("state", ""),
+        ),
+        *_step_if_missed(base),
+        *_step_to_faster_part(base, command, better_sign(summary["answer"])),
+        *_step_to_measure(summary, command),
+    ][:MOST]
+
+
+def _step_if_unresolved(
+    points: Mapping[str, Point], command: str, answer: Answer, jitter: str
+) -> Iterator[Step]:
+    """A step towards an interval where there is none, or where two runs cannot be told apart."""
+    held = {s for p in points.values() for v in p["metrics"].values() for s in v["interval_of"]}
+    if "jitter" not in held and jitter != "unknown":  # more replicas of one time tell nothing
+        yield (
+            "Ask how sure it is: no interval holds jitter yet.",
+            with_option(command, "--replicas", "10"),
+        )
+    for name, point in points.items():
+        if name != BASE and variant_verdict(point, answer) == "cannot tell":
+            differ = ", ".join(point["settings"])
+            yield f"Measure what {name} differs in ({differ}) before choosing it.", ""
+
+
+def _step_if_missed(base: Point) -> Iterator[Step]:
+    """A step towards an expectation that is not met: the kind of part that could meet it."""
+    for e in base["expect"]:
+        if e["met"] or e.get("short") is None or not base["faster"]:
+            continue
+        able = [c["group"] for c in base["faster"] if c["bound"] <= e["short"]]
+        who = f"only {' or '.join(able)} parts can" if able else "no kind of part alone can"
+        yield f"{e['that']} needs {format_change(e['short'])}: {who} give that.", ""
+
+
+def _step_to_faster_part(base: Point, command: str, better: int) -> Iterator[Step]:
+    """The step "look at this kind of part first": the one that gains most, beside the next."""
+    best, *others = [*sorted(base["faster"], key=lambda c: better * c["gain"]), None]
+    if best is None or better * best["gain"] > -SMALL:
+        return
+    beside = (
+        f"; the next, {others[0]['group']}, {format_change(others[0]['gain'])}" if others[0] else ""
+    )
+    glob = glob_of_kind(best["group"], base["blame"])
+    sentence = (
+        f"Look at {best['group']} first: 10 % faster is {format_change(best['gain'])}{beside}."
+    )
+    yield (f"{sentence} Try it:", _faster_parts_command(command, glob)) if glob else (sentence, "")
+
+
+def _faster_parts_command(command: str, glob: str) -> str:
+    """The command with these parts a fifth faster than it has them now."""
+    path = f"cluster.override.{glob}.slowdown"
+    try:
+        was = float(option_value(command, path) or 1.0)
+    except ValueError:
+        was = 1.0
+    return with_option(command, "--set", f"{path}={three_digits(QUICKER * was)}")
+
+
+def glob_of_kind(kind: str, names: Any) -> str:
+    """A glob that matches all components of a kind, from the names of some; "" if there is none.
+
+    >>> glob_of_kind("nic", ["fabric", "node0.nic0.tx"]), glob_of_kind("gpu", ["fabric"])
+    ('node*.nic*', '')
+    """
+    for name in names:
+        words = [re.sub(r"\d+", "*", word) for word in name.split(".")]
+        plain = [word.rstrip("*") for word in words]
+        if kind in plain:
+            rest = plain.index(kind) + 1
+            return ".".join(words[:rest])
+    return ""
+
+
+def _step_to_measure(summary: Mapping[str, Any], command: str) -> Iterator[Step]:
+    """The step "measure this": the unmeasured value whose error changes the answer most.
+
+    Where no effect was computed yet, the command that computes them.
+    """
+    provenance, what = summary["provenance"], metric_subject(summary["answer"])
+    unsure = [v for v in provenance["values"] if v["kind"] in UNSURE]
+    tried = [v for v in unsure if v.get("effect")]
+    if tried:
+        worst = max(tried, key=lambda v: abs(v["effect"]))
+        yield (
+            f"Measure {worst['path']} ({worst['kind']}): 10 % off, {what} changes by "
+            f"{format_change(worst['effect'])}. What it is:",
+            f"foretrace explain {worst['path']}",
+        )
+    elif unsure and "break_even" not in provenance:
+        yield (
+            f"Ask which of {len(unsure)} values that are assumed, of a datasheet or fitted matter, "
+            "and what would flip this:",
+            with_option(command, "--defend"),
+        )

@@ -1,0 +1,441 @@
+"""Sentences of the answer: better, worse or cannot tell; how sure; what limits it; what next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..numbers import format_change, format_half_width, format_quantity, format_share, three_digits
+from .ablation_rows import ablation_sentences
+from .chain_shares import link_sentences
+from .changed_ops import changed_ops
+from .error_sources import error_source_sentences
+from .headline import (
+    Answer,
+    better_sign,
+    change_or_none_sentence,
+    change_sentence,
+    metric_subject,
+    metric_value,
+    value_sentence,
+)
+from .robustness import robustness_sentences
+from .waiting import last_arriver_sentence
+from .work_ratio import work_ratio
+
+BASE = "base"  # the scenario as described
+SMALL = 0.005  # a change below this is called none
+HIGH_MFU = 0.65  # no published job of a large model reaches it
+Point = Mapping[str, Any]
+
+TOKENS = "cost_per_million_tokens"
+WORKLOADS = {
+    "trace": "the trace",
+    "training": "the description of the model",
+    "transfers": "the list of transfers",
+}
+BLIND = "blind"  # how it begins where nobody measured what is predicted
+REPLAY = "replay"  # how it begins where a recording was only played again
+QUICK = (
+    "A quick run: which part would help, and what wrong parts would change, was not tried; "
+    "leave --quick out for that."
+)
+DRIVEN = "driven by"  # how the provenance of a run with devices in it begins
+
+
+def answer_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Sentences of the first screen, the answer first."""
+    return [
+        *lead_sentences(summary),
+        *calibration_sentences(summary),
+        *ablation_sentences(summary),
+        *changed_ops(summary),
+        limit_sentence(summary),
+        *(
+            [late]
+            if (late := last_arriver_sentence(next(iter(summary["points"].values()))))
+            else []
+        ),
+        *expectation_sentences(summary),
+        *doubt_sentences(summary),
+        *robustness_sentences(summary),
+        trust_sentence(summary),
+    ]
+
+
+def lead_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """The answer: value of the base scenario, and the change that each variant makes."""
+    base, *variants = summary["points"].items()
+    answer: Answer = summary["answer"]
+    others = (_variant_sentence(name, point, base[1], answer) for name, point in variants)
+    return [_base_sentence(base[1], answer), *others]
+
+
+def leading_sentences(summary: Mapping[str, Any], most: int) -> list[str]:
+    """At most so many sentences of the answer: the base, the best variants, and the others in one.
+
+    A variant is better as the deciding metric has it.
+    """
+    every = lead_sentences(summary)
+    if len(every) <= most:
+        return every
+    base, *variants = summary["points"].items()
+    answer: Answer = summary["answer"]
+    sign = better_sign(answer)
+    order = sorted(range(len(variants)), key=lambda i: sign * variants[i][1]["change"]["value"])
+    first, rest = sorted(order[: most - 2]), sorted(order[most - 2 :])
+    return [every[0], *(every[1 + i] for i in first),
+            _others_sentence([variants[i] for i in rest], base[1], answer)]  # fmt: skip
+
+
+def _others_sentence(variants: list[tuple[str, Point]], base: Point, answer: Answer) -> str:
+    """The verdict on each of many variants, in one sentence."""
+    by_verdict: dict[str, list[str]] = {}
+    for name, point in variants:
+        work = work_ratio(point, base, answer)
+        verdict = variant_verdict(point, answer) if work == 1.0 else f"{three_digits(work)}x work"
+        change = format_change(point["change"]["value"])
+        by_verdict.setdefault(verdict, []).append(f"{name} ({change})")
+    parts = (f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items())
+    return f"Of the others, {'; '.join(parts)}."
+
+
+def calibration_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """What a measured step says, and the base without it; none where no step was measured."""
+    found = next(iter(summary["points"].values())).get("calibration")
+    if found is None:
+        return []
+    answer: Answer = summary["answer"]
+    measured = format_quantity(found["measured"], "s")
+    return [
+        f"Calibrated on a measured step ({measured}, {found['on']}): ops on GPUs take "
+        f"{three_digits(found['factor'])} times as long as predicted; blind, "
+        f"{value_sentence(answer, found['blind'])}."
+    ]
+
+
+def limit_sentence(summary: Mapping[str, Any]) -> str:
+    """What limits the base scenario, as a sentence."""
+    base = next(iter(summary["points"].values()))
+    driven = summary["provenance"]["calibration"].startswith(DRIVEN) or is_quick(summary)
+    return _limit_sentence(base, driven, summary["answer"])
+
+
+def is_quick(summary: Mapping[str, Any]) -> bool:
+    """Whether the runs that explain the answer were left out."""
+    return bool(summary["provenance"].get("quick"))
+
+
+def doubt_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Sentences on what was not finished, an unreliable interval, and who answers for ops."""
+    checked, left = summary["provenance"]["jitter"], summary.get("unfinished", ())
+    unsure = (
+        [f"The interval is {jitter_sentence(checked)}."] if checked["state"] == "unresolved" else []
+    )
+    if checked["state"] == "unknown" and summary["provenance"].get("replicas", 1) > 1:
+        unsure = [f"Jitter is {jitter_sentence(checked)}."]
+    late = [f"Not finished in time: {', '.join(left)}."] if left else []
+    base = next(iter(summary["points"].values()))
+    quick = [QUICK] if is_quick(summary) else []
+    if _is_too_quick(base, summary["provenance"]):
+        unsure.append(
+            "Nobody waits for a rank that happens to be slow: without replicas the answer on "
+            f"{base['facts']['ranks']:,} ranks is too quick (--replicas {checked['fewest']})."
+        )
+    unsure += [*profiled_sentences(base, summary["answer"]), *_high_mfu_sentences(base)]
+    shared = list(dict.fromkeys(t for p in summary["points"].values() for t in shared_step(p)))
+    wide = error_source_sentences(base)
+    return [*late, *quick, *unsure, *shared, *wide, *link_sentences(base.get("chains", {}))]
+
+
+def shared_step(point: Point) -> list[str]:
+    """How a recorded step was shared among tensor-parallel ranks; none where it was not.
+
+    >>> facts = {"tensor_parallel": 2, "linear_pairs": 8, "reshaped_ops": 1200, "whole_layers": ""}
+    >>> shared_step({"facts": facts})[0].partition(":")[0]
+    'Shared among 2 tensor-parallel ranks are 8 pairs of linear layers a step'
+    """
+    facts = point["facts"]
+    if "tensor_parallel" not in facts:
+        return []
+    layers = f", and linear layers {facts['whole_layers']}" if facts["whole_layers"] else ""
+    return [
+        f"Shared among {facts['tensor_parallel']} tensor-parallel ranks are "
+        f"{facts['linear_pairs']} pairs of linear layers a step: {facts['reshaped_ops']:,} "
+        "recorded ops became others, of which nobody recorded the time. Embeddings, norms and "
+        f"loss stay whole on each{layers}."
+    ]
+
+
+def _high_mfu_sentences(base: Point) -> list[str]:
+    """That the GPUs compute more than jobs do; none where they do not.
+
+    >>> _high_mfu_sentences({"metrics": {"mfu.p50": {"value": 0.7}}})
+    ['MFU of 70 % is above the 65 % that large jobs reach: look at the op times it comes of.']
+    """
+    found = base["metrics"].get("mfu.p50")
+    if found is None or found["value"] <= HIGH_MFU:
+        return []
+    mfu, most = format_share(found["value"], 0), format_share(HIGH_MFU, 0)
+    return [
+        f"MFU of {mfu} is above the {most} that large jobs reach: look at the op times it comes of."
+    ]
+
+
+def profiled_sentences(base: Point, answer: Answer) -> list[str]:
+    """How the answer differs from tables of a profiler: work was under way when it began."""
+    told = base.get("as_profiled")
+    if told is None or not answer.get("period"):
+        return []
+    took = format_quantity(metric_value(base, answer)["value"], "s")
+    marks, exposed = (format_quantity(told[k], "s") for k in ("step", "exposed_communication"))
+    return [
+        f"{told['in_flight']:,} GPU ops were under way when the first {answer['period']} began: "
+        f"the GPU takes {took} for one, while its host marks one every {marks}; a table that "
+        f"counts the whole window, and copies as compute, has {exposed} of exposed communication."
+    ]
+
+
+def _is_too_quick(base: Point, provenance: Mapping[str, Any]) -> bool:
+    """Whether ranks would wait for each other if recorded times varied, as they do in replicas."""
+    return (
+        provenance["jitter"]["state"] == "not drawn"
+        and not provenance["calibration"].startswith(REPLAY)
+        and base["facts"]["ranks"] > 1
+        and any(t > 0 and text.startswith("recorded") for text, t in base["sources"].items())
+    )
+
+
+def _base_sentence(point: Point, answer: Answer) -> str:
+    value = metric_value(point, answer)
+    sure = format_half_width(value["value"], value["interval"])
+    if sure and "jitter" not in value.get("interval_of", ["jitter"]):
+        sure += ", jitter left out"
+    ranks = point["facts"]["ranks"]
+    return (
+        f"As described, {value_sentence(answer, value['value'])}"
+        f"{f' ({sure})' if sure else ''} on {ranks} rank{'s' * (ranks != 1)}{_idle_sentence(point)}"
+        f"{_cost_sentence(point, answer)}."
+    )
+
+
+def _idle_sentence(point: Point) -> str:
+    """GPUs without a rank, which are paid for all the same."""
+    gpus, ranks = point["facts"].get("gpus", 0), point["facts"]["ranks"]
+    return f"; {gpus - ranks} of {gpus} GPUs stand idle" if ranks < gpus else ""
+
+
+def prices_beside(point: Point, answer: Answer) -> bool:
+    """Whether the cost of tokens is known, and is not the answer itself."""
+    return TOKENS in point["metrics"] and answer["metric"] != TOKENS
+
+
+def _cost_sentence(point: Point, answer: Answer) -> str:
+    """Cost of the work, where prices are known."""
+    if not prices_beside(point, answer):
+        return ""
+    value = point["metrics"][TOKENS]
+    sure = format_half_width(value["value"], value["interval"])
+    cost = format_quantity(value["value"], "USD")
+    return f"; a million tokens cost {cost}{f' ({sure})' if sure else ''}"
+
+
+def token_price_text(metrics: Mapping[str, Any]) -> str:
+    """Cost of a million tokens in USD; "" where there are no prices or tokens.
+
+    >>> token_price_text({TOKENS: {"value": 0.0405}}), token_price_text({})
+    ('0.0405', '')
+    """
+    return (
+        format_quantity(metrics[TOKENS]["value"], "USD").removesuffix(" USD")
+        if TOKENS in metrics
+        else ""
+    )
+
+
+def variant_verdict(point: Point, answer: Answer) -> str:
+    """Verdict on a variant: ``better``, ``worse``, ``same`` or ``cannot tell``.
+
+    >>> variant_verdict({"change": {"value": -0.1, "interval": None}}, {"better": "lower"})
+    'better'
+    >>> variant_verdict({"change": {"value": -0.1, "interval": None}}, {"better": "higher"})
+    'worse'
+    >>> change = {"value": -0.01, "interval": (-0.03, 0.01)}
+    >>> variant_verdict({"change": change}, {"better": "lower"})
+    'cannot tell'
+    """
+    change_ = point["change"]
+    if change_["interval"]:
+        low, high = change_["interval"]
+        if low < 0 < high and abs(change_["value"]) >= SMALL:
+            return "cannot tell"
+    if abs(change_["value"]) < SMALL:
+        return "same"
+    return "better" if better_sign(answer) * change_["value"] < 0 else "worse"
+
+
+def _variant_sentence(name: str, point: Point, base: Point, answer: Answer) -> str:
+    value = metric_value(point, answer)["value"]
+    ratio = point["change"]["value"]
+    work = work_ratio(point, base, answer)
+    if work != 1.0:
+        price = _price_change(point, base, answer, "a million")
+        return f"{name} {_throughput_sentence(point, work, answer)}{price}."
+    found = variant_verdict(point, answer)
+    words = {
+        "better": change_sentence(answer, name, ratio),
+        "worse": change_sentence(answer, name, ratio),
+        "same": change_or_none_sentence(answer, name, ratio),
+        "cannot tell": f"{name}: cannot tell, "
+        f"the change of {format_change(ratio)} is within its interval",
+    }
+    cost = "" if found == "cannot tell" else _price_change(point, base, answer)
+    return f"{words[found]} ({format_quantity(value, answer['unit'])}){cost}."
+
+
+def _throughput_sentence(point: Point, work: float, answer: Answer) -> str:
+    """Throughput beside the base, where a variant does another amount of work per period."""
+    of = point["change"]
+    rate = three_digits(work / (1 + of["value"]))
+    low, high = (three_digits(work / (1 + b)) for b in reversed(of["interval"] or (0.0, 0.0)))
+    sure = f"{low} to {high}; " if of["interval"] else ""
+    took = format_quantity(metric_value(point, answer)["value"], "s")
+    many = three_digits(work)
+    return f"trains {rate} times the tokens per second ({sure}{many} times the work in {took})"
+
+
+def _price_change(point: Point, base: Point, answer: Answer, what: str = "a million tokens") -> str:
+    """Change of the cost of the work, where it is known."""
+    if not prices_beside(base, answer):
+        return ""
+    was, is_ = (p["metrics"].get(TOKENS, {}).get("value") for p in (base, point))
+    if not was or is_ is None or abs(is_ / was - 1) < SMALL:
+        return ""
+    way = "more" if is_ > was else "less"
+    size = f"{100 * abs(is_ / was - 1):.1f} %"
+    return f"; {what} cost {size} {way} ({format_quantity(is_, 'USD')})"
+
+
+def _limit_sentence(point: Point, driven: bool, answer: Answer) -> str:
+    """The component with most of the critical path, and the largest gain from making it instant.
+
+    Parameters
+    ----------
+    driven : by devices, or quick, so that nothing was run again
+    """
+    blame: dict[str, float] = point["blame"]
+    whole = sum(blame.values())
+    if not whole:
+        return "Nothing on the critical path takes time."
+    who, most = next(iter(blame.items()))
+    better = better_sign(answer)
+    best = min(point["faster"], key=lambda c: better * c["faster"], default=None)
+    text = f"The critical path is {who} for {100 * most / whole:.0f} % of its time"
+    text += _window_text(point)
+    if driven:
+        return f"{text}."
+    if best is None or better * best["gain"] > -SMALL:
+        return f"{text}; no kind of part that is 10 % faster gains more than 0.5 %."
+    what = "the run" if answer.get("period") else metric_subject(answer)
+    return (
+        f"{text}; 10 % faster {best['group']} parts would change {what} by "
+        f"{format_change(best['gain'])}, instant ones by {format_change(best['bound'])} at most."
+    )
+
+
+def _window_text(point: Point) -> str:
+    """The window that blame is of, where it is not the whole run."""
+    window = point.get("window")
+    if window is None:
+        return ""
+    length = format_quantity(window["length"], "s")
+    return f", around the slowest percent of the answer ({length} in all)"
+
+
+def expectation_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Sentences on the expectations that are not met, and by which variant."""
+    points: Mapping[str, Point] = summary["points"]
+    missed = [(name, e) for name, p in points.items() for e in p["expect"] if not e["met"]]
+    if not missed:
+        return ["Every expectation is met."] if any(p["expect"] for p in points.values()) else []
+    return [
+        f"Not met{'' if name == BASE else f' by {name}'}: {e['that']} "
+        + (
+            f"(it is {_missed_value_text(e)})."
+            if e["value"] is not None
+            else "(the run has no such metric)."
+        )
+        for name, e in missed
+    ]
+
+
+def _missed_value_text(e: Mapping[str, Any]) -> str:
+    """The value that misses an expectation, with its unit where that is known."""
+    return (
+        format_quantity(e["value"], e["unit"]) if e.get("unit") is not None else f"{e['value']:.4g}"
+    )
+
+
+def jitter_sentence(checked: Mapping[str, Any]) -> str:
+    """Whether the interval from jitter can be relied on, as a sentence.
+
+    >>> jitter_sentence({"state": "unchecked", "starts": 1})
+    'of one process start; others differ by more than its steps do (workload.starts)'
+    >>> counts = {"starts": 8, "steps": 240, "held": 0.9, "bar": (0.8, 0.97)}
+    >>> jitter_sentence({"state": "held", **counts})
+    'from 8 process starts; 90 % intervals held 90 % of 240 held-out steps'
+    """
+    if checked["state"] == "unknown":
+        return "left out: no distribution of the times is known, so that all replicas are equal"
+    if checked["state"] == "not drawn":
+        return f"not in the interval: it takes {checked['fewest']} replicas"
+    starts = checked["starts"]
+    if checked["state"] == "unchecked":
+        many = "one process start" if starts == 1 else f"{starts} process starts"
+        return f"of {many}; others differ by more than its steps do (workload.starts)"
+    if "fastest" in checked:
+        low, fastest = (format_quantity(checked[key], "s") for key in ("low", "fastest"))
+        return (
+            f"unresolved: of {starts} process starts it would begin at {low}, and the fastest of "
+            f"{checked['steps']} steps took {fastest}"
+        )
+    held = f"90 % intervals held {100 * checked['held']:.0f} % of {checked['steps']} held-out steps"
+    basis = f"from {starts} process starts; {held}"
+    if checked["state"] == "held":
+        return basis
+    low, high = (100 * share for share in checked["bar"])
+    return f"unresolved: {basis}, and {low:.0f} to {high:.0f} % should be held"
+
+
+def trust_sentence(summary: Mapping[str, Any]) -> str:
+    """How far to trust the answer, in a sentence."""
+    provenance = summary["provenance"]
+    inputs = provenance["inputs"]
+    listed = ", ".join(f"{n} {kind}" for kind, n in sorted(inputs.items()))
+    if provenance["calibration"].startswith(REPLAY):
+        others = len(summary["points"]) > 1
+        told = "; only the variants are predictions, and blind ones" if others else ""
+        return f"This is a replay: recorded times on the recorded machine, no prediction{told}."
+    how = (
+        "This is a blind prediction: no measurement of what it predicts went into it"
+        if provenance["calibration"].startswith(BLIND)
+        else f"Calibrated: {provenance['calibration']}"
+        if not provenance["calibration"].startswith(DRIVEN)
+        else f"This run was {provenance['calibration']}"
+    )
+    return f"{how}; its inputs are {listed or inputs_sentence(provenance)}."
+
+
+def inputs_sentence(provenance: Mapping[str, Any]) -> str:
+    """What a run without any value of a known source is made of.
+
+    >>> inputs_sentence({"workloads": ["trace"]}), inputs_sentence({"workloads": ["transfers"]})
+    ('the trace alone', 'the list of transfers and what the scenario says')
+    """
+    kinds = provenance.get("workloads", ["trace"])
+    if kinds == ["trace"]:
+        return "the trace alone"
+    return (
+        ", ".join(WORKLOADS.get(k, f"the workload {k}") for k in kinds)
+        + " and what the scenario says"
+    )

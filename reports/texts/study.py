@@ -1,0 +1,59 @@
+"""The input of a run's page: summary and results of all variants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...sim.run.result import Result
+from .headline import Answer
+from .step_passes import Pipeline, passes_of
+
+Point = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StudyShown:
+    """A study, as its page is given it.
+
+    Parameters
+    ----------
+    summary : as in ``summary.json``
+    results : the run of each variant
+    run : ``resolved`` (text of the resolved scenario), ``command``, ``run`` (its name), ``title``,
+        ``timeline_cut`` (slices that were too many for the timeline file, or "")
+    """
+
+    summary: Mapping[str, Any]
+    results: Mapping[str, Result]
+    run: Mapping[str, str]
+
+    @property
+    def points(self) -> Mapping[str, Point]:
+        """Summaries by variant, the base scenario first."""
+        found: Mapping[str, Point] = self.summary["points"]
+        return found
+
+    @property
+    def answer(self) -> Answer:
+        """The deciding metric."""
+        found: Answer = self.summary["answer"]
+        return found
+
+    @property
+    def base(self) -> Point:
+        """Summary of the base scenario."""
+        return next(iter(self.points.values()))
+
+    @cached_property
+    def passes(self) -> Mapping[str, Pipeline]:
+        """Passes of each variant that is a described training step."""
+        found = {name: passes_of(result) for name, result in self.results.items()}
+        return {name: one for name, one in found.items() if one is not None and one.passes}
+
+    @property
+    def base_result(self) -> Result:
+        """Result of the base scenario."""
+        return self.results[next(iter(self.points))]

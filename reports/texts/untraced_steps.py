@@ -1,0 +1,29 @@
+"""Untraced steps beside a trace, as a sentence for ``plan`` and ``trace info``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..numbers import format_quantity
+
+
+def untraced_sentence(told: Mapping[str, Any]) -> str:
+    """What untraced steps change in a run, or why they change nothing; "" without any.
+
+    >>> starts = {"files": ["run/rank0.steps.csv"], "process_starts": 1, "typical": 0.1}
+    >>> untraced_sentence(starts | {"times_multiplied_by": 0.94})
+    'recorded times are multiplied by 0.94: a step of 1 process start takes 100 ms untraced (run/rank0.steps.csv)'
+    >>> untraced_sentence({"files": ["run/steps.csv"], "problem": "no step in it is untraced"})
+    'not used: no step in it is untraced (run/steps.csv)'
+    """  # noqa: E501  a sentence is one line
+    if not told:
+        return ""
+    files = ", ".join(told["files"])
+    if "problem" in told:
+        return f"not used: {told['problem']} ({files})"
+    by, count = told.get("times_multiplied_by"), told["process_starts"]
+    become = f"are multiplied by {by}" if by is not None else "become those of untraced steps"
+    whose = f"{count} process start{'s' * (count != 1)}"
+    takes = format_quantity(told["typical"], "s")
+    return f"recorded times {become}: a step of {whose} takes {takes} untraced ({files})"

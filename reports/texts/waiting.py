@@ -1,0 +1,112 @@
+"""Who waits for whom at collectives: a sentence, tables and a heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..blocks import Block, Column, Heading, HeatMap, Paragraph, Table
+from ..numbers import format_quantity
+from ..palette import BOXES
+
+SHARE = 0.005  # of the ranks' time, below which waiting is not worth a sentence
+DARKEST = BOXES["waiting"]
+LONGEST = 48  # letters of a collective's name
+Late = Mapping[str, Any]
+
+
+def last_arriver_sentence(point: Mapping[str, Any]) -> str:
+    """The rank that the others wait for, in a sentence; "" where no single one is the cause.
+
+    >>> late = {"cause": 7, "collectives": 8, "waited": 0.0094, "of": 0.08,
+    ...         "ranks": [{"rank": 7, "late": 0.009, "last": 5}]}
+    >>> last_arriver_sentence({"late": late})
+    'Rank 7 arrives last in 5 of 8 collectives; the others wait 9 ms for it in all.'
+    >>> late["ranks"][0]["begins"] = 0.0075
+    >>> last_arriver_sentence({"late": late}).partition(". ")[2]
+    'It begins 7.5 ms after the first rank.'
+    """
+    late = point.get("late")
+    if late is None or late["cause"] is None or late["waited"] < SHARE * late["of"]:
+        return ""
+    one = next(r for r in late["ranks"] if r["rank"] == late["cause"])
+    begins = float(one.get("begins", 0.0))
+    return (
+        f"Rank {one['rank']} arrives last in {one['last']:,} of {late['collectives']:,} "
+        f"collectives; the others wait {format_quantity(one['late'], 's')} for it in all."
+        + f" It begins {format_quantity(begins, 's')} after the first rank."
+        * bool(begins > SHARE * late["waited"])
+    )
+
+
+def waiting_blocks(late: Late) -> Iterable[Block]:
+    """Ranks and collectives as tables, and as a heat map of the waiting of each at each."""
+    yield Paragraph(
+        f"Over the whole run, of {late['collectives']:,} collectives for which any rank waited. A "
+        "rank's own time is all in which it neither waits nor only communicates nor idles; its "
+        "waiting is time in which it does nothing else. What others waited for it is added up over "
+        "collectives and ranks, also where they computed meanwhile."
+    )
+    yield rank_table(late)
+    met = late.get("met", ())
+    if not met:
+        return
+    yield Heading("Waiting of each rank at each collective")
+    yield waiting_heat_map(late)
+    yield Heading("Last arriver of each collective")
+    if len(met) < late["collectives"]:
+        yield Paragraph(f"Those {len(met)} of {late['collectives']:,} with most waiting.")
+    yield collective_table(met)
+
+
+def rank_table(late: Late, ranks: Sequence[Late] | None = None) -> Table:
+    """Table with a row for each rank, or for some."""
+    columns = [Column("rank", header=True)] + [
+        Column(name, number=True)
+        for name in ("begins", "own time", "waiting", "others waited for it", "arrived last")
+    ]
+    return Table(columns, [_rank_row(one) for one in (late["ranks"] if ranks is None else ranks)])
+
+
+def _rank_row(one: Late) -> list[str]:
+    times = [format_quantity(one.get(k), "s") for k in ("begins", "own", "waiting", "late")]
+    return [f"{one['rank']}", *times, f"{one['last']:,}"]
+
+
+def collective_table(met: Sequence[Late], most: int | None = None) -> Table:
+    """Table with a row for each collective, or for the ``most`` with most waiting."""
+    order = sorted(range(len(met)), key=lambda i: -float(met[i]["waited"]))[:most]
+    columns = [
+        Column("", number=True),
+        Column("collective", header=True),
+        Column("arrives last", number=True),
+        Column("the others wait, in all", number=True),
+    ]
+    return Table(columns, [_collective_row(i + 1, met[i]) for i in sorted(order)])
+
+
+def _collective_row(number: int, one: Late) -> list[str]:
+    last = f"rank {one['last']}" + f" and {one['tied'] - 1} more" * (one["tied"] > 1)
+    return [f"{number}", _short_name(one["name"]), last, format_quantity(one["waited"], "s")]
+
+
+def _short_name(name: str) -> str:
+    """A collective's name without the arguments of its kernel.
+
+    >>> _short_name("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long)")
+    'ncclKernel_AllReduce_RING_LL_Sum_float'
+    """
+    plain = name.partition("(")[0]
+    return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…"
+
+
+def waiting_heat_map(late: Late) -> HeatMap:
+    """Waiting of each listed rank (rows) at each collective (columns), darker where longer."""
+    met = late["met"]
+    waits = np.array([[np.nan if w is None else w for w in one["waits"]] for one in met]).T
+    names = [f"rank {one['rank']}" for one in late["ranks"]]
+    axis = "collectives in the order in which they start"
+    return HeatMap(names, waits, axis, "time waited", columns=[""] * len(met), colour=DARKEST,
+                   title="{row} waits {value} at collective {column}", unit="s")  # fmt: skip

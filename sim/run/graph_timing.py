@@ -1,0 +1,168 @@
+"""Times of a graph: placed, answered by backends, and rounded to the numbers of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine_api.interface import Answer, EngineGraph, Online
+from ..engine_api.lowering import (
+    lower,
+    lower_answers,
+    lower_claims,
+    lower_flows,
+    ticks_from_seconds,
+)
+from ..engine_api.validation import check_graph
+from ..errors import GraphError
+from ..facts.backend import Backend, check_timing
+from ..facts.csr import Csr
+from ..facts.graph import Graph
+from ..facts.ops import Ops
+from ..facts.place import place
+from ..record.binding import Answers, ask, ask_all, communication_endpoints
+from ..record.bound_system import BoundSystem
+from ..record.one_way import check_one_way
+from ..units import seconds
+
+
+@dataclass(frozen=True)
+class TimedGraph:
+    """Placed graph with the answers of all backends, common to all replicas."""
+
+    graph: Graph
+    answers: Answers
+    lowered: EngineGraph
+
+
+class GraphTiming:
+    """Asks the backends of a machine about graphs.
+
+    Parameters
+    ----------
+    machine : BoundSystem
+
+    Attributes
+    ----------
+    routed : System
+        The machine with the routes of now.
+    """
+
+    def __init__(self, machine: BoundSystem):
+        self.system, self.tick, self.scale = machine.system, machine.tick, machine.scale
+        self.bound, self.parts = machine.bound, machine.parts
+        self.routed = machine.system
+
+    def place(self, graph: Graph, on: Sequence[str] | None = None) -> Graph:
+        """Graph placed on this system: as it was, else on these components."""
+        if graph.system is None:
+            graph = place(graph, self.system, on)
+        if graph.system is not self.system:
+            raise GraphError(
+                "placement", f"graph {graph.name!r} was placed on another system; place it again"
+            )
+        return graph
+
+    def ask(
+        self, graph: Graph, on: Sequence[str] | None = None, periodic: bool = True
+    ) -> TimedGraph:
+        """Graph placed, timed by its backends and rounded.
+
+        Parameters
+        ----------
+        on : components of its ranks, where it is not placed
+        periodic : whether its ops stay in the periods that they name
+        """
+        graph = self.place(graph, on)
+        if not periodic:
+            graph = _without_periods(graph)
+        said = ask(graph, self.bound, self.routed)
+        if self.parts.medium is not None:
+            members = communication_endpoints(graph)
+            check_one_way(self.parts, graph.ops, said.timing, members, self.routed)
+        return TimedGraph(graph, said, self.lower(graph, said))
+
+    def lower(self, graph: Graph, said: Answers) -> EngineGraph:
+        """Engine graph of a placed graph with these answers."""
+        at, members = (
+            said.component,
+            communication_endpoints(graph) if said.drivers else Csr.empty(0),
+        )
+        asks = tuple(self.asks(graph, backend, at, members) for backend in said.drivers)
+        online = said.online if asks else None
+        return lower(
+            graph.name,
+            graph.explicit,
+            said.timing,
+            self.system,
+            self.scale,
+            self.tick,
+            online,
+            asks,
+        )
+
+    def ask_rows(
+        self,
+        graph: Graph,
+        at: NDArray[np.int64],
+        component: NDArray[np.int32],
+        members: Csr,
+        ops: Ops | None = None,
+    ) -> tuple[Answers, EngineGraph]:
+        """Answers for some rows of a graph, and the same as loose ops.
+
+        Parameters
+        ----------
+        at : rows
+        component : that is asked about each
+        members : GPUs of each send and collective
+        ops : where they have other numbers than in the graph
+        """
+        table = graph.ops.take(at) if ops is None else ops
+        times = None if graph.times is None else graph.times.take(at)
+        said = ask_all(table, component, members, self.routed, self.bound, at, times)
+        check_one_way(self.parts, table, said.timing, members, self.routed)
+        shared = lower_flows(said.timing, self.system, self.scale, self.tick, rows=at)
+        fixed = ticks_from_seconds(said.timing.fixed, self.tick, at)
+        found = EngineGraph.loose(graph.name, fixed, shared, lower_claims(said.timing))
+        check_graph(self.parts, found.among(len(graph), at))
+        return said, found
+
+    def asks(
+        self,
+        graph: Graph,
+        backend: Backend,
+        asked: NDArray[np.int32] | Mapping[int, int],
+        members: Csr | Mapping[int, NDArray[np.int32]],
+    ) -> Online:
+        """Function that asks an online backend, from integers to SI units and back.
+
+        Parameters
+        ----------
+        asked : component by row
+        members : GPUs of each send and collective, by row
+        """
+        ops = graph.ops
+
+        def timing(rows: Sequence[int], now: int) -> list[Answer]:
+            at = np.asarray(rows)
+            component = np.array([asked[row] for row in rows], np.int32)
+            ends = Csr.of([members[row].tolist() for row in rows])
+            table = ops.take(at).asked(self.routed, component, ends)
+            found = backend.timing(table, float(seconds(now, self.tick)))
+            check_timing(found, table, self.system.components[component[0]].name, at)
+            if graph.times is not None:
+                found = graph.times.take(at).applied(found)
+            written = found.written(component)
+            return lower_answers(written, self.system, self.scale, self.tick, at)
+
+        return timing
+
+
+def _without_periods(graph: Graph) -> Graph:
+    """Graph whose ops are in no period."""
+    ops = graph.ops
+    return graph if np.all(ops.period < 0) else graph.with_ops(ops.replace(period=-1))

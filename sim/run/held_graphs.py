@@ -1,0 +1,123 @@
+"""Graphs that a run holds in memory: how much they take, and sums of those that are given back."""
+
+from __future__ import annotations
+
+from weakref import proxy
+
+from ..analysis.streaming_sums import StreamingSums
+from ..engine_api.interface import Engine, Submitted
+from ..errors import SimulationError
+from ..record.aggregates import MOST_OPS
+from ..record.bound_system import BoundSystem
+from .relocation import Relocations
+from .run_interface import JobState, RunInterface
+
+# What a submitted graph takes while it is held, on Linux: 20,000 graphs of 1 op, 5,000 of 100.
+BYTES_PER_GRAPH, BYTES_PER_OP = 3_900.0, 130.0
+GRAPH_AS_OPS = 30  # a graph takes the memory of so many ops
+AT_ONCE = 1 << 15  # ops, and graphs as ops, that are held before those that ended are added up
+
+
+def ops_in_memory(machine: Engine) -> int:
+    """Number of ops in memory; a graph counts as some, too."""
+    return machine.held_ops + GRAPH_AS_OPS * machine.held_graphs
+
+
+class HeldGraphs:
+    """Account of the graphs of a run, which gives back those that have ended.
+
+    Parameters
+    ----------
+    run : RunInterface
+    bound : BoundSystem
+    relocations : Relocations
+    keep : str or None
+        Detail to keep of ops that ended; None decides by their number.
+    """
+
+    def __init__(
+        self, run: RunInterface, bound: BoundSystem, relocations: Relocations, keep: str | None
+    ):
+        self._run: RunInterface = proxy(run)
+        self._relocations, self._memory = relocations, bound.memory
+        self._compiled = bound.engine == "core"
+        self.keep = keep
+        self.submitted: dict[str, tuple[int, int]] = {}  # ops and graphs, by process
+        self.given: dict[int, int] = {}  # ops of what jobs were given and is held, by first id
+        self.sums: dict[int, StreamingSums] = {}  # of what was given back, by job
+        self._fold_at = AT_ONCE
+
+    def note_given(self, graph: Submitted) -> None:
+        """Count a graph as given to a job."""
+        self.given[graph.first] = graph.count
+
+    def make_room(self, who: str, count: int) -> None:
+        """Account for a submission; free what ended, and refuse what does not fit even then."""
+        machine = self._run.machine
+        held, most = ops_in_memory(machine), self._memory
+        if held >= self._fold_at and self._drops_ended_rows(held):
+            self.release_ended()
+        if not who:
+            return
+        ops, graphs = self.submitted.get(who, (0, 0))
+        if most is not None and self._submitted_bytes(machine, count) > most:
+            if self.keep in ("none", "ranks"):
+                self.release_ended()
+            if self._submitted_bytes(machine, count) > most:
+                raise self._memory_error(who, ops, graphs, most)
+        self.submitted[who] = ops + count, graphs + 1
+
+    def _submitted_bytes(self, machine: Engine, more: int) -> float:
+        """Bytes of what processes submitted, with a graph of so many ops more."""
+        given = sum(ops + GRAPH_AS_OPS for ops in self.given.values())
+        return BYTES_PER_OP * (ops_in_memory(machine) - given + more + GRAPH_AS_OPS)
+
+    def _memory_error(self, who: str, ops: int, graphs: int, most: float) -> SimulationError:
+        kept, machine = self.keep in (None, "ops"), self._run.machine
+        why = "rows of all that ended are kept" if kept else "they are not over"
+        cure = ", keep fewer rows (keep='ranks')" if kept else ""
+        return SimulationError(
+            "memory",
+            f"{who}: has submitted {ops:,} ops in {graphs:,} graphs, and no more fit into "
+            f"{most / 1e6:,.0f} MB: {machine.held_ops:,} ops in {machine.held_graphs:,} "
+            f"graphs are held, since {why}; let it end{cure}, or allow more memory",
+        )
+
+    def _drops_ended_rows(self, held: int) -> bool:
+        """Whether rows of ended ops are dropped; decided by size where ``keep`` leaves it open."""
+        return self.keep in ("none", "ranks") or (self.keep is None and held > MOST_OPS)
+
+    def release_ended(self) -> int:
+        """Sum up and free what has ended; the number of ops still in memory."""
+        run, machine = self._run, self._run.machine
+        self.keep = self.keep or "ranks"
+        held = machine.give_back()
+        runs = self._relocations.settled(run.runs)
+        rows: list[list[int]] = [[] for _ in run.jobs]
+        for k, one in enumerate(runs):
+            rows[one.job].append(k)
+        for job, own in zip(run.jobs, rows, strict=True):
+            self.sums_of(job).add(held, own, runs, int(machine.env.now))
+        runs = [r for r, over in zip(runs, held.over.tolist(), strict=True) if not over]
+        run.runs = runs
+        self._relocations.keep(runs)
+        held_yet = {one.first for one in runs}
+        self.given = {first: n for first, n in self.given.items() if first in held_yet}
+        left = ops_in_memory(machine)
+        self._fold_at = left + max(left, AT_ONCE)
+        return left
+
+    def sums_of(self, job: JobState) -> StreamingSums:
+        """Aggregates of a job's ops that were given back."""
+        if job.number not in self.sums:
+            run = self._run
+            self.sums[job.number] = StreamingSums(
+                run.system,
+                run.parts,
+                run.tick,
+                job.arrived,
+                job.opening if job.periodic else None,
+                str(self.keep),
+                compiled=self._compiled,
+            )
+        return self.sums[job.number]

@@ -1,0 +1,51 @@
+"""Ops that a failure stopped, in names and SI units."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import simpy
+
+from ..engine_api.interface import Submitted
+from ..units import Seconds, seconds, ticks_per_second
+from .run_interface import RunInterface
+
+
+class Lost(NamedTuple):
+    """One op that a failure stopped.
+
+    Parameters
+    ----------
+    op : id, as ``graph.first`` + row
+    fixed : s left
+    work : left, in the unit of what it uses; NaN where it uses nothing
+    component : name of what failed
+    """
+
+    op: int
+    fixed: Seconds
+    work: float
+    component: str
+
+
+def event_of_losses(stage: RunInterface, graph: Submitted) -> simpy.Event:
+    """Event that fires with a list of :class:`Lost`, in names and SI units."""
+    event = stage.machine.lost(graph)
+
+    def translate(event: simpy.Event) -> None:
+        """Replace engine losses by named ones, once."""
+        losses: list[Any] = event.value  # type: ignore[assignment]
+        losses[:] = [x if isinstance(x, Lost) else _loss_of(stage, *x) for x in losses]
+
+    if event.callbacks is not None:
+        event.callbacks.insert(0, translate)  # before whoever waits reads the value
+    return event
+
+
+def _loss_of(stage: RunInterface, op: int, fixed: int, work: int, component: int) -> Lost:
+    tick, parts = stage.tick, stage.system.components
+    units = [parts[c].unit for c in stage.machine.usage(op)]
+    left = float("nan") if work else 0.0
+    if units:
+        left = work / (ticks_per_second(tick) << stage.scale[units[0]])
+    return Lost(op, float(seconds(fixed, tick)), left, parts[component].name)

@@ -1,0 +1,121 @@
+"""What a process sees of a running simulation, and what it may wait for."""
+
+from __future__ import annotations
+
+import simpy
+
+from ..engine_api.interface import State, Submitted
+from ..errors import SimulationError
+from ..facts.system import System
+from ..units import Seconds, ticks_per_second
+from .losses import event_of_losses
+from .run_interface import RunInterface
+
+
+class Observation:
+    """Machine and ops of a run, as its last turn left them.
+
+    Parameters
+    ----------
+    stage : RunInterface
+    """
+
+    def __init__(self, stage: RunInterface):
+        self._stage, self._machine, self._system = stage, stage.machine, stage.system
+        self._per_second = ticks_per_second(stage.tick)
+
+    @property
+    def env(self) -> simpy.Environment:
+        """SimPy environment of the run; its time is in ticks."""
+        return self._machine.env
+
+    @property
+    def now(self) -> Seconds:
+        """Simulated time."""
+        return float(self.env.now) / self._per_second  # as `units.seconds`, of one number
+
+    def ended(self, op: int) -> simpy.Event:
+        """Event that fires with ``"ended"`` or ``"cancelled"`` when an op is over."""
+        return self._machine.ended(op)
+
+    def settled(self) -> simpy.Event:
+        """Event that fires after the turn that applies all commands so far."""
+        return self._machine.settled()
+
+    def reaches(
+        self, what: str, name: str, at_least: int | None = None, at_most: int | None = None
+    ) -> simpy.Event:
+        """Event that fires when a turn leaves a quantity of a component within the bound.
+
+        Parameters
+        ----------
+        what : ``queue`` (who is in line), ``held`` (slots, or an amount), or ``flows`` (in flight)
+        """
+        return self._machine.reaches(what, self._system.number(name), at_least, at_most)
+
+    def lost(self, graph: Submitted) -> simpy.Event:
+        """Event that fires with a list of :class:`Lost` not yet reported: ops that failed."""
+        return event_of_losses(self._stage, graph)
+
+    @property
+    def system(self) -> System:
+        """Machine of the run: its components, by name."""
+        return self._system
+
+    def queue(self, name: str) -> list[int]:
+        """Ops in the queue of a component's slots or capacity, first in line first."""
+        c = self._system.number(name)
+        line = (
+            self._machine.queue
+            if self._system.components[c].capacity is None
+            else self._machine.waiting
+        )
+        return [op for op, _ in line(c) if op >= 0]
+
+    def capacity(self, name: str) -> int:
+        """Whole amount of a capacity, in its unit."""
+        return self._machine.capacity(self._store_number(name))
+
+    def held(self, name: str) -> int:
+        """Amount of a capacity that ops and processes hold."""
+        return self._machine.held(self._store_number(name))
+
+    def free(self, name: str) -> int:
+        """Amount of a capacity that nobody holds."""
+        return self.capacity(name) - self.held(name)
+
+    def waiting(self, name: str) -> list[int]:
+        """Amounts in the queue of a capacity, first in line first."""
+        return [amount for _, amount in self._machine.waiting(self._store_number(name))]
+
+    def _store_number(self, name: str) -> int:
+        c = self._system.number(name)
+        if self._system.components[c].capacity is None:
+            raise SimulationError("action", f"{name}: has no capacity; give the component one")
+        return c
+
+    def utilisation(self, name: str) -> float:
+        """Share in use of a component's slots, rate or capacity."""
+        c = self._system.number(name)
+        whole = self._system.components[c].slots
+        if whole is None:  # a rate or a capacity
+            whole = self._machine.capacity(c)
+        return self._machine.held(c) / whole if whole else 0.0
+
+    def rate(self, name: str) -> float:
+        """Rate of a component, in its unit a second."""
+        c = self._system.number(name)
+        unit = self._stage.scale[self._system.components[c].unit]
+        return self._machine.capacity(c) / (1 << unit)
+
+    def failed(self, name: str) -> bool:
+        """Whether a component has failed."""
+        return self._machine.failed(self._system.number(name))
+
+    def state(self, op: int) -> State:
+        """State of one op, as the last turn left it."""
+        return self._machine.state(op)
+
+    def flows(self) -> list[int]:
+        """Ops in their work phase, ascending."""
+        return sorted(self._machine.rates())

@@ -1,0 +1,157 @@
+"""Run of one graph that nobody steers: as a template, folded, or op by op."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..engine_api.interface import EngineGraph
+from ..errors import BackendError, GraphError, SimulationError
+from ..facts.graph import Graph
+from ..record.aggregates import BYTES_PER_OP_RUN, MOST_OPS
+from ..record.schedule import SubmittedRun
+from .graph_timing import TimedGraph
+from .result import Result
+from .running_job import RunningJob
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..core.quotient import Quotient
+    from ..facts.spmd.spmd_graph import SpmdGraph
+    from ..spmd.spmd_run import SpmdRun
+
+log = logging.getLogger(__name__)
+
+SHARING = 4  # identical ops are folded where every fourth shares a rate: looking costs 0.8 us an op
+MOST_WRITTEN = 20_000_000  # ops of a template that are written out to name one of them
+
+
+def runs_as_spmd(graph: Graph, keep: str | None) -> bool:
+    """Whether a graph is an SPMD graph of which one row per op is not to be kept."""
+    return graph.template is not None and detail_by_size(keep, graph) != "ops"
+
+
+def detail_by_size(keep: str | None, graph: Graph) -> str:
+    """Detail to keep of a graph's run: as asked, else by the number of its ops."""
+    return keep or ("ops" if len(graph) <= MOST_OPS else "ranks")
+
+
+def run_graph(
+    session: Session, graph: Graph, keep: str | None, again: Callable[[], Result]
+) -> Result:
+    """Result of one graph without processes; run as an SPMD graph where possible."""
+    if runs_as_spmd(graph, keep):
+        assert graph.template is not None  # noqa: S101
+        found = _run_as_spmd(session, graph, graph.template, detail_by_size(keep, graph), again)
+        if found is not None:
+            return found
+    only = session.jobs[0]
+    run_timed(session, session.ask(graph, only), only)
+    return session.finish(detail_by_size(keep, graph), again)
+
+
+def _run_as_spmd(
+    session: Session, graph: Graph, template: SpmdGraph, keep: str, again: Callable[[], Result]
+) -> Result | None:
+    """Result of an SPMD graph run as such; None, with a log line, if it must be written out."""
+    from ..spmd.query import NotUniform
+    from ..spmd.spmd_run import SpmdRun
+
+    try:
+        if session.simulation.engine != "core":
+            raise NotUniform("that is how the reference runs")
+        if not session.jobs[0].job.workload.periodic:
+            raise NotUniform("its job has no periods")
+        if graph.times is not None:
+            raise NotUniform("rules give some of its ops other times")
+        graph = session.timing.place(graph, session.jobs[0].placement)
+        spmd = SpmdRun.of(session.simulation, graph, template, session.replica)
+        kept = spmd.kept(keep)
+    except NotUniform as why:
+        _require_room_to_write(session, graph, str(why))
+        log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
+        return None
+    except (GraphError, BackendError, SimulationError) as error:
+        if len(graph) > MOST_WRITTEN:
+            raise
+        log.info("%s: written out, to say which op is at fault: %s", graph.name, error)
+        return None
+    log.info(
+        "%s: %s ops as a template, %s of %s ranks run", graph.name, len(graph),
+        spmd.template.ranks, template.ranks,
+    )  # fmt: skip
+    written = spmd.why_not_written()
+    found = replace(session.bare_result(), summary=kept)
+    if spmd.shares_rates and not written:
+        return replace(found, again=again)
+    return replace(found, again=written or (lambda: _write_spmd_result(session, spmd)))
+
+
+def _require_room_to_write(session: Session, graph: Graph, why: str) -> None:
+    """Refuse a template that has to be written out and does not fit into memory so."""
+    most, needed = session.simulation.memory, BYTES_PER_OP_RUN * len(graph)
+    if most is not None and needed > most:
+        raise SimulationError(
+            "memory",
+            f"{graph.name}: has to be written out, since {why}; its {len(graph):,} ops need "
+            f"about {needed / 1e9:.3g} GB, and {most / 1e9:.3g} GB are free; take fewer ranks "
+            "or periods, or allow more memory",
+        )
+
+
+def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
+    """Result with one row per op of one rank of each class."""
+    again = Session(session.simulation, session.replica)
+    again.enter(session.jobs[0].job)
+    graph, said, lowered = spmd.written()
+    again.runs.append(SubmittedRun(graph, said, lowered, 0))
+    _run_lowered(again, lowered)
+    found = again.result("ops", "it is a part of a run")
+    return replace(found, copies=spmd.copies())
+
+
+def run_timed(session: Session, asked: TimedGraph, job: RunningJob) -> None:
+    """Run one graph that nobody steers."""
+    run = session.numbered_and_drawn(asked, job)
+    session.runs.append(run)
+    _run_lowered(session, run.lowered)
+
+
+def _run_lowered(session: Session, lowered: EngineGraph) -> None:
+    """Run an engine graph; identical ops once, where they share rates."""
+    folded = fold_graph(session, lowered)
+    if folded is not None:
+        machine = session.new_machine(folded.parts)
+        try:
+            machine.submit(folded.graph)
+            machine.run()
+        except (GraphError, SimulationError):
+            log.info("%s: again with every op, to say which is at fault", lowered.name)
+        else:
+            session.columns = folded.expand(machine.columns())
+            return
+    session.machine.submit(lowered)
+    session.machine.run()
+
+
+def fold_graph(session: Session, lowered: EngineGraph) -> Quotient | None:
+    """Quotient of a graph: each group of ops that do the same at the same ticks as one op.
+
+    None where it is not much smaller, for the reference engine, and where fewer than one op in
+    four moves work over shared rates: then looking for groups costs more than it saves.
+    """
+    works = np.count_nonzero(lowered.flows.work_hi | lowered.flows.work_lo.astype(np.int64))
+    if session.simulation.engine != "core" or SHARING * works < len(lowered):
+        return None
+    if session.parts.medium is not None:
+        return None  # equal ops that queue are not equal: one comes first
+    from ..core.quotient import fold_identical_ops
+
+    found = fold_identical_ops(session.parts, lowered)
+    if found is not None:
+        log.info("%s: %s of %s ops run", lowered.name, len(found.graph), len(lowered))
+    return found
