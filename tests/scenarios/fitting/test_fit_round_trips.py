@@ -15,6 +15,7 @@ from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.studies.fitting.round_trip import RoundTrip
 from foretrace.sim.errors import ScenarioError
+from foretrace.sim.setting_groups import dotted
 from foretrace.sim.units import quantity
 from typer.testing import CliRunner
 
@@ -37,6 +38,13 @@ def kept(path, texts: Mapping[str, float], spec=None):
     return path
 
 
+def plain(node):
+    """Values of an entry of the catalog, groups as mappings."""
+    if isinstance(node.value, dict):
+        return {key: plain(below) for key, below in node.value.items()}
+    return node.value
+
+
 def fit(tmp_path, kind, texts, *words, spec=None):
     """The report of a fit, and its entry's parameters in SI."""
     file, out = kept(tmp_path / "made-up.rec.gz", texts, spec), tmp_path / "mine" / "part.yaml"
@@ -50,7 +58,9 @@ def fit(tmp_path, kind, texts, *words, spec=None):
     assert told.exit_code == 0, told.output
     entry = installed([str(out.parent)]).entry(kind, "mine")
     values = {
-        n: float(quantity(str(entry[n].value), UNITS[n])) for n in UNITS if n in entry.mapping
+        name: float(quantity(str(value), UNITS[name.split(".")[-1]]))
+        for name, value in dotted(plain(entry)).items()
+        if name.split(".")[-1] in UNITS
     }
     return json.loads(told.stdout), values
 
@@ -192,10 +202,10 @@ def test_a_library_comes_back_on_the_links_that_are_known(tmp_path):
     words = ("--know", "algorithms=ring", "--machine", machine)
     report, values = fit(tmp_path, "library", texts, *words, spec={"ranks": 4})
     found = {p["name"]: p["value"] for p in report["fits"][0]["parameters"]}
-    assert found["efficiency"] == pytest.approx(0.9, rel=0.02)
+    assert found["simple.efficiency"] == pytest.approx(0.9, rel=0.02)
     told = [p["text"] for p in report["fits"][0]["parameters"]]
     assert sum("the data cannot tell it" in text for text in told) == 1  # the start, or the steps
-    assert values["launch"] + 6 * values["step"] == pytest.approx(32e-6, rel=0.02)
+    assert values["simple.launch"] + 6 * values["simple.step"] == pytest.approx(32e-6, rel=0.02)
     answers_are_within_a_percent(report, texts)
 
 
