@@ -24,6 +24,7 @@ from ....sim.facts.signature import parse_signature
 from ....sim.facts.system import System
 from ....sim.setting_groups import dotted, nested
 from ...config.loader import load
+from ...config.reading.renamed_settings import renamed_settings_text
 from ..building.system import build_system
 from .collective_logs import CollectiveRow
 
@@ -189,7 +190,8 @@ def fit_network(
     """
     if strange := sorted(set(names) - set(GUESSES)):
         raise ScenarioError(
-            f"fit {NETWORK_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
+            f"fit {NETWORK_KIND}: no parameter {', '.join(strange)}"
+            f"{renamed_settings_text('library', strange)}; there are {', '.join(GUESSES)}"
         )
     chosen = list(names) or _told_by(data.rows)
     known = dotted(settings)

@@ -161,7 +161,14 @@ def test_a_gpu_comes_back(tmp_path):
               for k in (512, 2048, 8192)]  # fmt: skip
     texts = {f"compute:aten::mm bf16[{m}x{k}] bf16[{k}x{n}]": seconds(m, n, k)
              for m, n, k in shapes}  # fmt: skip
-    words = ("--know", "peak_bf16=300 Tflop/s", "--know", "bandwidth=2 TB/s", "--holdout", "shapes")
+    words = (
+        "--know",
+        "peaks.bf16=300 Tflop/s",
+        "--know",
+        "bandwidth=2 TB/s",
+        "--holdout",
+        "shapes",
+    )
     report, values = fit(tmp_path, "gpu", texts, *words)
     found = {p["name"]: p["value"] for p in report["fits"][0]["parameters"]}
     assert found["efficiency"] == pytest.approx(0.7, rel=0.02)
