@@ -22,6 +22,7 @@ def catalog(
     from ..config.catalog import installed
     from ..config.part_specs import KINDS
     from ..config.problems import did_you_mean_text
+    from ..config.reading.tree import leaf_nodes
 
     known = installed(map(str, directories))
     if kind and kind not in KINDS:
@@ -35,14 +36,18 @@ def catalog(
                 f"catalog: no {kind} '{name}'{did_you_mean_text(name, known.names(kind))}"
             )
         rows = [
-            {"setting": k, "value": str(n.value), **(n.source.facts() if n.source else {})}
-            for k, n in entry.mapping.items()
+            {
+                "setting": ".".join(map(str, path)),
+                "value": str(n.value),
+                **(n.source.facts() if n.source else {}),
+            }
+            for path, n in leaf_nodes(entry)
         ]
         if json:
             print_json({"kind": kind, "name": name, "values": rows})
             return
         for row in rows:
-            typer.echo(f"{row['setting']:<20} {row['value']:<16} {row.get('kind', ''):<10} "
+            typer.echo(f"{row['setting']:<24} {row['value']:<16} {row.get('kind', ''):<10} "
                        f"{row.get('where', '')}")  # fmt: skip
         return
     listed = {k: known.names(k) for k in ([kind] if kind else KINDS)}

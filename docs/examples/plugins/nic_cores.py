@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from foretrace import Backend, Component, Kind, Ops, Role, System, Timing, backend
+from foretrace import Backend, Component, Kind, Location, Ops, Role, System, Timing, backend
 from foretrace.models.parts import NodePart, part
 from foretrace.sim.facts.ops import require
 from foretrace.sim.units import ByteRate, Seconds
@@ -27,7 +27,8 @@ class Dpu(NodePart):
         self.cores, self.latency = cores, latency
 
     def components(self, name: str) -> Iterable[Component]:
-        yield Component(name, "dpu", slots=self.cores, latency=self.latency, role=CORES.name)
+        at = Location(role=CORES.name)
+        yield Component(name, "dpu", slots=self.cores, latency=self.latency, location=at)
 
 
 @backend("nic-cores")

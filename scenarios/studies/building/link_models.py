@@ -76,6 +76,5 @@ def _with_link_numbers(backend: Backend, part: Component) -> Component:
     if not isinstance(backend, Link) or not _is_plain_link(backend):
         return part
     told = backend.component(part.name, part.part)
-    facts = {f: getattr(part, f) for f in ("kind", "node", "pool", "rail", "role")}
-    hears = part.role == "rx"  # posting is paid where a message leaves
-    return replace(told, **facts, overhead=0.0 if hears else told.overhead)
+    overhead = 0.0 if part.role == "rx" else told.overhead  # paid where a message leaves
+    return replace(told, kind=part.kind, location=part.location, overhead=overhead)

@@ -53,6 +53,7 @@ def test_the_catalog_lists_parts(cli):
 
 def test_a_part_is_shown_with_the_source_of_each_value(cli):
     rows = json.loads(cli("catalog", "gpu", "a100-sxm4-80g", "--json")[1])["values"]
+    assert "peaks.bf16" in {row["setting"] for row in rows}
     kinds = {row["kind"] for row in rows if row["setting"] != "what"}
     assert kinds <= {"measured", "fitted", "datasheet", "assumed"}
     assert all(row["where"] for row in rows)

@@ -47,7 +47,7 @@ def run(scenario, engine="reference"):
 
 
 def bare(component):
-    return {k: v for k, v in vars(component).items() if k != "pool"}
+    return component.renamed(component.name, pool="")
 
 
 def test_one_kind_is_what_nodes_and_node_say(scenario):
