@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....sim.errors import BackendError
-from ....sim.facts.backend import backend
-from ....sim.facts.system import System
-from ....sim.units import Bytes, Seconds
-from .collective_plan import CollectivePlan
-from .collectives import Fabric
-from .gloo import Lan, all_reduce_end_times
-from .library import CoreCosts, Protocol
-from .load import Members, hop_latency, routes
-from .protocols import Floats
+from ...models.network.collective.collective_plan import CollectivePlan
+from ...models.network.collective.collectives import Fabric
+from ...models.network.collective.library import CoreCosts, Protocol
+from ...models.network.collective.load import Members, hop_latency, routes
+from ...models.network.collective.protocols import Floats
+from ...sim.errors import BackendError
+from ...sim.facts.backend import backend
+from ...sim.facts.system import System
+from ...sim.units import Bytes, Seconds
+from .messages import Lan, all_reduce_end_times
 
 OTHERS = "ring, pairwise, chain, linear, dissemination"
 
@@ -41,10 +41,10 @@ class Gloo(Fabric):
 
     Examples
     --------
-    >>> from ....sim.facts.csr import Csr
-    >>> from ....sim.facts.ops import Kind, Ops
-    >>> from ..part.link import Link
-    >>> from ..part.switch import Switch, star
+    >>> from ...sim.facts.csr import Csr
+    >>> from ...sim.facts.ops import Kind, Ops
+    >>> from ...models.network.part.link import Link
+    >>> from ...models.network.part.switch import Switch, star
     >>> port = Switch(bandwidth=1.25e9, latency=5e-6, ports=4)
     >>> system = star(4, Link(bandwidth=1e12, latency=0), port)
     >>> ops = Ops.of(kind=Kind.COLLECTIVE, bytes=[2**20], signature=0,
@@ -55,6 +55,7 @@ class Gloo(Fabric):
     """
 
     answers_by_shape = True
+    answers_part = "library"
 
     def __init__(
         self,

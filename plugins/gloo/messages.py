@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from ....sim.units import ByteRate, Bytes, Seconds
+from ...sim.units import ByteRate, Bytes, Seconds
 
 SEGMENT = 1 << 20  # B, at most; and at least two to a rank's part
 FLIGHT = 2  # segments that a rank has asked for and not yet got

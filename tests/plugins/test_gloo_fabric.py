@@ -1,6 +1,11 @@
 """gloo in a scenario: what ranks over links take, as the benchmark of the lab has it."""
 
+from pathlib import Path
+
+import foretrace
 import pytest
+from foretrace.models.network.collective.collectives import Fabric
+from foretrace.plugins.gloo.fabric import Gloo
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.variants.variants import build_variant
 from foretrace.sim.errors import ForetraceError
@@ -34,6 +39,29 @@ def seconds(*args, **kw):
 def test_bound_by_name_it_is_the_same():
     named = "{fabric: {use: gloo, message: 2.304 us, processors: 1}}"
     assert seconds(4, 1 << 20, library="gloo", backends=named) == seconds(4, 1 << 20)
+
+
+def bound(**settings):
+    """Backend of a fabric whose library gives some settings."""
+    named = ", ".join(f"{key}: {value}" for key, value in settings.items())
+    scenario = loads(told(2, 1 << 20, library=f"{{{named}}}"))
+    return build_variant(scenario).simulation.backends["fabric"]
+
+
+def test_a_library_that_gives_the_cost_of_a_message_is_bound_to_it():
+    made = bound(message="3 us", processors=1)
+    assert isinstance(made, Gloo)
+    assert (made.message, made.processors) == (3e-6, 1)
+    assert type(bound(simple="{efficiency: 0.9}")) is Fabric
+
+
+def test_no_other_product_file_names_it():
+    root = Path(foretrace.__file__).parent
+    folders = ("sim", "models", "hil", "traces", "scenarios", "reports")
+    files = [file for folder in folders for file in (root / folder).rglob("*.py")]
+    assert len(files) > 500
+    named = ("plugins.gloo", "plugins import gloo", "import Gloo")
+    assert not [f for f in files for text in [f.read_text()] if any(n in text for n in named)]
 
 
 def test_two_at_once_share_their_links():

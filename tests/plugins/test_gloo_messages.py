@@ -3,8 +3,8 @@
 from math import ceil
 
 import pytest
-from foretrace.models.network.collective import gloo
-from foretrace.models.network.collective.gloo import (
+from foretrace.plugins.gloo import messages
+from foretrace.plugins.gloo.messages import (
     AROUND,
     BURST,
     PAYLOAD,
@@ -122,7 +122,7 @@ def test_more_messages_than_threads_wait():
     """Two at once share the ports; the third begins when one has ended."""
     one = took(2, MIB)
     ends = all_reduce_end_times(lan(2), MIB, [[0.0, 0.0, 0.0]] * 2)
-    assert gloo.THREADS == 2
+    assert messages.THREADS == 2
     for first, second, third in ends:
         assert 1.5 * one < second < 2.1 * one
         assert first <= second < third
