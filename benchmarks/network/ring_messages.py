@@ -1,6 +1,6 @@
 """A ring all-reduce message by message, unfolded and folded, beside ASTRA-sim's analytical backend.
 
-Usage: python benchmarks/ring_messages.py [members ...]
+Usage: python -m foretrace.benchmarks.network.ring_messages [members ...]
 
 Members, 1 MiB, 50 GiB/s and 500 ns a hop are those for which ASTRA-sim 518bd51 was measured, on two
 cores like those of the other figures here: its messages a second are taken from there, since it has
@@ -11,7 +11,6 @@ steps a hop and the bytes of a message; so do we, to the nanosecond.
 import sys
 
 import numpy as np
-from _measure import cpu, report
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.topology.topology import NodeSpec, cluster
@@ -22,6 +21,8 @@ from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.run.result import Result
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.spmd_run import SpmdRun
+
+from .._measure import cpu, report
 
 SIZE, RATE, HOP = 2**20, 50 * 2**30, 500e-9
 PEER = {64: 0.9e6, 256: 1.3e6, 1024: 0.82e6}

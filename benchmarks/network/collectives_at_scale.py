@@ -1,6 +1,6 @@
 """Collectives of 1,024 to 65,536 GPUs on a fat-tree of three tiers: time, memory, growth.
 
-Usage: python benchmarks/collectives_at_scale.py [GPUs ...]
+Usage: python -m foretrace.benchmarks.network.collectives_at_scale [GPUs ...]
 
 Each case runs in a process of its own, so that memory is its own, from building the machine to the
 end of the run; the engine is compiled before.  A ring is one activity on all its links (coupled),
@@ -16,8 +16,6 @@ import sys
 from dataclasses import replace
 
 import numpy as np
-from _engine import Durations
-from _measure import cpu, exponent, peak_memory, report
 from foretrace.models.network.collective.algorithms import ALGORITHMS
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.expand import expand
@@ -29,7 +27,10 @@ from foretrace.sim.facts.graph import Builder, Graph, Member
 from foretrace.sim.facts.splits import read_collective, split_name
 from foretrace.sim.facts.system import System
 from foretrace.sim.run.simulation import Simulation
-from topologies import NODE
+
+from .._measure import cpu, exponent, peak_memory, report
+from ..engine._engine import Durations
+from .topologies import NODE
 
 SIZE = 1e9
 # case: collective, algorithm, routing, most GPUs.  Pairs of unequal parts are too many beyond that:
@@ -101,7 +102,7 @@ def one(case: str, gpus: int, slow: bool) -> None:
 
 def apart(case: str, gpus: int, slow: bool) -> dict[str, float]:
     """The same in a process of its own."""
-    command = [sys.executable, __file__, "--one", case, str(gpus), str(int(slow))]
+    command = [sys.executable, "-m", __spec__.name, "--one", case, str(gpus), str(int(slow))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     print(case, gpus, "one link slower" if slow else "", told, flush=True)

@@ -1,4 +1,4 @@
-// Flows on a fat-tree in SimGrid (Debian: libsimgrid-dev), as a peer for benchmarks/simgrid.py.
+// Flows on a fat-tree in SimGrid (Debian: libsimgrid-dev), as a peer for benchmarks/peers/simgrid.py.
 //
 //   simgrid_flows K PROBLEM ROUTES ENDS --cfg=network/model:CM02 --cfg=network/crosstraffic:0
 //

@@ -1,6 +1,6 @@
 """What an op of a coupled run costs us, beside the device: asking, journalling, sharing.
 
-    python benchmarks/coupled_cost.py
+    python -m foretrace.benchmarks.hil.coupled_cost
 
 CPU time of this process per op, the median of five runs; the device answers at once.  Then the
 same through an agent: one round trip of the protocol for each op.

@@ -12,10 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from _measure import report
+from .._measure import report
 
 AGAIN = 3
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PHASES = {  # of a clone: name -> command
     "environment": ["make", "--silent", ".venv/.python"],
     "installation": ["make", "--silent", ".venv/.installed"],

@@ -2,15 +2,13 @@
 
 All of it through ``Simulation.run``, which keeps what each rank did.
 
-Usage: python benchmarks/spmd.py [data] [stages] [tensor] [layers a stage] [micro-batches]
+Usage: python -m foretrace.benchmarks.engine.spmd [data] [stages] [tensor] [layers a stage]
+    [micro-batches]
 """
 
 import sys
 
 import numpy as np
-from _engine import Durations, machine_of
-from _measure import cpu, peak_memory, report
-from _spmd import graph as step
 from foretrace.sim.facts.backend import Spread
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.place import place
@@ -19,6 +17,10 @@ from foretrace.sim.run.result import Result
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks
 from foretrace.sim.spmd.spmd_run import SpmdRun
+
+from .._measure import cpu, peak_memory, report
+from ._engine import Durations, machine_of
+from ._spmd import graph as step
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""

@@ -6,7 +6,7 @@ a wait, and a further place on the next rank.  Wall seconds, as whoever looks at
 waits for them: of each kind of view the worst of windows all over the run; and CPU seconds beside
 them, which a busy machine stretches less.
 
-Usage: python benchmarks/view.py [ops] [rank|time]
+Usage: python -m foretrace.benchmarks.commands.view [ops] [rank|time]
 """
 
 import sys
@@ -18,11 +18,12 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-from _measure import peak_memory, report
 from foretrace.reports.export.tables import ROW_GROUP
 from foretrace.reports.view.opened_runs import DrawnBars, OpenedRuns, RunShown
 from foretrace.reports.view.pyramid import pyramid_folder
 from foretrace.sim.facts.kind import kind_names
+
+from .._measure import peak_memory, report
 
 RANKS, STREAMS, LAYERS = 64, (0, 7, 20), 80
 PARTS = ("attn.qkv", "attn.out", "mlp.up", "mlp.down", "norm", "all-reduce", "fill", "gap")

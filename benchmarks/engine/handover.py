@@ -1,6 +1,6 @@
 """What it costs to let Python decide: backends asked during the run, and processes woken.
 
-Usage: python benchmarks/handover.py [ranks] [ops a rank]
+Usage: python -m foretrace.benchmarks.engine.handover [ranks] [ops a rank]
 """
 
 import sys
@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from _engine import lowered, makespan, simulation_of
-from _measure import report, side_by_side
-from _wdag import Wdag
 from foretrace.sim.engine_api.interface import Answer, EngineColumns, EngineGraph
 from foretrace.sim.run.process import Running
 from foretrace.sim.run.simulation import Session, Simulation
+
+from .._measure import report, side_by_side
+from ._engine import lowered, makespan, simulation_of
+from ._wdag import Wdag
 
 SHARES = (0.001, 0.1)
 

@@ -1,6 +1,6 @@
 """What it costs to submit a small graph again and again, and what that leaves behind.
 
-Usage: python benchmarks/submissions.py [submissions]
+Usage: python -m foretrace.benchmarks.engine.submissions [submissions]
 """
 
 import sys
@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import simpy
-from _measure import cpu, report
 from foretrace.sim.facts.backend import Backend, Spread, Timing
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.process import Running
 from foretrace.sim.run.simulation import Simulation
+
+from .._measure import cpu, report
 
 OPS, DISTINCT = 5, 200  # ops of the graph; numbers that its rows take in turn
 EVENTS = 5  # SimPy events of a submission that somebody awaits: the floor

@@ -1,6 +1,8 @@
 """How fast traces are imported: gzip to dependencies, uncompressed JSON a CPU second.
 
-    python benchmarks/import_kineto.py [FILE ...]     default: recorded traces beside the checkout
+    python -m foretrace.benchmarks.commands.import_kineto [FILE ...]
+
+FILE : recorded traces beside the checkout unless given
 
 The goal is 50 MB a CPU second for the whole import, over all files.
 """
@@ -18,7 +20,7 @@ REPEAT = 3
 
 
 def recorded():
-    root = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    root = Path(os.environ.get("FORETRACE_DATA", Path(__file__).parents[3] / "shared" / "data"))
     return sorted(glob(str(root / "kineto-traces/**/*.json.gz"), recursive=True))
 
 

@@ -1,6 +1,6 @@
 """The medium beside SimGrid on the same flows and routes: ratio of CPU time, difference of ends.
 
-Usage: python benchmarks/simgrid.py [k] [kind ...]
+Usage: python -m foretrace.benchmarks.peers.simgrid [k] [kind ...]
 
 k of 16 is 1,024 hosts, of 32 8,192.  Needs SimGrid and a C++ compiler (Debian: apt-get install g++
 libsimgrid-dev).  SimGrid runs its plain max-min model (CM02 without cross traffic, no latency); its
@@ -19,9 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _fattree import PER_SECOND, flows
-from _measure import report
-from flows import Case, best
+
+from .._measure import report
+from ..network._fattree import PER_SECOND, flows
+from ..network.flows import Case, best
 
 CONFIG = ("--cfg=network/model:CM02", "--cfg=network/crosstraffic:0")
 # figure: least ratio of CPU seconds, SimGrid to ours

@@ -5,7 +5,7 @@ import statistics
 import subprocess
 import sys
 
-from _measure import report
+from .._measure import report
 
 ROUNDS = 7
 PROGRAMS = {

@@ -1,13 +1,11 @@
 """Many senders of different sizes into one port: every end changes every rate.
 
-Usage: python benchmarks/incast.py [senders]
+Usage: python -m foretrace.benchmarks.network.incast [senders]
 """
 
 import sys
 
 import numpy as np
-from _engine import runner
-from _measure import cpu, exponent, report
 from foretrace.sim.facts.backend import Backend, Timing, Usage
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.flat_graph import FlatGraph, Participants
@@ -15,6 +13,9 @@ from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation
+
+from .._measure import cpu, exponent, report
+from ..engine._engine import runner
 
 RATE = 50e9  # B/s of every link
 

@@ -1,13 +1,13 @@
 """How the cost of a run grows from 10^5 to 10^7 explicit ops.
 
-Usage: python benchmarks/growth.py [largest]
+Usage: python -m foretrace.benchmarks.engine.growth [largest]
 """
 
 import sys
 
-from _engine import runner, simulation_of
-from _measure import cpu, exponent, report
-from _wdag import Wdag
+from .._measure import cpu, exponent, report
+from ._engine import runner, simulation_of
+from ._wdag import Wdag
 
 RANKS = 1000
 

@@ -1,7 +1,6 @@
 """What it costs to build a large fabric of links of their own, and to lay an all-to-all on them."""
 
 import numpy as np
-from _measure import cpu, exponent, report
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.collective.algorithms import ALGORITHMS
 from foretrace.models.network.collective.load import compute_load
@@ -11,6 +10,8 @@ from foretrace.models.network.part.switch import Switch
 from foretrace.models.network.topology.leaf_spine import FatTree
 from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
 from foretrace.sim.facts.splits import Splits
+
+from .._measure import cpu, exponent, report
 
 NODE = NodeSpec(
     gpus=8, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=8,

@@ -1,13 +1,13 @@
 """W-DAG against a lean SimPy program of the same graph: with fixed order, and with slot queues.
 
-Usage: python benchmarks/wdag.py [ranks] [ops a rank]
+Usage: python -m foretrace.benchmarks.engine.wdag [ranks] [ops a rank]
 """
 
 import sys
 
-from _engine import makespan, runner, simulation_of
-from _measure import report, side_by_side
-from _wdag import Peer, Wdag
+from .._measure import report, side_by_side
+from ._engine import makespan, runner, simulation_of
+from ._wdag import Peer, Wdag
 
 
 def main(ranks: int = 1000, ops: int = 1000) -> None:

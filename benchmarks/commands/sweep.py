@@ -12,7 +12,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from _measure import report
 from foretrace.scenarios.config.loader import load, with_overrides
 from foretrace.scenarios.studies.sweep.kept_machines import machine_of
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep
@@ -25,6 +24,8 @@ from foretrace.scenarios.studies.sweep.task import (
 )
 from foretrace.scenarios.studies.variants.variants import build_variant, run_with_replicas
 from foretrace.scenarios.studies.workers.pool import ProcessPool
+
+from .._measure import report
 
 POINTS = 1000
 EARLY = 100  # points after which memory has to stay as it is
@@ -116,10 +117,9 @@ def per_point(scenario) -> tuple[float, float]:
 
 def cost() -> None:
     """Seconds and bytes an op, from runs of two sizes in processes of their own."""
-    program = "import sweep; sweep.one(int(__import__('sys').argv[1]))"
+    program = f"from {__spec__.name} import one; one(int(__import__('sys').argv[1]))"
     for ranks in (2, 8, 32, 64):
-        subprocess.run([sys.executable, "-c", program, str(ranks)], check=True,
-                       cwd=Path(__file__).parent)  # fmt: skip
+        subprocess.run([sys.executable, "-c", program, str(ranks)], check=True)
 
 
 def one(ranks: int) -> None:

@@ -5,7 +5,8 @@ not fit into memory are refused, and come on top.  Ranking the best ten with the
 parts, and the page, are in the time, which is then taken for 1,000.  Then ``foretrace run`` is
 asked for the ten, which must end at the same tick.
 
-Usage: python benchmarks/search.py [--model gpt3-13b] [--nodes 4 8 16] [--calculon CHECKOUT]
+Usage: python -m foretrace.benchmarks.commands.search [--model gpt3-13b] [--nodes 4 8 16]
+    [--calculon CHECKOUT]
 
 CHECKOUT : of github.com/calculon-ai/calculon (Isaev et al. 2023), which takes formulas; the same
     plans on its description of an H100, times and rankings side by side
@@ -29,7 +30,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from _measure import peak_memory, report
 from foretrace.models.training.model_zoo import model as description_of
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.scenario import Scenario
@@ -40,6 +40,8 @@ from foretrace.scenarios.studies.sweep.task import evaluate_point
 from foretrace.scenarios.studies.workers.pool import ProcessPool
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
+
+from .._measure import peak_memory, report
 
 SETTINGS, CORES, BEST, GOAL = 1000, 2, 10, 60.0
 SEQUENCE = 2048

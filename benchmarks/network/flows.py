@@ -1,6 +1,6 @@
 """Flows that share links, the medium alone: cost against filling from scratch, and its growth.
 
-Usage: python benchmarks/flows.py [k]
+Usage: python -m foretrace.benchmarks.network.flows [k]
 
 Growth is from k of 16, 1,024 hosts, to four times k, 65,536 hosts: a minute, and 2 GiB.  Of rates
 given, each flow counts whenever its rate changes, and when it gets its first.
@@ -14,13 +14,14 @@ import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from _fattree import RATE, flows, problem, rates, routes, star
-from _measure import exponent, report
 from foretrace.sim.kernel.jit import jit
 from foretrace.sim.media.max_min.medium import due, join, settle, take_due
 from foretrace.sim.media.max_min.medium_memory import MaxMinMemory
 from foretrace.sim.media.max_min.pairing_heap import NONE
 from foretrace.sim.media.max_min.table_layout import OPEN, RATES_GIVEN, Array, State
+
+from .._measure import exponent, report
+from ._fattree import RATE, flows, problem, rates, routes, star
 
 # kind: largest exponent of CPU seconds in flows
 GROWTH = {"ring": 1.2, "perm": 1.2, "a2a16": 1.2, "rand4": 1.5, "thin": 1.5, "incastall": 1.5}

@@ -1,6 +1,6 @@
 """Our Chakra files in ASTRA-sim's analytical backend, and the same graphs here: the makespans.
 
-Usage: python benchmarks/astra_sim.py BINARY
+Usage: python -m foretrace.benchmarks.peers.astra_sim BINARY
 
 BINARY is ``AstraSim_Analytical_Congestion_Unaware`` or ``..._Aware``, built from ASTRA-sim's own
 sources (``build/astra_analytical/build.sh``).  Both sides know: a ring of eight, 50 GB/s (of 2^30

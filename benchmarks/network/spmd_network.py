@@ -3,7 +3,8 @@
 The step is that of ``spmd.py``, with ring all-reduces: they and the messages share NVLink, NICs and
 hashed uplinks by max-min fairness, and nothing is written out.
 
-Usage: python benchmarks/spmd_network.py [data] [stages] [tensor] [layers a stage] [micro-batches]
+Usage: python -m foretrace.benchmarks.network.spmd_network [data] [stages] [tensor] [layers a stage]
+    [micro-batches]
 
 ``--written`` runs it written out too (small sizes only) and says how many numbers differ.
 ``--folded`` runs it without jitter, one rank of each class, and beside that every rank; its uplinks
@@ -16,9 +17,6 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 
 import numpy as np
-from _engine import Durations
-from _measure import cpu, peak_memory, report
-from _spmd import graph as step
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
@@ -35,6 +33,10 @@ from foretrace.sim.record.aggregates import RunAggregates
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_ranks_that_share
 from foretrace.sim.spmd.spmd_run import SpmdRun
+
+from .._measure import cpu, peak_memory, report
+from ..engine._engine import Durations
+from ..engine._spmd import graph as step
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""

@@ -4,7 +4,7 @@ Tensor 8, pipeline 8, the rest copies; 17,900 ops a rank, all layers computed ag
 alpha-beta, then with every op jittered, at alpha-beta and at flow level.  Building is counted:
 plan, programs, machine.
 
-Usage: python benchmarks/training.py [copies] [which]
+Usage: python -m foretrace.benchmarks.commands.training [copies] [which]
 
 which : folded, jittered, flow (any, joined by commas; all unless said)
 """
@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from _measure import cpu, peak_memory, report
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.part.link import Link
@@ -29,6 +28,8 @@ from foretrace.sim.facts.coded import Coded
 from foretrace.sim.facts.ops import Ops
 from foretrace.sim.run.result import Result
 from foretrace.sim.run.simulation import Simulation
+
+from .._measure import cpu, peak_memory, report
 
 JITTER = Spread(np.empty(0), np.linspace(0.95, 1.05, 64))
 """Factors of single ops, no two ops alike."""

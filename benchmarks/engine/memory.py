@@ -3,19 +3,20 @@
 A whole ``Simulation.run`` of a placed graph holds the engine's state and, of every op, what its
 backend said (26 bytes: when, how long in seconds and ticks, who and from where).
 
-Usage: python benchmarks/memory.py [ops]
+Usage: python -m foretrace.benchmarks.engine.memory [ops]
 """
 
 import sys
 import tracemalloc
 from typing import Any
 
-from _engine import lowered, run, simulation_of
-from _measure import report
-from _wdag import Wdag
 from foretrace.sim.facts.ops import DTYPES, Ops
 from foretrace.sim.facts.place import place
 from foretrace.sim.run.simulation import Session
+
+from .._measure import report
+from ._engine import lowered, run, simulation_of
+from ._wdag import Wdag
 
 RANKS = 1000
 MACHINE = Session.new_machine
