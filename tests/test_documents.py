@@ -51,7 +51,7 @@ def test_all_files_name_one_version():
 
 
 def test_the_page_of_models_names_all_of_them():
-    from foretrace.models.training.model_zoo import known_models
+    from foretrace.models.training.description.model_zoo import known_models
 
     page = " ".join((ROOT / "docs/training/model.md").read_text().split())
     listed = re.search(r"public model: (.*?)\. The parameter", page)[1]

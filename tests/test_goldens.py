@@ -36,7 +36,7 @@ from foretrace import (
 )
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 
 GOLDENS = Path(__file__).parent / "goldens"
 INPUTS = GOLDENS / "inputs"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -125,6 +126,28 @@ def test_an_import_inside_a_function_counts_and_one_for_types_where_asked():
 
 def test_a_circle_over_a_third_module_is_noticed():
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]}) == {frozenset("abc")}
+
+
+MOST_FILES = 24
+
+
+def test_no_folder_of_code_has_more_files_than_one_can_scan():
+    tops = (*FOLDERS, "plugins", "calibration", "tests", "docs")
+    counts = Counter(f.parent for top in tops for f in (ROOT / top).rglob("*.py"))
+    assert {str(d.relative_to(ROOT)): n for d, n in counts.items() if n > MOST_FILES} == {}
+
+
+def test_no_contract_lists_single_files():
+    config = ConfigParser()
+    config.read(ROOT / ".importlinter")
+    single = []
+    for contract in config.sections():
+        listed = config[contract].get("layers", "").replace("|", " ").split()
+        home = config[contract].get("containers", "").strip()
+        dotted = (name if name.startswith("foretrace.") else f"{home}.{name}" for name in listed)
+        paths = (ROOT.joinpath(*name.split(".")[1:]) for name in dotted)
+        single += [f"{contract}: {p}" for p in paths if not p.is_dir() and p.name != "__main__"]
+    assert single == []
 
 
 def defined(file: Path) -> set[str]:

@@ -30,7 +30,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from foretrace.models.training.model_zoo import model as description_of
+from foretrace.models.training.description.model_zoo import model as description_of
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.config.scenario import Scenario
 from foretrace.scenarios.studies.sweep.sweep_folder import outcome_store, save_sweep

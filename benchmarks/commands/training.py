@@ -20,9 +20,9 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch
 from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.facts.backend import Backend, Spread, Timing
 from foretrace.sim.facts.coded import Coded
 from foretrace.sim.facts.ops import Ops

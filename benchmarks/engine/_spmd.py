@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 
 TENSOR, DATA = 0, 1  # families of groups
 FORWARD, BACKWARD = 0, 1  # families of peers

@@ -12,7 +12,7 @@ import numpy as np
 from foretrace.sim.facts.backend import Spread
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.program_encoding import encode_program
+from foretrace.sim.facts.spmd.program_encoding import encode_program
 from foretrace.sim.run.result import Result
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.rank_quotient import fold_identical_ranks

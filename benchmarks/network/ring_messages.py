@@ -17,7 +17,7 @@ from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.run.result import Result
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.spmd.spmd_run import SpmdRun

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from foretrace.models.training.model_size import model_flop
+from foretrace.models.training.layer.model_size import model_flop
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.run import Study, study
 from foretrace.scenarios.workloads.training import TrainingWorkload

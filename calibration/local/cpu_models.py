@@ -7,10 +7,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
-from foretrace.models.training.description import Experts, Model, TokenOptions, Transformer
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
+from foretrace.models.training.description.description import (
+    Experts,
+    Model,
+    TokenOptions,
+    Transformer,
+)
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
 from foretrace.traces.zoo.gpt import GPT
 from foretrace.traces.zoo.moe import MoE
 from foretrace.traces.zoo.resnet50 import resnet50

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from foretrace.models.compute.matrix_product import matrix_product
-from foretrace.models.training.model_zoo import ZOO
-from foretrace.models.training.rank_memory import rank_memory
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.model_zoo import ZOO
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.fitting.caches import fit_cache_model
 from foretrace.scenarios.studies.fitting.entry import families_file

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, GetJsonSchemaHandler, TypeAdapter
 
-from ...models.training.described import Described, Text
-from ...models.training.description import ImageNetwork, Recommender, Transformer
+from ...models.training.description.described import Described, Text
+from ...models.training.description.description import ImageNetwork, Recommender, Transformer
 
 
 @dataclass(frozen=True)

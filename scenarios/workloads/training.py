@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from ...models.training.bubble import BUBBLE, bubble_shares
-from ...models.training.description import Adapted, Adapters, Model, Transformer
-from ...models.training.description_reader import check_adapters
-from ...models.training.expert_choice import ExpertChoice, zipf_choice
-from ...models.training.gradients import ddp_buckets
-from ...models.training.hardware_flop import hardware_flop
-from ...models.training.memory_fit import host_memory, peak_memory, require_fit, require_host_fit
-from ...models.training.model_size import model_flop, parameters, trained_parameters
-from ...models.training.model_zoo import model as named_model
-from ...models.training.operations import ContextBy, ExchangeBy, Loss
-from ...models.training.parallel_plan import (
+from ...models.training.description.description import Adapted, Adapters, Model, Transformer
+from ...models.training.description.description_reader import check_adapters
+from ...models.training.description.model_zoo import model as named_model
+from ...models.training.layer.model_size import model_flop, parameters, trained_parameters
+from ...models.training.layer.operations import ContextBy, ExchangeBy, Loss
+from ...models.training.layer.precision import MICROSCALING, PRECISIONS, SCALED, Precision
+from ...models.training.plan.bubble import BUBBLE, bubble_shares
+from ...models.training.plan.expert_choice import ExpertChoice, zipf_choice
+from ...models.training.plan.gradients import ddp_buckets
+from ...models.training.plan.memory_fit import (
+    host_memory,
+    peak_memory,
+    require_fit,
+    require_host_fit,
+)
+from ...models.training.plan.parallel_plan import (
     BUCKET,
     SETTINGS,
     ParallelPlan,
@@ -29,12 +34,12 @@ from ...models.training.parallel_plan import (
     Reducer,
     Schedule,
 )
-from ...models.training.plan_choices import allowed_plans
-from ...models.training.precision import MICROSCALING, PRECISIONS, SCALED, Precision
-from ...models.training.rank_memory import RESERVE, chunk_memory, memory_of_stages
-from ...models.training.schedules import turns_of_stage
-from ...models.training.stages import chunks_of_stage, layers_in_words
-from ...models.training.step_graph import COMPUTED, step_graph
+from ...models.training.plan.plan_choices import allowed_plans
+from ...models.training.plan.rank_memory import RESERVE, chunk_memory, memory_of_stages
+from ...models.training.plan.schedules import turns_of_stage
+from ...models.training.plan.stages import chunks_of_stage, layers_in_words
+from ...models.training.program.hardware_flop import hardware_flop
+from ...models.training.program.step_graph import COMPUTED, step_graph
 from ...sim.analysis.periods import counted_edges
 from ...sim.errors import PlanError, ScenarioError
 from ...sim.facts.graph import Graph

@@ -24,7 +24,7 @@ from .roles import Stream, stream_role, with_slots
 
 if TYPE_CHECKING:
     from .op_times import OpTimes
-    from .spmd_graph import SpmdGraph
+    from .spmd.spmd_graph import SpmdGraph
     from .system import System
 
 

@@ -20,8 +20,8 @@ from ..facts.csr import Csr
 from ..facts.doubt import Doubt
 from ..facts.graph import Graph
 from ..facts.ops import Kind, Ops
-from ..facts.program_encoding import distinct_questions
 from ..facts.roles import components_by_role
+from ..facts.spmd.program_encoding import distinct_questions
 from ..facts.system import System
 from ..record.binding import questions_by_backend
 from ..run.simulation import Simulation

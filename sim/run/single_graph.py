@@ -21,7 +21,7 @@ from .session import Session
 
 if TYPE_CHECKING:
     from ..core.quotient import Quotient
-    from ..facts.spmd_graph import SpmdGraph
+    from ..facts.spmd.spmd_graph import SpmdGraph
     from ..spmd.spmd_run import SpmdRun
 
 log = logging.getLogger(__name__)

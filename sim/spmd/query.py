@@ -16,7 +16,7 @@ from ..facts.graph import Graph
 from ..facts.kind import OUR_ROLES
 from ..facts.ops import Ops
 from ..facts.roles import components_by_role
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.spmd_graph import SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_pairs
 from ..record.binding import Answers, ask_all
 from ..record.bound_system import BoundSystem

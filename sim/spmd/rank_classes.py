@@ -21,7 +21,7 @@ from ..facts.csr import Csr
 from ..facts.graph import Graph
 from ..facts.kind import OUR_KINDS, Kind, own_kinds
 from ..facts.roles import NETWORK, role_named_by_stream
-from ..facts.spmd_graph import RankProgram, SpmdGraph
+from ..facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from ..kernel.factorize import number_by_first_appearance, number_rows
 from ..record.bound_system import BoundSystem
 from .query import PLAYED, NotUniform, QuestionTable, RankAnswers, reason_to_ask_every_op

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..engine_api.interface import ComponentTable
 from ..facts.sampling import random_bits
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.spmd_graph import SpmdGraph
 from ..kernel.factorize import equal_multisets, number_by_first_appearance, number_pairs
 from .shared_links import SharedLinks
 from .shared_rates import TemplateFlows
@@ -52,7 +52,7 @@ def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
     Examples
     --------
     >>> from foretrace.sim.facts.ops import Kind, Ops
-    >>> from foretrace.sim.facts.spmd_graph import RankProgram
+    >>> from foretrace.sim.facts.spmd.spmd_graph import RankProgram
     >>> work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
     >>> programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     >>> straggler = np.array([0, 0, 0, 1, 0, 0, 0, 0])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..engine_api.interface import MOST_WEIGHT, ComponentTable, Flows
 from ..facts.ops import Kind
 from ..facts.sampling import random_bits
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.spmd_graph import SpmdGraph
 from ..kernel.factorize import (
     equal_multisets,
     number_by_first_appearance,

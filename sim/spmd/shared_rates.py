@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..core.programs.program_threads import ProgramThreads
 from ..engine_api.interface import ONE, ComponentTable, Flows
 from ..facts.ops import Kind
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.spmd_graph import SpmdGraph
 
 Numbers = NDArray[np.int64]
 

@@ -25,11 +25,11 @@ from ..core.programs.time_breakdown import breakdown_of_ranks
 from ..engine_api.interface import NEVER, EngineGraph
 from ..engine_api.lowering import lower
 from ..facts.backend import Spread, Timing
-from ..facts.expansion import Expansion
 from ..facts.flat_graph import FlatGraph
 from ..facts.graph import Graph
 from ..facts.ops import Kind
-from ..facts.spmd_graph import SpmdGraph
+from ..facts.spmd.expansion import Expansion
+from ..facts.spmd.spmd_graph import SpmdGraph
 from ..record.aggregates import BOXES, EXPOSED, MOST_OPS, RunAggregates, add_ticks
 from ..record.binding import Answers
 from ..record.bound_system import BoundSystem

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...kernel.jit import jit
 
 if TYPE_CHECKING:
-    from ...facts.spmd_graph import RankProgram
+    from ...facts.spmd.spmd_graph import RankProgram
 
 ROLES = 4
 NOBODY = 3  # of these: what takes no slot
@@ -26,7 +26,7 @@ def count_chains_by_role(program: RankProgram, role: NDArray[np.int64]) -> NDArr
     Examples
     --------
     >>> from foretrace.sim.facts.ops import Ops
-    >>> from foretrace.sim.facts.spmd_graph import RankProgram
+    >>> from foretrace.sim.facts.spmd.spmd_graph import RankProgram
     >>> program = RankProgram.chain(Ops.of(rank=[0, 0, 0]))
     >>> count_chains_by_role(program, np.array([0, 3, 0])).tolist()
     [1, 0, 0, 1]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...engine_api.interface import MAX_TICK
 from ...errors import SimulationError
-from ...facts.program_encoding import (
+from ...facts.spmd.program_encoding import (
     COLLECTIVE,
     READS,
     RECV,
@@ -29,7 +29,7 @@ from ...facts.program_encoding import (
     op_family,
     op_kind,
 )
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.spmd_graph import SpmdGraph
 from ...kernel.jit import Int, jit, jit_without_refcounts
 from .rank_blocks import MOST, RankBlocks
 from .rendezvous import Rendezvous

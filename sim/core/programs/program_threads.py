@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ...facts.csr import Csr
 from ...facts.ops import Kind
-from ...facts.program_encoding import LOCAL, kind_codes
+from ...facts.spmd.program_encoding import LOCAL, kind_codes
 from ...kernel.jit import jit
 
 if TYPE_CHECKING:
-    from ...facts.spmd_graph import RankProgram
+    from ...facts.spmd.spmd_graph import RankProgram
 
 Numbers = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ class ProgramThreads:
     Examples
     --------
     >>> from ...facts.ops import Ops
-    >>> from ...facts.spmd_graph import RankProgram
+    >>> from ...facts.spmd.spmd_graph import RankProgram
     >>> after = Csr.of([[1, 2], [], []])
     >>> fork = RankProgram(Ops.of(rank=[0] * 3), after, np.full(3, -1, np.int16))
     >>> threads = ProgramThreads.of(fork, np.zeros(3, np.int64))

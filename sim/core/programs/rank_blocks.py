@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.spmd_graph import SpmdGraph
 from .rendezvous import Rendezvous
 
 Arrays = tuple[NDArray[Any], ...]
@@ -45,7 +45,7 @@ class RankBlocks:
         Examples
         --------
         >>> from foretrace.sim.facts.ops import Kind, Ops
-        >>> from foretrace.sim.facts.spmd_graph import RankProgram
+        >>> from foretrace.sim.facts.spmd.spmd_graph import RankProgram
         >>> work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
         >>> program = RankProgram.chain(work, family=[-1, 0])
         >>> graph = SpmdGraph((program,), np.zeros(4, np.int32), np.array([[0, 1, 0, 1]]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.spmd_graph import SpmdGraph
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...facts.program_encoding import COLLECTIVE, RECV
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.program_encoding import COLLECTIVE, RECV
+from ...facts.spmd.spmd_graph import SpmdGraph
 from ...kernel.jit import Int, jit, jit_without_refcounts
 from .layer_boxes import BOX, BOXES, LAYER, LAYERS
 from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT

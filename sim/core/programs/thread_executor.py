@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ...engine_api.interface import MAX_TICK, ComponentTable, Flows
 from ...errors import SimulationError
-from ...facts.program_encoding import COLLECTIVE, RECV, SEND
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.program_encoding import COLLECTIVE, RECV, SEND
+from ...facts.spmd.spmd_graph import SpmdGraph
 from ...kernel.jit import Int, jit, jit_without_refcounts
 from ...media.max_min.medium import due, join, settle, take_due
 from ...media.max_min.medium_memory import MaxMinMemory

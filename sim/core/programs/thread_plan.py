@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.spmd_graph import SpmdGraph
 from .program_threads import COLUMNS, WAITS, ProgramThreads
 from .rendezvous import Rendezvous
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...facts.program_encoding import (
+from ...facts.spmd.program_encoding import (
     COLLECTIVE,
     RECV,
     end_register,
@@ -21,7 +21,7 @@ from ...facts.program_encoding import (
     op_family,
     op_kind,
 )
-from ...facts.spmd_graph import SpmdGraph
+from ...facts.spmd.spmd_graph import SpmdGraph
 from ...kernel.jit import Int, jit, jit_without_refcounts
 from .layer_boxes import BOX, BOXES, LAYER, LAYERS, NETWORK, WAITING
 from .program_executor import ProgramTimes, TimedPrograms

@@ -19,7 +19,7 @@ def test_every_driver_keeps_the_rules(name):
 
 
 def test_an_unknown_driver_is_missing():
-    with pytest.raises(DriverFault, match="missing: no driver 'nic'; there are: host, "):
+    with pytest.raises(DriverFault, match="missing: no driver 'nic'; there are: collective, "):
         make_driver("nic")
 
 

@@ -3,21 +3,25 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import BlockOptions, TokenOptions, Transformer
-from foretrace.models.training.hardware_flop import hardware_flop
-from foretrace.models.training.layers import dense_layer, output_layer
-from foretrace.models.training.memory_fit import require_fit
-from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.rank_memory import memory_of_stages, rank_memory
-from foretrace.models.training.schedules import PassKind
-from foretrace.models.training.stages import (
+from foretrace.models.training.description.description import (
+    BlockOptions,
+    TokenOptions,
+    Transformer,
+)
+from foretrace.models.training.layer.layers import dense_layer, output_layer
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.memory_fit import require_fit
+from foretrace.models.training.plan.parallel_plan import SETTINGS, ParallelPlan
+from foretrace.models.training.plan.rank_memory import memory_of_stages, rank_memory
+from foretrace.models.training.plan.schedules import PassKind
+from foretrace.models.training.plan.stages import (
     backward_works,
     chunks_of_stage,
     is_recomputed,
     kept_bytes,
     stage_weights,
 )
+from foretrace.models.training.program.hardware_flop import hardware_flop
 from foretrace.sim.errors import ScenarioError
 
 GPT = Transformer(

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import (
+from foretrace.models.training.description.description import (
     Adapters,
     AttentionOptions,
     BlockOptions,
@@ -12,16 +12,16 @@ from foretrace.models.training.description import (
     TokenOptions,
     Transformer,
 )
-from foretrace.models.training.description_reader import read_description
-from foretrace.models.training.hardware_flop import hardware_flop
-from foretrace.models.training.layers import dense_layer
-from foretrace.models.training.model_size import model_flop, parameters, trained_parameters
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.operations import Split
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.rank_memory import rank_memory
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description_reader import read_description
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.layers import dense_layer
+from foretrace.models.training.layer.model_size import model_flop, parameters, trained_parameters
+from foretrace.models.training.layer.operations import Split
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.program.hardware_flop import hardware_flop
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.errors import PlanError, ScenarioError
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.signature import WIDTH

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from foretrace.models.training.bubble import bubble_shares
-from foretrace.models.training.description import TokenOptions, Transformer
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import TokenOptions, Transformer
+from foretrace.models.training.plan.bubble import bubble_shares
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.analysis.periods import counted_edges
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.system import Component, System

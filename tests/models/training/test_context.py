@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.training.attention import attention
-from foretrace.models.training.context import attention_blocks
-from foretrace.models.training.description import AttentionOptions, Transformer
-from foretrace.models.training.hardware_flop import hardware_flop
-from foretrace.models.training.model_size import model_flop
-from foretrace.models.training.operations import CONTEXT, RING, Split
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import AttentionOptions, Transformer
+from foretrace.models.training.layer.attention import attention
+from foretrace.models.training.layer.context import attention_blocks
+from foretrace.models.training.layer.model_size import model_flop
+from foretrace.models.training.layer.operations import CONTEXT, RING, Split
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.hardware_flop import hardware_flop
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation

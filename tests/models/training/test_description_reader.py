@@ -4,13 +4,18 @@ import logging
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import BlockOptions, Experts, Patches, Transformer
-from foretrace.models.training.description_reader import read_description
-from foretrace.models.training.image_network import image_layers
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.operations import Split
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.stages import stage_weights
+from foretrace.models.training.description.description import (
+    BlockOptions,
+    Experts,
+    Patches,
+    Transformer,
+)
+from foretrace.models.training.description.description_reader import read_description
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.image_network import image_layers
+from foretrace.models.training.layer.operations import Split
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.stages import stage_weights
 from foretrace.sim.errors import ScenarioError
 
 SIZES = {"hidden": 8, "layers": 2, "heads": 2, "vocabulary": 10, "inner": 32}

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.host_thread import EXCHANGE, OPERATOR
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.host_thread import EXCHANGE, OPERATOR
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.core.programs.chain_cover import count_chains_by_role
 from foretrace.sim.errors import PlanError
 from foretrace.sim.facts.ops import Kind

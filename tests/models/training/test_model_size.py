@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import AttentionOptions, Transformer
-from foretrace.models.training.model_size import model_flop, parameters
-from foretrace.models.training.model_zoo import known_models, model
+from foretrace.models.training.description.description import AttentionOptions, Transformer
+from foretrace.models.training.description.model_zoo import known_models, model
+from foretrace.models.training.layer.model_size import model_flop, parameters
 from foretrace.sim.errors import ScenarioError
 
 # The sum of the tensors in each repository's model.safetensors.index.json or weights; of GPT-3 the

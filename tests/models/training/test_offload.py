@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.memory_fit import host_memory, require_fit, require_host_fit
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.rank_memory import rank_memory
-from foretrace.models.training.stage_program import StageProgram
-from foretrace.models.training.stages import stage_weights
+from foretrace.models.training.description.description import Transformer
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.memory_fit import host_memory, require_fit, require_host_fit
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.plan.stages import stage_weights
+from foretrace.models.training.program.stage_program import StageProgram
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.facts.ops import Kind
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from foretrace.models.training.description import (
+from foretrace.models.training.description.description import (
     AttentionOptions,
     Experts,
     TokenOptions,
     Transformer,
 )
-from foretrace.models.training.parallel_plan import SETTINGS, ParallelPlan
+from foretrace.models.training.plan.parallel_plan import SETTINGS, ParallelPlan
 from foretrace.sim.errors import ScenarioError
 
 GROUPED = AttentionOptions(key_heads=4)

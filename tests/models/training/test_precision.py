@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 from foretrace.models.compute.roofline import Roofline
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.feed_forward import mixture
-from foretrace.models.training.gradients import gathering
-from foretrace.models.training.operations import Split, linear, product, quantized
-from foretrace.models.training.optimizer import cast_works
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS, Scales
-from foretrace.models.training.rank_memory import rank_memory
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.layer.feed_forward import mixture
+from foretrace.models.training.layer.operations import Split, linear, product, quantized
+from foretrace.models.training.layer.precision import PRECISIONS, Scales
+from foretrace.models.training.plan.gradients import gathering
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.program.optimizer import cast_works
 from foretrace.sim.facts.ops import Ops
 
 DEEPSEEK = replace(PRECISIONS["fp8"], scales=Scales(128, "fp32", square=True))

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.gradients import buckets, ddp_buckets
-from foretrace.models.training.layers import expert_layer
-from foretrace.models.training.model_zoo import model
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.description.model_zoo import model
+from foretrace.models.training.layer.layers import expert_layer
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.gradients import buckets, ddp_buckets
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.errors import PlanError
 from foretrace.sim.facts.ops import Kind
 from foretrace.traces.transform.data_parallel import BUCKET, FIRST_BUCKET, bucket_ends

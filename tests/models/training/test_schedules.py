@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from foretrace.models.training.schedules import PassKind, StageTurns, turns_of_stage
+from foretrace.models.training.plan.schedules import PassKind, StageTurns, turns_of_stage
 
 FORWARD, BACKWARD = 1.0, 2.0  # s of one micro-batch through one stage
 INPUT = WEIGHT = BACKWARD / 2

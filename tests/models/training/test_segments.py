@@ -4,10 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.models.training.description import Transformer
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.segments import OpTable, Segment, SegmentBuilder, works_segment
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import Transformer
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.program.segments import (
+    OpTable,
+    Segment,
+    SegmentBuilder,
+    works_segment,
+)
+from foretrace.models.training.program.step_graph import step_graph
 from hypothesis import given
 from hypothesis import strategies as st
 

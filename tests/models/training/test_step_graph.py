@@ -9,15 +9,20 @@ from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.topology.topology import NodeSpec, cluster
-from foretrace.models.training.description import BlockOptions, Experts, TokenOptions, Transformer
-from foretrace.models.training.expert_choice import ExpertChoice
-from foretrace.models.training.feed_forward import mixture
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.precision import PRECISIONS
-from foretrace.models.training.rank_memory import rank_memory
-from foretrace.models.training.stage_program import GROUPS, StageProgram
-from foretrace.models.training.stages import stage_weights
-from foretrace.models.training.step_graph import step_graph
+from foretrace.models.training.description.description import (
+    BlockOptions,
+    Experts,
+    TokenOptions,
+    Transformer,
+)
+from foretrace.models.training.layer.feed_forward import mixture
+from foretrace.models.training.layer.precision import PRECISIONS
+from foretrace.models.training.plan.expert_choice import ExpertChoice
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.rank_memory import rank_memory
+from foretrace.models.training.plan.stages import stage_weights
+from foretrace.models.training.program.stage_program import GROUPS, StageProgram
+from foretrace.models.training.program.step_graph import step_graph
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind
@@ -357,7 +362,7 @@ def test_a_tied_embedding_is_summed_over_the_first_and_last_stage():
 
 
 def test_fp8_products_are_those_of_layers_only():
-    from foretrace.models.training.precision import PRECISIONS
+    from foretrace.models.training.layer.precision import PRECISIONS
 
     ops = StageProgram(TINY, replace(PLAN, precision=PRECISIONS["fp8"]), 0).program().ops
     eights = {t for t in ops.signatures if "fp8[" in t}

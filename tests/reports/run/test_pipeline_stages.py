@@ -1,7 +1,7 @@
 """A table of the stages: what is in each, where its time goes, what its memory is of."""
 
 import pytest
-from foretrace.models.training.rank_memory import memory_of_stages
+from foretrace.models.training.plan.rank_memory import memory_of_stages
 from foretrace.reports.blocks import Table
 from foretrace.reports.run.pipeline_stages import StageTime, pipeline_stages, times_of_stages
 from foretrace.reports.texts.study import StudyShown

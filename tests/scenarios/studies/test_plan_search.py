@@ -4,10 +4,10 @@ import io
 import json
 
 import pytest
-from foretrace.models.training.description import Experts, Transformer
-from foretrace.models.training.memory_fit import peak_memory
-from foretrace.models.training.parallel_plan import ParallelPlan
-from foretrace.models.training.plan_choices import allowed_plans
+from foretrace.models.training.description.description import Experts, Transformer
+from foretrace.models.training.plan.memory_fit import peak_memory
+from foretrace.models.training.plan.parallel_plan import ParallelPlan
+from foretrace.models.training.plan.plan_choices import allowed_plans
 from foretrace.reports.sweep.points import FAILED_ROWS, MOST_ROWS, SweepShown, points_table
 from foretrace.reports.sweep.sweep_answer import answer_sentences, refusal_counts
 from foretrace.reports.sweep.sweep_page import sweep_page

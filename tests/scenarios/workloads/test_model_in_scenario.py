@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 
 import pytest
-from foretrace.models.training.description import ImageNetwork, Transformer
+from foretrace.models.training.description.description import ImageNetwork, Transformer
 from foretrace.scenarios.cli.checks.checks import validation_problems
 from foretrace.scenarios.config.explanation import explain
 from foretrace.scenarios.config.loader import loads

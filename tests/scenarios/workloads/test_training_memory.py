@@ -1,7 +1,7 @@
 """Memory of GPUs as a capacity: described steps hold of it, and jobs on the same GPUs compete."""
 
 import pytest
-from foretrace.models.training.rank_memory import memory_of_stages
+from foretrace.models.training.plan.rank_memory import memory_of_stages
 from foretrace.scenarios.config.loader import loads
 from foretrace.scenarios.studies.run.run import study
 from foretrace.scenarios.studies.variants.variants import build_variants

@@ -6,7 +6,7 @@ from foretrace.sim.facts.doubt import Doubt
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.erring import doubted_seconds
 

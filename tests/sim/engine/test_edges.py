@@ -27,7 +27,7 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.flat_graph import FlatGraph, Participants
 from foretrace.sim.facts.graph import LAST_PERIOD, Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.kernel.jit import INTERPRETED
 from foretrace.sim.reference.engine import ReferenceEngine

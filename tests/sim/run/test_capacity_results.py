@@ -10,7 +10,7 @@ from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Graph
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.sensitivity import faster
 from foretrace.sim.run.simulation import Simulation

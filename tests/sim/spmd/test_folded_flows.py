@@ -16,7 +16,7 @@ from foretrace.sim.facts.backend import Backend, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.kernel.factorize import number_by_first_appearance
 from foretrace.sim.run.simulation import Simulation

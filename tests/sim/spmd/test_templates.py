@@ -17,8 +17,8 @@ from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Graph
 from foretrace.sim.facts.op_rules import OpFilter, OpRule, apply_op_rules
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.facts.program_encoding import goes_on, is_gate, next_op_position
-from foretrace.sim.facts.spmd_graph import RankProgram, SpmdGraph
+from foretrace.sim.facts.spmd.program_encoding import goes_on, is_gate, next_op_position
+from foretrace.sim.facts.spmd.spmd_graph import RankProgram, SpmdGraph
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.rerun.sensitivity import altered
 from foretrace.sim.run.simulation import Simulation

@@ -1,0 +1,1 @@
+"""Descriptions of models: their schema, their readers, and the zoo of public ones."""

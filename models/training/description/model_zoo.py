@@ -1,0 +1,60 @@
+"""Zoo of model descriptions: public configs by name, one file each with its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ....sim.errors import ScenarioError
+from .description import Model
+from .description_reader import read_description
+
+ZOO = Path(__file__).parents[1] / "zoo"
+
+
+def known_models() -> tuple[str, ...]:
+    """Names of the models in the zoo.
+
+    >>> "llama3-8b" in known_models()
+    True
+    """
+    return tuple(sorted(f.stem for f in ZOO.glob("*.json")))
+
+
+def model(name: str | Mapping[str, Any]) -> Model:
+    """Description of a model: a name of the zoo, a Hugging Face ``config.json``, or its own keys.
+
+    Raises
+    ------
+    ScenarioError
+        No such model, or a file that is no config.
+
+    Examples
+    --------
+    >>> model("llama3-8b").hidden
+    4096
+    """
+    if not isinstance(name, str):
+        return read_description(name)
+    if not name.endswith(".json") and name not in known_models():
+        near = get_close_matches(name, known_models(), 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known_models())}"
+        raise ScenarioError(
+            f"workload.model: no model '{name}'; {hint} Or name a Hugging Face config.json, or "
+            "write its sizes"
+        )
+    file = Path(name) if name.endswith(".json") else ZOO / f"{name}.json"
+    try:
+        data = json.loads(file.read_text())
+        if not isinstance(data, Mapping):
+            raise ValueError("it is no mapping")
+    except (OSError, ValueError) as error:
+        raise ScenarioError(
+            f"workload.model: {file} is no config ({error}); take a Hugging Face config.json"
+        ) from error
+    described = data.get("model", data)
+    return replace(read_description(described, str(file)), source=str(data.get("source", file)))

@@ -1,0 +1,1 @@
+"""Layers of a model as operations: forward, backward, weights, and what is kept between."""

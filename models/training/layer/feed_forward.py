@@ -1,0 +1,275 @@
+"""Feed-forward network of a layer: dense, or a mixture of experts with its exchange of tokens."""
+
+from __future__ import annotations
+
+from ....sim.facts.signature import WIDTH
+from ....sim.facts.splits import split_name
+from ..description.description import Experts, Transformer
+from .operations import (
+    EXPERT,
+    Operation,
+    Split,
+    Work,
+    column_parallel,
+    exchanged,
+    linear,
+    quantized,
+    row_parallel,
+    streamed,
+    text,
+)
+
+
+def feed_forward(model: Transformer, split: Split, inner: int = 0) -> tuple[Operation, ...]:
+    """Dense network: two products and what is between.
+
+    Parameters
+    ----------
+    inner : its width; the model's unless said
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32)
+    >>> sum(o.weights for o in feed_forward(tiny, Split(batch=1, sequence=4)))
+    552
+    """
+    wide, bias = inner or model.inner, model.block.biases == "all"
+    outputs = (2 if model.block.gated else 1) * wide
+    return (
+        column_parallel("feed-forward in", split.tokens, model.hidden, outputs, split, bias=bias),
+        activation(model.block.gated, split.tokens, wide // split.tensor, split),
+        row_parallel("feed-forward out", split.tokens, wide, model.hidden, split, bias=bias),
+    )
+
+
+def activation(gated: bool, rows: int, width: int, split: Split, batch: int = 1) -> Operation:
+    """SwiGLU of gate and value side by side, or GELU; it keeps its input.
+
+    Parameters
+    ----------
+    batch : experts, each with ``rows`` rows of its own
+
+    Examples
+    --------
+    >>> activation(True, 4, 8, Split(batch=1, sequence=4)).kept
+    128.0
+    """
+    dtype = split.precision.activations
+    size = float(WIDTH[dtype] * batch * rows * width)
+    several = (batch, rows) if batch > 1 else (rows,)
+    one = (*several, width)
+    if gated:
+        both = (*several, 2 * width)
+        forward = Work("swiglu", text("aten::silu_and_mul", (dtype, both)), 0.0, 3 * size)
+        backward = streamed("swiglu backward", "aten::silu_and_mul_backward", dtype,
+                            [one, both], 2 * size)  # fmt: skip
+        return Operation((forward,), (backward,), 2 * size)
+    return Operation(
+        (streamed("gelu", "aten::gelu", dtype, [one], size),),
+        (streamed("gelu backward", "aten::gelu_backward", dtype, [one, one], size),),
+        size,
+    )
+
+
+def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operation, ...]:
+    """Mixture of experts: routed, exchanged, computed as grouped products, exchanged back.
+
+    Each rank has ``count / expert`` experts; their tokens come from all ranks of its expert group
+    (GShard, Lepikhin et al. 2020, arXiv:2006.16668).
+
+    Examples
+    --------
+    >>> from ..description.description import BlockOptions
+    >>> tiny = Transformer(hidden=8, layers=1, heads=2, vocabulary=10, inner=32,
+    ...     block=BlockOptions(biases="none", gated=True), experts=Experts(4, 2, 32))
+    >>> sum(o.weights for o in mixture(tiny, tiny.experts, Split(batch=1, sequence=4)))
+    3104
+    """
+    own, here = split.own_tokens, experts.count // split.expert
+    pairs = own * experts.chosen
+    by_experts = experts.chosen_by == "experts"
+    rows = _rows_of_each_expert(pairs, here, split)
+    plain = split.precision.activations
+    inputs = (2 if model.block.gated else 1) * experts.inner
+    before = after = _permutation(pairs, model.hidden, split)
+    if by_experts:
+        before = _taken_rows(own, pairs, model.hidden, split)
+        after = _rows_put_back(own, pairs, model.hidden, split)
+    comes = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
+    parts = [
+        *([_both_ways(own, model.hidden, split)] if by_experts else []),
+        linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
+        _selection(own, experts, split),
+        before,
+        *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
+        column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True,
+                        comes=comes),
+        activation(model.block.gated, rows, experts.inner // split.tensor, split, batch=here),
+        row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
+                     expert=True, returns=comes),
+        *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
+        after,
+        *([_weighting(own, experts.count, model.hidden, split)] if by_experts else []),
+    ]  # fmt: skip
+    if experts.shared:
+        parts += feed_forward(model, split, experts.shared * experts.inner)
+    return tuple(parts)
+
+
+def _rows_of_each_expert(pairs: int, here: int, split: Split) -> int:
+    """Tokens of each expert of a rank: those of all ranks of its groups, shared evenly."""
+    ways = split.tensor if split.sequence_parallel else 1
+    return max(round(pairs * ways * split.imbalance / here), 1)
+
+
+def _selection(rows: int, experts: Experts, split: Split) -> Operation:
+    """Softmax of the router and choice of the best; a bias where that is learned.
+
+    The host waits for how many tokens go where, before it dispatches the library's exchange; a
+    low-latency one has room for all, and reads that on the GPU.
+    """
+    shape = ("fp32", (rows, experts.count))
+    size = 4.0 * rows * experts.count
+    forward = [Work("routing", text("aten::_softmax", shape), 0.0, 2 * size)]
+    if experts.chosen_by == "experts":
+        found = (WIDTH["fp32"] + WIDTH["int64"]) * rows * experts.chosen
+        choice = text("aten::topk", ("fp32", (experts.count, rows)))
+        forward.append(Work("choice of tokens", choice, 0.0, size + found))
+    waits = split.expert > 1 and split.exchange == "normal"
+    forward[-1] = forward[-1]._replace(awaited=waits)
+    back = text("aten::_softmax_backward_data", shape, shape)
+    return Operation(
+        tuple(forward),
+        (Work("routing backward", back, 0.0, 3 * size),),
+        size,
+        ((experts.count,),) if experts.selection_bias else (),
+    )
+
+
+def _taken_rows(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
+    """Rows that experts have chosen."""
+    dtype = split.precision.activations
+    whole = float(WIDTH[dtype] * rows * hidden)
+    zeros = Work("choice zeros", text("aten::new_zeros", (dtype, (pairs, hidden))), 0.0, whole)
+    return Operation(
+        (_selected("choice", rows, pairs, hidden, dtype),),
+        (zeros, _put_back("choice backward", rows, pairs, hidden, dtype)),
+        float(WIDTH["int64"] * pairs),
+    )
+
+
+def _both_ways(rows: int, hidden: int, split: Split) -> Operation:
+    """Tokens go to the router and to experts: their two gradients are added up."""
+    dtype, size = split.precision.activations, float(split.width * rows * hidden)
+    sums = streamed("router and choice backward", "aten::add", dtype, [(rows, hidden)] * 2, size)
+    return Operation((), (sums,))
+
+
+def _rows_put_back(rows: int, pairs: int, hidden: int, split: Split) -> Operation:
+    """What experts make added up token by token."""
+    dtype = split.precision.activations
+    whole = float(WIDTH[dtype] * rows * hidden)
+    zeros = Work("sum zeros", text("aten::zeros_like", (dtype, (rows, hidden))), 0.0, whole)
+    return Operation(
+        (zeros, _put_back("sum of experts", rows, pairs, hidden, dtype)),
+        (_selected("sum of experts backward", rows, pairs, hidden, dtype),),
+    )
+
+
+def _weighting(rows: int, count: int, hidden: int, split: Split) -> Operation:
+    """Tokens times the sum of what the router gives them."""
+    dtype, whole, column = split.precision.activations, (rows, hidden), (rows, 1)
+    size, few = float(WIDTH[dtype] * rows * hidden), float(WIDTH[dtype] * rows)
+    times = streamed("weighting", "aten::mul", dtype, [whole, column], size)
+    return Operation(
+        (streamed("weights", "aten::sum", dtype, [(rows, count)], few), times),
+        (
+            streamed("weights backward", "aten::mul", dtype, [whole, whole], size),
+            times._replace(label="weighting backward"),
+            streamed("sum of weights backward", "aten::sum", dtype, [whole], few),
+        ),
+        size + few,
+    )
+
+
+def _selected(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
+    """Rows read where indices say."""
+    index = WIDTH["int64"] * pairs
+    name = text("aten::index_select", (dtype, (rows, hidden)), ("int64", (pairs,)))
+    return Work(label, name, 0.0, 2.0 * WIDTH[dtype] * pairs * hidden + index)
+
+
+def _put_back(label: str, rows: int, pairs: int, hidden: int, dtype: str) -> Work:
+    """Rows added to those that indices say."""
+    whole, some = (dtype, (rows, hidden)), (dtype, (pairs, hidden))
+    moved = WIDTH[dtype] * (2.0 * rows * hidden + pairs * hidden) + WIDTH["int64"] * pairs
+    return Work(label, text("aten::index_add", whole, ("int64", (pairs,)), some), 0.0, moved)
+
+
+def _permutation(pairs: int, hidden: int, split: Split) -> Operation:
+    """Rows brought into the order of experts, or back."""
+    dtype = split.precision.activations
+    size = float(WIDTH[dtype] * pairs * hidden)
+    one = streamed("permutation", "aten::copy_", dtype, [(pairs, hidden)], size)
+    return Operation((one,), (one._replace(label="permutation backward"),))
+
+
+def _dispatch(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
+    """Tokens to the ranks of their experts; gradients come back from there."""
+    there = _to_experts(pairs, rows, hidden, split, "tokens")
+    return Operation(there, (_from_experts(pairs, hidden, split, " backward"),))
+
+
+def _combine(pairs: int, rows: int, hidden: int, split: Split) -> Operation:
+    """What experts made back to the ranks of their tokens; gradients go there again."""
+    there = _to_experts(pairs, rows, hidden, split, "gradients", " backward")
+    return Operation((_from_experts(pairs, hidden, split),), there)
+
+
+def _to_experts(
+    pairs: int, rows: int, hidden: int, split: Split, what: str, then: str = ""
+) -> tuple[Work, ...]:
+    """Exchange towards the experts, in an element type of its own: cast before, once a row."""
+    plain, dtype = split.precision.activations, split.precision.to_experts
+    name = split_name(receive=split.shares, kernel=_kernel(split))
+    there = _all_to_all(pairs, hidden, split, name, dtype, then)
+    cast = quantized(what, rows, hidden, split.precision, plain, dtype, copies=1)
+    if not cast and dtype != plain:
+        written = float(WIDTH[dtype] * rows * hidden)
+        cast = (streamed(f"{what} to {dtype}", "aten::_to_copy", plain, [(rows, hidden)], written),)
+    return *cast, there
+
+
+def _from_experts(pairs: int, hidden: int, split: Split, then: str = "") -> Work:
+    name = split_name(send=split.shares, kernel=_kernel(split))
+    return _all_to_all(pairs, hidden, split, name, split.precision.activations, then)
+
+
+def _kernel(split: Split) -> str:
+    """Kernel of the exchange as its signature says it; "" for the library's own."""
+    return "" if split.exchange == "normal" else split.exchange
+
+
+def exchange_buffers(experts: Experts, hidden: int, split: Split) -> float:
+    """B of the buffers of a low-latency exchange, which others write into: every token may come.
+
+    A row of each of the rank's tokens for every expert, to send and to receive, twice, for one
+    exchange after another (deepseek-ai/DeepEP, csrc/config.hpp, ``LowLatencyLayout``).
+
+    >>> split = Split(batch=1, sequence=128, expert=8, exchange="low-latency")
+    >>> exchange_buffers(Experts(256, 8, 2048), 7168, split) / 2**30
+    1.75
+    """
+    if split.exchange == "normal":
+        return 0.0
+    return 2 * 2 * experts.count * split.own_tokens * hidden * split.width
+
+
+def _all_to_all(
+    pairs: int, hidden: int, split: Split, name: str, dtype: str, then: str = ""
+) -> Work:
+    """Exchange of tokens among the ranks that share the experts: it ends with the busiest's."""
+    crowded = 1.0 if split.shares else split.imbalance
+    numbers = round(pairs * hidden * crowded)
+    width = split.precision.width(dtype)
+    return exchanged(f"tokens all-to-all{then}", name, EXPERT, dtype, numbers, width=width)

@@ -1,0 +1,326 @@
+"""Convolutional networks: what each part of one does to images, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ....sim.errors import ScenarioError
+from ....sim.facts.signature import WIDTH
+from ..description.description import ImageNetwork, JoinedBranches, Part, Repeated, SummedBranches
+from .operations import Operation, Split, Work, cross_entropy, linear, streamed, text
+
+WORDS = ("conv", "max-pool", "average-pool", "average", "linear", "dropout")
+FLAGS = ("norm", "relu", "bias", "ceil")
+OPTIONS = ("stride", "pad", "groups")
+
+
+class Images(NamedTuple):
+    """What goes from part to part: images of a micro-batch.
+
+    Parameters
+    ----------
+    given : whether they are the samples, of which nobody wants a gradient
+    """
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    given: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Their sizes."""
+        return self[:4]
+
+    @property
+    def numbers(self) -> int:
+        """Numbers in all."""
+        return self.batch * self.channels * self.height * self.width
+
+
+class NamedOperations(NamedTuple):
+    """Operations of one part, and B of what comes in."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    entering: float
+
+
+def image_layers(model: ImageNetwork, split: Split) -> list[NamedOperations]:
+    """Parts of a network one after another, its loss last.
+
+    Raises
+    ------
+    ScenarioError
+        A part that nobody knows, or images that are smaller than it needs.
+
+    Examples
+    --------
+    >>> tiny = ImageNetwork(8, ("conv 4 3 relu", "average", "linear 10"))
+    >>> [(part.name, sum(o.weights for o in part.operations))
+    ...     for part in image_layers(tiny, Split(batch=1, sequence=1))]
+    [('conv', 108), ('average', 0), ('linear', 50), ('output', 0)]
+    """
+    now = Images(split.batch, model.channels, model.image, model.image, given=True)
+    found = []
+    for part in _unrolled(model.parts):
+        name = part.split()[0] if isinstance(part, str) else "block"
+        entering = float(split.width * now.numbers)
+        operations, now = _part(part, now, split)
+        found.append(NamedOperations(name, tuple(operations), entering))
+    loss = cross_entropy(now.batch, now.channels, split)
+    return [*found, NamedOperations("output", (loss,), float(split.width * now.numbers))]
+
+
+def _unrolled(parts: tuple[Part, ...]) -> Iterator[Part]:
+    for part in parts:
+        if isinstance(part, Repeated):
+            yield from list(_unrolled(part.of)) * part.times
+        else:
+            yield part
+
+
+def _part(part: Part, now: Images, split: Split) -> tuple[list[Operation], Images]:
+    """Operations of a part, and the images that leave it."""
+    if isinstance(part, Repeated):
+        return _chain(part.of * part.times, now, split)
+    if isinstance(part, SummedBranches | JoinedBranches):
+        return _branches(part, now, split)
+    line = _read_line(part)
+    if line.word == "conv":
+        return _convolution(line, now, split)
+    if line.word == "linear":
+        return _linear(line, now, split)
+    if line.word == "dropout":
+        return [_dropout(now, split)], now
+    return _pool(line, now, split)
+
+
+def _chain(parts: tuple[Part, ...], now: Images, split: Split) -> tuple[list[Operation], Images]:
+    found: list[Operation] = []
+    for part in _unrolled(parts):
+        operations, now = _part(part, now, split)
+        found += operations
+    return found, now
+
+
+def _branches(
+    part: SummedBranches | JoinedBranches, now: Images, split: Split
+) -> tuple[list[Operation], Images]:
+    """Branches one after another, and how their results meet."""
+    summed = isinstance(part, SummedBranches)
+    found: list[Operation] = []
+    ends = []
+    for way in part.ways:
+        operations, end = _chain(way, now, split)
+        found += operations
+        ends.append(end)
+    sides = {(e.height, e.width, e.channels if summed else 0) for e in ends}
+    if len(sides) > 1:
+        shapes = ", ".join(f"{e.channels}x{e.height}x{e.width}" for e in ends)
+        raise ScenarioError(
+            f"workload.model: branches that meet have images of {shapes}; give them the same"
+        )
+    if summed:
+        return [*found, _sum(now, ends[0], split), _relu(ends[0], split)], ends[0]
+    whole = ends[0]._replace(channels=sum(e.channels for e in ends))
+    return [*found, _joined(whole, split)], whole
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A part as it is written: a word, numbers, options and flags."""
+
+    text: str
+    word: str
+    numbers: tuple[str, ...]
+    flags: frozenset[str]
+    options: dict[str, str]
+
+    def fail(self, why: str) -> ScenarioError:
+        return ScenarioError(f"workload.model: part '{self.text}' {why}")
+
+    def number(self, place: int) -> int:
+        """A number after the word."""
+        try:
+            return int(self.numbers[place])
+        except (IndexError, ValueError) as error:
+            raise self.fail(
+                f"has no number {place + 1}; write it like 'conv 64 3 stride=2'"
+            ) from error
+
+    def pair(self, written: str) -> tuple[int, int]:
+        """Two sizes, ``1x7`` or twice ``3``."""
+        try:
+            high, _, wide = written.partition("x")
+            return int(high), int(wide or high)
+        except ValueError as error:
+            raise self.fail(f"has '{written}' for a size; write 3, or 1x7") from error
+
+
+def _read_line(part: str) -> _Line:
+    """A line in its parts.
+
+    Raises
+    ------
+    ScenarioError
+        Names the word that is not known.
+    """
+    word, *rest = part.split() or [""]
+    options = dict(w.split("=", 1) for w in rest if "=" in w)
+    plain = [w for w in rest if "=" not in w]
+    flags = frozenset(w for w in plain if not w[0].isdigit())
+    line = _Line(part, word, tuple(w for w in plain if w[0].isdigit()), flags, options)
+    for known, said in ((WORDS, {word}), (FLAGS, flags), (OPTIONS, set(options))):
+        for unknown in sorted(said - set(known)):
+            raise line.fail(f"says '{unknown}'; take one of {', '.join(known)}")
+    return line
+
+
+def _sides(line: _Line, kernel: tuple[int, int], now: Images) -> tuple[int, int, int]:
+    """Stride, height and width of what a window makes of images."""
+    plain = "x".join(str((k - 1) // 2) for k in kernel)
+    stride = int(line.options.get("stride", "1"))
+    pads = line.pair(line.options.get("pad", plain))
+    ceil = stride - 1 if "ceil" in line.flags else 0
+    high, wide = (
+        (size + 2 * pad - k + ceil) // stride + 1
+        for size, pad, k in zip((now.height, now.width), pads, kernel, strict=True)
+    )
+    if high < 1 or wide < 1:
+        raise line.fail(f"leaves nothing of images of {now.height}x{now.width}; take larger ones")
+    return stride, high, wide
+
+
+def _convolution(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
+    """Convolution, with its norm and what makes values below 0 zero; it keeps its input."""
+    outputs, kernel = line.number(0), line.pair(line.numbers[1] if line.numbers[1:] else "1")
+    groups = int(line.options.get("groups", "1"))
+    if now.channels % groups or outputs % groups:
+        raise line.fail(f"has {groups} groups, which do not share {now.channels} channels evenly")
+    stride, high, wide = _sides(line, kernel, now)
+    then = Images(now.batch, outputs, high, wide)
+    dtype, width = split.precision.activations, split.width
+    weight = (outputs, now.channels // groups, *kernel)
+    numbers = outputs * now.channels // groups * kernel[0] * kernel[1]
+    flop = 2.0 * then.batch * high * wide * numbers
+    moved = float(width * (now.numbers + then.numbers + numbers))
+    attributes = f" stride={stride}" if stride > 1 else ""
+    operands = (dtype, now.shape), (dtype, weight)
+    bias = ((outputs,),) if "bias" in line.flags else ()
+    row = [(dtype, shape) for shape in bias]
+    back = f"aten::convolution_backward{attributes}{' input=0' if now.given else ''}"
+    again = moved + width * (numbers + (0 if now.given else now.numbers))
+    found = [
+        Operation(
+            (Work("convolution", text(f"aten::convolution{attributes}", *operands, *row), flop,
+                  moved + width * outputs * len(bias)),),
+            (Work("convolution backward", text(back, (dtype, then.shape), *operands),
+                  (1 if now.given else 2) * flop, again),),
+            float(width * now.numbers),
+            (*bias, weight),
+        )
+    ]  # fmt: skip
+    if "norm" in line.flags:
+        found.append(_batch_norm(then, split))
+    if "relu" in line.flags:
+        found.append(_relu(then, split))
+    return found, then
+
+
+def _batch_norm(now: Images, split: Split) -> Operation:
+    """Norm of each channel over all images: read once for its mean, once to be scaled."""
+    dtype, size = split.precision.activations, float(split.width * now.numbers)
+    shape, row = (dtype, now.shape), ("fp32", (now.channels,))
+    forward, backward = (row,) * 4, (row,) * 5  # weight, bias, means and variances, running too
+    each = 4.0 * now.channels
+    return Operation(
+        (Work("batch norm", text("aten::native_batch_norm", shape, *forward), 0.0,
+              3 * size + len(forward) * each),),
+        (Work("batch norm backward", text("aten::native_batch_norm_backward", shape, shape,
+                                          *backward), 0.0, 5 * size + len(backward) * each),),
+        size,
+        ((now.channels,),) * 2,
+        channels=now.channels,
+    )  # fmt: skip
+
+
+def _relu(now: Images, split: Split) -> Operation:
+    """Values below 0 made 0, where they lie; what follows keeps the result."""
+    dtype, size, shape = split.precision.activations, float(split.width * now.numbers), now.shape
+    return Operation(
+        (streamed("relu", "aten::relu", dtype, [shape], size),),
+        (streamed("relu backward", "aten::threshold_backward", dtype, [shape, shape], size),),
+    )
+
+
+def _sum(now: Images, then: Images, split: Split) -> Operation:
+    """What branches make, and backward what they make of the gradient of what they all take."""
+    dtype, width = split.precision.activations, split.width
+    forward, backward = (
+        streamed(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
+        for label, of in (("sum", then), ("sum backward", now))
+    )
+    return Operation((forward,), () if now.given else (backward,))
+
+
+def _joined(now: Images, split: Split) -> Operation:
+    """Channels of branches side by side; backward each takes its part where it lies."""
+    dtype, size = split.precision.activations, float(split.width * now.numbers)
+    return Operation((streamed("join", "aten::cat", dtype, [now.shape], size),))
+
+
+def _dropout(now: Images, split: Split) -> Operation:
+    dtype, shape = split.precision.activations, now.shape
+    moved = float((split.width + 1) * now.numbers)
+    return Operation(
+        (streamed("dropout", "aten::native_dropout", dtype, [shape], moved),),
+        (streamed("dropout backward", "aten::native_dropout_backward", dtype, [shape], moved),),
+        float(now.numbers),
+    )
+
+
+def _pool(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
+    """Largest or mean of windows; ``average`` of whole images, or to so many points a side."""
+    if line.word == "average":
+        side = int(line.numbers[0]) if line.numbers else 1
+        if side > min(now.height, now.width):
+            raise line.fail(f"is more than images of {now.height}x{now.width}; take fewer")
+        then = now._replace(height=side, width=side)
+        name = "aten::_adaptive_avg_pool2d"
+    else:
+        kernel = line.pair(line.numbers[0] if line.numbers else "2")
+        _, high, wide = _sides(line, kernel, now)
+        then = now._replace(height=high, width=wide)
+        largest = line.word == "max-pool"
+        name = "aten::max_pool2d_with_indices" if largest else "aten::avg_pool2d"
+    dtype = split.precision.activations
+    before, after = (float(split.width * i.numbers) for i in (now, then))
+    if line.word == "max-pool":
+        places, put = float(WIDTH["int64"] * then.numbers), ("int64", then.shape)
+        operands = (dtype, then.shape), (dtype, now.shape), put
+        back = Work("max-pool backward", text(f"{name}_backward", *operands), 0.0,
+                    after + before + places)  # fmt: skip
+        return [
+            Operation(
+                (streamed(line.word, name, dtype, [now.shape], after + places),),
+                (back,),
+                before + places,
+            )
+        ], then
+    mean = then.height * then.width == 1  # as torch takes it
+    forward = streamed(line.word, "aten::mean" if mean else name, dtype, [now.shape], after)
+    backward = streamed(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
+                        dtype, [now.shape if mean else then.shape], before)  # fmt: skip
+    return [Operation((forward,), (backward,))], then
+
+
+def _linear(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Images]:
+    """Product of all numbers of an image, with a bias."""
+    outputs, inputs = line.number(0), now.numbers // now.batch
+    one = linear("linear", now.batch, inputs, outputs, replace(split, tensor=1), bias=True)
+    then = Images(now.batch, outputs, 1, 1)
+    return [one, *([_relu(then, split)] if "relu" in line.flags else [])], then

@@ -1,0 +1,451 @@
+"""Operations that a layer is made of: ops forward and backward, what is kept between, weights.
+
+An :class:`Operation` is differentiable: layers are sequences of them, run forward in order and
+backward in reverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ....sim.facts.signature import WIDTH, Operand, Signature
+from .precision import COPIES, PRECISIONS, SCALED, Precision
+
+TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer
+RING = "ring"  # in place of a group: the next rank of those that share each sequence
+ContextBy = Literal["ring", "all-gather", "ulysses"]
+ExchangeBy = Literal["normal", "low-latency"]
+Loss = Literal["fused", "written"]
+Shape = tuple[int, ...]
+
+
+class Work(NamedTuple):
+    """One op of one rank.
+
+    Parameters
+    ----------
+    label : what it is for
+    signature : see ``docs/signatures.md``
+    flop, bytes : arithmetic of products; B moved, of a collective its size
+    group : of a collective, who takes part; ``RING`` of a message to the next rank or from the one
+        before
+    beside : how many of the ops that follow do not wait for it
+    of_weights : whether only the gradients of weights need it, which may wait
+    awaited : whether the host waits for its end before it dispatches more
+    """
+
+    label: str
+    signature: str
+    flop: float = 0.0
+    bytes: float = 0.0
+    group: str = ""
+    beside: int = 0
+    of_weights: bool = False
+    awaited: bool = False
+
+
+class Operation(NamedTuple):
+    """A differentiable operation on one micro-batch.
+
+    Parameters
+    ----------
+    forward, backward : ops, in order
+    kept : B kept from forward to backward
+    parameters : shapes of those that the rank holds of it, as their gradients are done
+    expert : whether they are of experts, which other ranks hold than other weights
+    core : B of what is kept that selective recomputation makes again, by running it again
+    tables : parameters that the backward pass itself updates, row by row
+    later : B kept where gradients of weights wait: inputs, and gradients of results
+    trained : whether its weights are; frozen ones have no gradients
+    channels : of a norm of images, whose means and variances are no parameters; 0 of others
+    """
+
+    forward: tuple[Work, ...] = ()
+    backward: tuple[Work, ...] = ()
+    kept: float = 0.0
+    parameters: tuple[Shape, ...] = ()
+    expert: bool = False
+    core: float = 0.0
+    later: float = 0.0
+    tables: int = 0
+    trained: bool = True
+    channels: int = 0
+
+    @property
+    def weights(self) -> int:
+        """Parameters that the rank holds of it."""
+        return sum(map(math.prod, self.parameters))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Share of a micro-batch and of its layers that one rank has.
+
+    Parameters
+    ----------
+    batch, sequence : sequences of a micro-batch, and tokens of each
+    tensor : ranks that share each layer
+    sequence_parallel : whether they share norms and dropouts, too, by tokens
+    context : ranks that share each sequence
+    context_by : how their queries meet all keys
+    balanced : whether each has a part of the beginning and one of the end, so that causal
+        attention is as much work for all (zigzag)
+    place : which of them it is, where that makes a difference
+    document : tokens of each document of a sequence, which see only their own; 0 for one document
+    expert : ranks that share the experts of a layer
+    imbalance : tokens of the busiest rank's experts, over the mean
+    exchange : how tokens go to experts: by the library's all-to-all, or by a kernel in which each
+        rank writes what it has for each other straight into that one's memory
+    shares : of a rank's tokens, those that go to the experts of each; () where ranks differ in what
+        nobody says, and all exchange as much as the busiest
+    fused_attention : whether scores are never written to memory (flash attention)
+    loss : ``fused``: one op each way; ``written`` as torch writes it
+    precision : element types
+
+    Examples
+    --------
+    >>> Split(batch=2, sequence=1024, tensor=4, sequence_parallel=True).own_tokens
+    512
+    """
+
+    batch: int
+    sequence: int
+    tensor: int = 1
+    sequence_parallel: bool = False
+    context: int = 1
+    context_by: ContextBy = "ring"
+    balanced: bool = True
+    place: int = 0
+    document: int = 0
+    expert: int = 1
+    imbalance: float = 1.0
+    exchange: ExchangeBy = "normal"
+    shares: tuple[int, ...] = ()
+    fused_attention: bool = True
+    loss: Loss = "fused"
+    precision: Precision = PRECISIONS["bf16"]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a micro-batch, of the part of its sequences that the rank has."""
+        return self.batch * self.sequence // self.context
+
+    @property
+    def documents(self) -> tuple[int, int]:
+        """Documents of a micro-batch, and tokens of each.
+
+        >>> Split(batch=2, sequence=1024, document=256).documents
+        (8, 256)
+        """
+        length = self.document or self.sequence
+        return self.batch * self.sequence // length, length
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens whose norms, dropouts and sums this rank computes."""
+        return self.tokens // self.tensor if self.sequence_parallel else self.tokens
+
+    @property
+    def width(self) -> float:
+        """Bytes of a number of an activation."""
+        return WIDTH[self.precision.activations]
+
+
+def chosen_works(works: Sequence[Work], chosen: Sequence[bool]) -> tuple[Work, ...]:
+    """Some of the ops of a chain; what ran beside others runs beside those of them that remain."""
+    return tuple(
+        work._replace(beside=sum(chosen[row + 1 : row + 1 + work.beside]))
+        for row, work in enumerate(works)
+        if chosen[row]
+    )
+
+
+def text(name: str, *operands: tuple[str, tuple[int, ...]]) -> str:
+    """Signature of a compute op.
+
+    >>> text("aten::mm", ("bf16", (4, 8)), ("bf16", (8, 2)))
+    'compute:aten::mm bf16[4x8] bf16[8x2]'
+    """
+    return str(Signature("compute", name, tuple(Operand(*o) for o in operands)))
+
+
+def product(
+    label: str, m: int, k: int, n: int, dtype: str, width: float, batch: int = 1,
+    scales: tuple[float, float] = (0.0, 0.0), bias: bool = False,
+) -> Work:  # fmt: skip
+    """Matrix product of m x k and k x n; ``width`` B for each number of the result.
+
+    Parameters
+    ----------
+    scales : B of scales read with each number of both operands
+
+    Examples
+    --------
+    >>> product("qkv", 4, 8, 2, "bf16", 2).flop
+    128.0
+    >>> product("qkv", 64, 64, 64, "fp8", 2, scales=(1 / 32, 1 / 32)).signature
+    'compute:aten::_scaled_mm quantized=1 fp8[64x64] fp8[64x64]'
+    >>> product("qkv", 4, 8, 2, "bf16", 2, bias=True).signature
+    'compute:aten::addmm bf16[2] bf16[4x8] bf16[8x2]'
+    """
+    if bias and batch == 1 and dtype not in SCALED:
+        plain = product(label, m, k, n, dtype, width)
+        signature = text("aten::addmm", (dtype, (n,)), (dtype, (m, k)), (dtype, (k, n)))
+        return plain._replace(signature=signature, bytes=plain.bytes + WIDTH[dtype] * n)
+    name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype in SCALED else "aten::mm"
+    name += " quantized=1" if dtype in SCALED else ""  # by ops of their own, before
+    first: tuple[int, ...] = (m, k) if batch == 1 else (batch, m, k)
+    second: tuple[int, ...] = (k, n) if batch == 1 else (batch, k, n)
+    one, other = (WIDTH[dtype] + each for each in scales)
+    moved = batch * (one * m * k + other * k * n + width * m * n)
+    signature = text(name, (dtype, first), (dtype, second))
+    return Work(label, signature, 2.0 * batch * m * k * n, float(moved))
+
+
+def streamed(
+    label: str, name: str, dtype: str, read: Iterable[tuple[int, ...]], written: float
+) -> Work:
+    """Op that only moves bytes, of operands of one element type."""
+    return with_operands(label, name, tuple(Operand(dtype, shape) for shape in read), written)
+
+
+def with_operands(label: str, name: str, read: tuple[Operand, ...], written: float) -> Work:
+    """Op that only moves bytes: reads operands, and writes ``written`` B."""
+    signature = str(Signature("compute", name, read))
+    return Work(label, signature, 0.0, sum(o.bytes for o in read) + written)
+
+
+def quantized(
+    label: str, rows: int, width: int, types: Precision, source: str, dtype: str,
+    copies: int = COPIES, weights: bool = False,
+) -> tuple[Work, ...]:  # fmt: skip
+    """Ops that bring a tensor into a type of few bits, or out of one: read once, written.
+
+    Where its scale is the tensor's own largest number, it is read once more, before.  Nothing where
+    neither type is of few bits, or where it comes in this type and is not needed by columns, too.
+
+    Parameters
+    ----------
+    source, dtype : what it comes in, and is brought into
+    copies : by rows and by columns, or by rows alone; what comes scaled has its rows
+
+    Examples
+    --------
+    >>> [w.bytes for w in quantized("x", 32, 64, PRECISIONS["fp8"], "bf16", "fp8")]
+    [8192.0]
+    >>> [w.label for w in quantized("x", 32, 64, PRECISIONS["nvfp4"], "bf16", "fp4")]
+    ['x amax', 'x to fp4']
+    """
+    copies = copies if dtype in SCALED else 1
+    copies -= source == dtype
+    if not copies or not {source, dtype} & set(SCALED):
+        return ()
+    name, read = f"fused::quantize to={dtype}", types.width(source, weights) * rows * width
+    if types.scales.block and dtype in SCALED:
+        name += f" block={types.scales.block}"
+    written = copies * types.width(dtype, weights) * rows * width
+    signature = text(name, (source, (rows, width)))
+    cast = Work(f"{label} to {dtype}", signature, 0.0, float(read + written))
+    if not types.scales.current or dtype not in SCALED or source == dtype:
+        return (cast,)
+    return streamed(f"{label} amax", "aten::amax", source, [(rows, width)], 0.0), cast
+
+
+def exchanged(
+    label: str, name: str, group: str, dtype: str, numbers: int, beside: int = 0, width: float = 0.0
+) -> Work:
+    """Collective of a group, of a buffer of so many numbers.
+
+    Parameters
+    ----------
+    width : B of a number with its share of a scale, of which the buffer is then bytes; that of its
+        type unless said
+
+    Examples
+    --------
+    >>> exchanged("gather", "all-gather", "tensor", "bf16", 10).bytes
+    20.0
+    >>> exchanged("tokens", "all-to-all", "expert", "fp8", 64, width=1.03125).signature
+    'collective:all-to-all uint8[66]'
+    """
+    operand = Operand(dtype, (numbers,))
+    if width > WIDTH[dtype]:
+        operand = Operand("uint8", (math.ceil(numbers * width),))
+    signature = str(Signature("collective", name, (operand,)))
+    return Work(label, signature, 0.0, float(operand.bytes), group, beside)
+
+
+def linear(
+    label: str, rows: int, inputs: int, outputs: int, split: Split, *,
+    bias: bool = False, dtype: str = "", between: Work | None = None, keeps: bool = True,
+    batch: int = 1, expert: bool = False, comes: str = "", returns: str = "", given: bool = False,
+) -> Operation:  # fmt: skip
+    """Linear layer: a product forward, two backward.
+
+    Operands in a type of few bits are quantized before, for all products that take them: the input
+    forward, and the gradient backward, each by rows and by columns; weights after their update.
+
+    Parameters
+    ----------
+    dtype : of its operands; that of ``products`` unless said
+    comes, returns : types in which its input comes, and the gradient of its result; that of
+        ``activations`` unless said
+    between : op that may run beside the gradient of the weights, once that of the input is known
+    keeps : whether its input is kept for it, and not already (and quantized) for another
+    batch : experts, each with ``rows`` rows of its own
+    given : whether its input is the samples, of which nobody wants a gradient
+
+    Examples
+    --------
+    >>> layer = linear("proj", 16, 8, 4, Split(batch=1, sequence=16), bias=True)
+    >>> [w.label for w in layer.backward], layer.kept, layer.weights
+    (['proj dgrad', 'proj wgrad', 'proj bias'], 256.0, 36)
+    """
+    types, width = split.precision, split.width
+    kind, every = dtype or types.products, batch * rows
+    own, weight = (types.width(kind, w) - WIDTH[kind] for w in (False, True))
+    forward = product(label, rows, inputs, outputs, kind, width, batch, (own, weight), bias)
+    comes, returns = comes or types.activations, returns or types.activations
+    before = quantized(f"{label} input", every, inputs, types, comes, kind) if keeps else ()
+    dgrad = product(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight))
+    backward = [*quantized(f"{label} gradient", every, outputs, types, returns, kind)]
+    backward += [] if given else [dgrad]
+    backward += [between] if between else []
+    of_weights = [product(f"{label} wgrad", inputs, rows, outputs, kind, width, batch, (own, own))]
+    if bias:
+        shape = (batch * rows, outputs)
+        size = float(WIDTH[split.precision.gradients] * outputs)
+        dtype = split.precision.activations
+        of_weights.append(streamed(f"{label} bias", "aten::sum", dtype, [shape], size))
+    backward += [work._replace(of_weights=True) for work in of_weights]
+    kept = float(every * inputs * types.width(kind)) if keeps else 0.0
+    several = (batch,) if batch > 1 else ()
+    parameters: tuple[Shape, ...] = ((*several, outputs, inputs),)
+    if bias:  # whose gradient is done first
+        parameters = ((*several, outputs), *parameters)
+    later = kept + width * batch * rows * outputs
+    return Operation((*before, forward), tuple(backward), kept, parameters, expert, later=later)
+
+
+def column_parallel(
+    label: str, rows: int, inputs: int, outputs: int, split: Split, *,
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, comes: str = "",
+) -> Operation:  # fmt: skip
+    """Linear layer whose outputs are shared among the tensor-parallel ranks (Megatron's f).
+
+    With sequence parallelism its input is gathered, forward and once more backward, and only the
+    rank's own tokens of it are kept (Korthikanti et al. 2022, arXiv:2205.05198, section 4.2.2).
+    What is exchanged backward runs beside the gradient of the weights, as in Megatron-LM.
+
+    Parameters
+    ----------
+    rows : of the whole input
+    outputs : of all ranks
+    """
+    t, dtypes = split.tensor, split.precision.activations
+    numbers, bias_here = batch * rows * inputs, bias
+    if t == 1:
+        return linear(label, rows, inputs, outputs, split, bias=bias_here, dtype=dtype, batch=batch,
+                      expert=expert, comes=comes)  # fmt: skip
+    name = "reduce-scatter" if split.sequence_parallel else "all-reduce"
+    back = exchanged(f"{label} {name}", name, TENSOR, dtypes, numbers, beside=1)
+    of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype, between=back,
+                batch=batch, expert=expert, comes=comes)  # fmt: skip
+    if not split.sequence_parallel:
+        return of
+    gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
+    inputs_gradient = next(n for n, w in enumerate(of.backward) if w.label == f"{label} dgrad")
+    again = gather._replace(
+        label=f"{label} all-gather again", beside=inputs_gradient + 1, of_weights=True
+    )
+    return of._replace(
+        forward=(gather, *of.forward),
+        backward=(again, *of.backward),
+        kept=of.kept / t,
+        later=of.later - of.kept * (t - 1) / t,
+    )
+
+
+def row_parallel(
+    label: str, rows: int, inputs: int, outputs: int, split: Split, *,
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, returns: str = "",
+) -> Operation:  # fmt: skip
+    """Linear layer whose inputs are shared among the tensor-parallel ranks (Megatron's g)."""
+    t, dtypes = split.tensor, split.precision.activations
+    of = linear(label, rows, inputs // t, outputs, split, bias=bias, dtype=dtype, batch=batch,
+                expert=expert, returns=returns)  # fmt: skip
+    if t == 1:
+        return of
+    numbers = batch * rows * outputs
+    if not split.sequence_parallel:
+        joined = exchanged(f"{label} all-reduce", "all-reduce", TENSOR, dtypes, numbers)
+        return of._replace(forward=(*of.forward, joined))
+    scatter = exchanged(f"{label} reduce-scatter", "reduce-scatter", TENSOR, dtypes, numbers)
+    gather = exchanged(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
+    return of._replace(forward=(*of.forward, scatter), backward=(gather, *of.backward))
+
+
+def norm(label: str, kind: str, rows: int, width: int, split: Split) -> Operation:
+    """Norm of the last dimension: ``rms`` or ``layer``; it keeps its input.
+
+    >>> norm("norm", "rms", 16, 8, Split(batch=1, sequence=16)).kept
+    256.0
+    """
+    dtype, layer = split.precision.activations, kind == "layer"
+    size, one = float(WIDTH[dtype] * rows * width), Operand(dtype, (rows, width))
+    name = "aten::native_layer_norm" if layer else "aten::rms_norm"
+    weights = (Operand(dtype, (width,)),) * (2 if layer else 1)
+    found = (Operand("fp32", (rows, 1)),) * (2 if layer else 0)  # mean and deviation of each row
+    return Operation(
+        (with_operands(label, name, (one, *weights), size),),
+        (with_operands(f"{label} backward", f"{name}_backward", (one, one, *found, *weights),
+                        size),),
+        size,
+        ((width,),) * len(weights),
+    )  # fmt: skip
+
+
+def residual(label: str, rows: int, width: int, split: Split, dropout: bool) -> Operation:
+    """Sum with the residual stream, after a dropout that keeps a byte for each number."""
+    dtype, one = split.precision.activations, (rows, width)
+    size = float(WIDTH[dtype] * rows * width)
+    name = "aten::native_dropout" if dropout else "aten::add"
+    mask = float(rows * width) if dropout else 0.0
+    back = [streamed(f"{label} backward", "aten::add", dtype, [one, one], size)]
+    if dropout:
+        back.append(streamed(f"{label} dropout backward", "aten::native_dropout_backward", dtype,
+                             [one], size + mask))  # fmt: skip
+    return Operation((streamed(label, name, dtype, [one, one], size + mask),), tuple(back), mask)
+
+
+def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
+    """Loss of logits in fp32; the logarithms of all are kept.
+
+    ``fused`` works in place, in as many passes as a vocabulary needs that ranks share; ``written``
+    are the ops of ``torch.nn.functional.cross_entropy``.
+
+    >>> [w.label for w in cross_entropy(4, 8, Split(1, 4, loss="written")).forward]
+    ['loss', 'loss of classes']
+    """
+    logits, size = ("fp32", (rows, classes)), 4.0 * rows * classes
+    back = "aten::_log_softmax_backward_data"
+    if split.loss == "fused":
+        one = Work("loss", text("aten::_log_softmax", logits), 0.0, 2.5 * size)
+        last = Work("loss backward", text(back, logits, logits), 0.0, 2.5 * size)
+        return Operation((one,), (last,), size)
+    number, target, named = ("fp32", ()), ("int64", (rows,)), float(WIDTH["int64"] * rows)
+    forward = (
+        Work("loss", text("aten::_log_softmax", logits), 0.0, 2 * size),
+        Work("loss of classes", text("aten::nll_loss_forward", logits, target), 0.0,
+             named + 4.0 * (rows + 2)),
+    )  # fmt: skip
+    given = text("aten::nll_loss_backward", number, logits, target, number)
+    backward = (
+        Work("gradient of the loss", text("aten::ones_like", number), 0.0, 4.0),
+        Work("loss of classes backward", given, 0.0, size + named + 8.0),
+        Work("loss backward", text(back, logits, logits), 0.0, 3 * size),
+    )
+    return Operation(forward, backward, size)

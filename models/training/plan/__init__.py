@@ -1,0 +1,1 @@
+"""Parallel plans: schedules, stages, exchanges of gradients, and the memory that they need."""

@@ -1,0 +1,179 @@
+"""Exchange of gradients and weights among data-parallel ranks: buckets, and volumes of ZeRO."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from ....sim.facts.signature import WIDTH, Operand, Signature
+from ..layer.operations import Operation, Shape, Work, exchanged, streamed, with_operands
+from ..layer.precision import Precision
+from .parallel_plan import ParallelPlan
+
+DATA, EXPERT_DATA = "data", "expert data"  # groups of ranks that hold the same weights
+
+
+def reduction(plan: ParallelPlan, group: str, numbers: int, label: str) -> Work:
+    """All-reduce of gradients; a reduce-scatter where ZeRO shares what is made of them.
+
+    >>> reduction(ParallelPlan(batch=8, sequence=8, data=8, zero=1), "data", 10, "x").signature
+    'collective:reduce-scatter fp32[10]'
+    """
+    name = "reduce-scatter" if plan.zero else "all-reduce"
+    dtype = plan.precision.communication
+    width = plan.precision.width(dtype)
+    return exchanged(f"{label} {name}", name, group, dtype, numbers, width=width)
+
+
+def gathering(
+    plan: ParallelPlan, group: str, numbers: int, label: str, dtype: str = ""
+) -> Work:  # fmt: skip
+    """All-gather of weights that ZeRO shares, or that were updated in shares.
+
+    Parameters
+    ----------
+    dtype : in which they are stored; that of ``weights`` unless said
+    """
+    dtype = dtype or plan.precision.weights
+    width = plan.precision.width(dtype, weights=True)
+    return exchanged(f"{label} all-gather", "all-gather", group, dtype, numbers, width=width)
+
+
+def group_of(plan: ParallelPlan, operation: Operation) -> str:
+    """Group of the ranks that hold the same weights of an operation.
+
+    Experts that nobody shares out are weights like others (Megatron-LM, ``param.allreduce``).
+    """
+    return EXPERT_DATA if operation.expert and plan.expert > 1 else DATA
+
+
+def scaled_works(plan: ParallelPlan, operation: Operation) -> tuple[Work, ...]:
+    """Gradients of an operation, each scaled into its bucket, as torch's DDP does it.
+
+    >>> from ..layer.operations import Operation
+    >>> plan = ParallelPlan(batch=8, sequence=8, data=8, reducer="ddp")
+    >>> [work.signature for work in scaled_works(plan, Operation(parameters=((4, 2), (2,))))]
+    ['compute:aten::mul fp32[4x2] fp64[]', 'compute:aten::mul fp32[2] fp64[]']
+    """
+    if plan.reducer != "ddp" or replicas(plan, group_of(plan, operation)) == 1:
+        return ()
+    dtype = plan.precision.gradients
+    return tuple(
+        with_operands("gradient into its bucket", "aten::mul",
+                      (one := Operand(dtype, shape), Operand("fp64", ())), one.bytes)
+        for shape in operation.parameters
+    )  # fmt: skip
+
+
+def returned_works(plan: ParallelPlan, shapes: Iterable[Shape]) -> list[Work]:
+    """Gradients of a bucket copied back, once it is reduced."""
+    return [_copied("gradient from its bucket", plan.precision.gradients, s) for s in shapes]
+
+
+def sent_statistics(operations: Iterable[Operation]) -> list[Work]:
+    """Means, variances and counters of norms of images, sent to all ranks before a forward pass.
+
+    torch's DDP: those of one element type in one buffer (``broadcast_buffers``).
+
+    >>> [work.label for work in sent_statistics([Operation(channels=8)])][:2]
+    ['statistics of norms joined', 'statistics of norms']
+    """
+    channels = [operation.channels for operation in operations if operation.channels]
+    if not channels:
+        return []
+    shapes: dict[str, list[Shape]]
+    shapes = {"fp32": [(n,) for n in channels for _ in range(2)], "int64": [()] * len(channels)}
+    found = []
+    for dtype, each in shapes.items():
+        numbers = sum(map(math.prod, each))
+        size = float(WIDTH[dtype] * numbers)
+        found += [
+            streamed("statistics of norms joined", "aten::cat", dtype, [(numbers,)], size),
+            exchanged("statistics of norms", "broadcast", DATA, dtype, numbers),
+        ]
+    copies = [_copied("statistics of a norm", dtype, s) for dtype in shapes for s in shapes[dtype]]
+    return [*found, *copies]
+
+
+def _copied(label: str, dtype: str, shape: Shape) -> Work:
+    one = Operand(dtype, shape)
+    text = str(Signature("compute", "aten::copy_", (one, one)))
+    return Work(label, text, 0.0, 2.0 * one.bytes)
+
+
+def replicas(plan: ParallelPlan, group: str) -> int:
+    """Ranks that hold the same weights; in a pipeline from both ends those of two stages.
+
+    >>> replicas(ParallelPlan(batch=8, sequence=8, data=8, expert=2), EXPERT_DATA)
+    4
+    """
+    twins = 2 if plan.schedule == "dualpipe" else 1
+    return twins * (plan.copies if group == DATA else plan.copies // plan.expert)
+
+
+def bucket_size(plan: ParallelPlan, part: int) -> float:
+    """Parameters that a bucket of a part of the model holds before it is closed.
+
+    Only the first part has more buckets than one, since nothing in the pipeline runs before its
+    forward pass or after its backward pass.  Megatron-LM, core/distributed/
+    distributed_data_parallel.py: ``bucket_size = None`` where the pipeline rank is more than 0;
+    training/training.py: ``disable_bucketing`` of chunks after the first.  ZeRO-3 exchanges a layer
+    at a time in all parts.
+
+    Parameters
+    ----------
+    part : as ``parts_of_stage`` counts; of a pipeline from both ends it is on two stages
+
+    Examples
+    --------
+    >>> plan = ParallelPlan(batch=8, sequence=8, data=2, pipeline=2, chunks=2, zero=1, bucket=100)
+    >>> [bucket_size(plan, part) for part in range(plan.parts)]
+    [100, inf, inf, inf]
+    """
+    if plan.zero == 3:
+        return 1
+    return math.inf if part else plan.bucket
+
+
+def ddp_buckets(types: Precision) -> tuple[int, int]:
+    """Parameters of the first bucket and of others, where torch's DDP is told none.
+
+    torch.distributed: ``_DEFAULT_FIRST_BUCKET_BYTES``, 1 MiB, and DistributedDataParallel's
+    ``bucket_cap_mb``, 25 MiB.
+
+    >>> from ..layer.precision import PRECISIONS
+    >>> ddp_buckets(PRECISIONS["fp32"])
+    (262144, 6553600)
+    """
+    width = WIDTH[types.gradients]
+    return int(2**20 / width), int(25 * 2**20 / width)
+
+
+def buckets(sizes: Iterable[int], most: float, first: float = 0) -> list[list[int]]:
+    """Numbers of consecutive gradients in each bucket: closed once it holds ``most``.
+
+    The rule of PyTorch's DDP, in the order in which gradients were done in its first step (Li et
+    al. 2020, arXiv:2006.15704, section 3.2.3), and of Megatron-LM, in the reverse order of
+    parameters (core/distributed/param_and_grad_buffer.py).
+
+    Parameters
+    ----------
+    sizes : of gradients, parameter by parameter
+    first : what the first bucket holds; 0 for as much as others
+
+    Examples
+    --------
+    >>> buckets([5, 5, 5, 20, 1], 10)
+    [[0, 1], [2, 3], [4]]
+    >>> buckets([5, 5, 5, 20, 1], 10, first=5)
+    [[0], [1, 2], [3], [4]]
+    """
+    found: list[list[int]] = []
+    held, inside, limit = 0, [], first or most
+    for number, size in enumerate(sizes):
+        inside.append(number)
+        held += size
+        if held >= limit:
+            found.append(inside)
+            held, inside, limit = 0, [], most
+    return [*found, inside] if inside else found

@@ -1,0 +1,252 @@
+"""Fit of a training step into memory, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ....sim.errors import PlanError
+from ....sim.units import Bytes
+from ..description.description import Model
+from .parallel_plan import SETTINGS, ParallelPlan, Recompute
+from .rank_memory import RESERVE, RankMemory, memory_of_stages
+
+GIB = 2**30
+SHOWN = 3  # settings that a message names
+MOST = 256  # times as many GPUs as there are, that are tried
+KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parallel")
+"""Fields that are left as they are where it fits so, the one that costs most time first."""
+
+
+def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
+    """Memory of the stage that needs most.
+
+    >>> from ..description.description import Transformer
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> peak_memory(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), reserve=0).stage
+    0
+    """
+    return max(memory_of_stages(model, plan, reserve), key=lambda one: one.peak)
+
+
+def require_fit(
+    model: Model,
+    plan: ParallelPlan,
+    capacity: Bytes,
+    reserve: Bytes = RESERVE,
+    host: tuple[Bytes, int] | None = None,
+) -> None:
+    """Refuse a plan that does not fit, with what would make it fit.
+
+    Parameters
+    ----------
+    host : memory of a machine's host, where it is known, and GPUs of the machine
+
+    Raises
+    ------
+    PlanError
+        Names what needs most of the memory, and settings with which it fits.
+
+    Examples
+    --------
+    >>> from ..description.description import Transformer
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> require_fit(tiny, ParallelPlan(batch=2, sequence=4), 32e3, reserve=0)
+    Traceback (most recent call last):
+    foretrace.sim.errors.PlanError: workload: does not fit: ...
+    """
+    most = peak_memory(model, plan, reserve)
+    if most.peak <= capacity:
+        return
+    told = ", ".join(
+        f"{name} {size / GIB:.3g}" for name, size in sorted(most.parts.items(), key=lambda p: -p[1])
+    )
+    cures = list(_fitting_changes(model, plan, capacity, reserve, host))[:SHOWN]
+    several = "" if cures else _several_changes(model, plan, capacity, reserve)
+    cure = f"it fits with {', or '.join(cures)}" if cures else several
+    raise PlanError(
+        f"workload: does not fit: a rank of stage {most.stage} needs {most.peak / GIB:.3g} GiB "
+        f"({told}) at {most.when()}, and has {capacity / GIB:.3g} GiB; {cure}"
+    )
+
+
+def require_host_fit(
+    model: Model, plan: ParallelPlan, memory: Bytes | None, gpus: int, reserve: Bytes = RESERVE
+) -> None:
+    """Refuse an optimizer that the memory of a machine's host has no room for.
+
+    Parameters
+    ----------
+    memory : of the host; None where nobody says it
+    gpus : of a machine, on which ranks lie one after another
+
+    Raises
+    ------
+    PlanError
+        Says how much it needs, and with which ZeRO it fits.
+
+    Examples
+    --------
+    >>> from ..description.description import Transformer
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> require_host_fit(tiny, ParallelPlan(batch=2, sequence=4, offload=True), 20e3, 8)
+    Traceback (most recent call last):
+    foretrace.sim.errors.PlanError: workload.memory.offload: ...
+    """
+    if not plan.offload:
+        return
+    if memory is None:
+        raise PlanError(
+            "workload.memory.offload: nobody says how much memory a machine's host has; write "
+            "cluster.node.memory, for example {model: xeon-8480c-dual}, or memory.offload: none"
+        )
+    need = host_memory(model, plan, gpus, reserve)
+    if need <= memory:
+        return
+    others = (replace(plan, zero=zero) for zero in range(plan.zero + 1, 4))
+    cures = [
+        f"parallel.zero: {one.zero}"
+        for one in others
+        if one.is_allowed(model) and host_memory(model, one, gpus, reserve) <= memory
+    ]
+    cure = f"take {cures[0]}" if cures else "take more machines, or hosts with more memory"
+    raise PlanError(
+        f"workload.memory.offload: does not fit: the optimizers of the ranks of a machine need "
+        f"{need / GIB:.3g} GiB of its host, which has {memory / GIB:.3g} GiB; {cure}"
+    )
+
+
+def host_memory(model: Model, plan: ParallelPlan, gpus: int, reserve: Bytes = RESERVE) -> Bytes:
+    """Most that the ranks of one machine have on its host, B."""
+    each = [one.host for one in memory_of_stages(model, plan, reserve)]
+    ranks = np.repeat(each, plan.tensor * plan.copies)
+    return float(np.add.reduceat(ranks, np.arange(0, len(ranks), gpus)).max())
+
+
+def _fitting_changes(
+    model: Model,
+    plan: ParallelPlan,
+    capacity: Bytes,
+    reserve: Bytes,
+    host: tuple[Bytes, int] | None,
+) -> Iterator[str]:
+    """Changes of one setting, on as many GPUs, with which it fits: the cheapest first."""
+    for words, changed in _changes(plan):
+        try:
+            changed.check(model)
+        except PlanError:
+            continue
+        if peak_memory(model, changed, reserve).peak <= capacity:
+            yield words
+    if host is not None and not plan.offload:
+        changed = replace(plan, offload=True)
+        room = host_memory(model, changed, host[1], reserve) <= host[0]
+        if room and peak_memory(model, changed, reserve).peak <= capacity:
+            yield "memory.offload: optimizer"
+
+
+def _changes_of_layers(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
+    """More layers that are computed again, where some are."""
+    if plan.recompute_layers:
+        yield "memory.recompute_layers: null", replace(plan, recompute_layers=0)
+
+
+def _changes(plan: ParallelPlan) -> Iterator[tuple[str, ParallelPlan]]:
+    for zero in range(plan.zero + 1, 4):
+        yield f"parallel.zero: {zero}", replace(plan, zero=zero)
+    if plan.tensor > 1 and not plan.sequence_parallel:
+        yield "parallel.sequence: true", replace(plan, sequence_parallel=True)
+    ways: tuple[Recompute, ...] = ("none", "selective", "full")
+    for way in ways[ways.index(plan.recompute) + 1 :]:
+        yield f"memory.recompute: {way}", replace(plan, recompute=way)
+    yield from _changes_of_layers(plan)
+    if plan.exchange != "normal":
+        yield "execution.experts.exchange: normal", replace(plan, exchange="normal")
+    size = plan.micro_batch
+    while size > 1:
+        size //= 2
+        yield f"parallel.micro_batch: {size}", replace(plan, micro_batch=size)
+    for setting in ("tensor", "pipeline"):
+        degree = 2 * getattr(plan, setting)
+        other = plan.pipeline if setting == "tensor" else plan.tensor
+        while degree * other <= plan.ranks:
+            if plan.ranks % (degree * other) == 0:
+                changed = replace(plan, data=plan.ranks // (degree * other))
+                yield f"parallel.{setting}: {degree}", changed.with_value(setting, degree)
+            degree *= 2
+    if plan.zero < 3 and plan.pipeline == 1:
+        yield "parallel.zero: 3 and memory.recompute: full", replace(plan, zero=3, recompute="full")
+
+
+def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> str:
+    """Changes that together make it fit, on as many GPUs or the fewest more, in words."""
+    none = f"no plan of it fits on up to {MOST * plan.ranks} GPUs; take a smaller model, shorter "
+    none += "sequences, or GPUs with more memory"
+    if reserve >= capacity:
+        return none
+    ranks = plan.ranks
+    while ranks <= MOST * plan.ranks:
+        for small in _smallest_plans(plan, ranks):
+            if _fits(model, small, capacity, reserve):
+                changes = _needed_changes(model, plan, small, capacity, reserve)
+                told = " and ".join(_in_words(changes))
+                where = "" if ranks == plan.ranks else f" on {ranks} GPUs"
+                return f"it fits{where} with {told}" if told else f"it fits{where}"
+        ranks *= 2
+    return none
+
+
+def _smallest_plans(plan: ParallelPlan, ranks: int) -> Iterator[ParallelPlan]:
+    """Plans that need least memory on so many GPUs, those that share the model least first."""
+    doubled = [2**k for k in range(ranks.bit_length())]
+    degrees = [(plan.tensor * a, plan.pipeline * b) for a in doubled for b in doubled]
+    for tensor, pipeline in sorted(degrees, key=lambda d: (d[0] * d[1], d[1])):
+        copy = tensor * pipeline * plan.context
+        if ranks % copy == 0:
+            yield replace(
+                plan,
+                tensor=tensor,
+                pipeline=pipeline,
+                data=ranks // copy,
+                sequence_parallel=tensor > 1,
+                zero=3 if pipeline == 1 else max(plan.zero, 1),
+                recompute="full",
+                recompute_layers=0,
+                micro_batch=1,
+            )
+
+
+def _needed_changes(
+    model: Model, plan: ParallelPlan, small: ParallelPlan, capacity: Bytes, reserve: Bytes
+) -> dict[str, Any]:
+    """Fields of a plan that fits which it would not fit without, by name."""
+    for name in KEPT:
+        back = small.with_value(name, getattr(plan, name))
+        if _fits(model, back, capacity, reserve):
+            small = back
+    names = ("tensor", "pipeline", *KEPT)
+    return {n: getattr(small, n) for n in names if getattr(small, n) != getattr(plan, n)}
+
+
+def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> bool:
+    if not plan.is_allowed(model):
+        return False
+    try:
+        plan.check(model)  # layers timed whole have rules of their own
+    except PlanError:
+        return False
+    return peak_memory(model, plan, reserve).peak <= capacity
+
+
+def _in_words(changes: dict[str, Any]) -> Iterator[str]:
+    """Settings as a scenario has them.
+
+    >>> list(_in_words({"sequence_parallel": True, "zero": 3}))
+    ['parallel.sequence: true', 'parallel.zero: 3']
+    """
+    for name, value in changes.items():
+        word = str(value).lower() if isinstance(value, bool) else value
+        yield f"{SETTINGS[name]}: {'null' if name == 'recompute_layers' else word}"

@@ -1,0 +1,219 @@
+"""Stages of a pipeline: which layers each chunk of a stage has, and what of them is run twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import accumulate, chain
+
+from ..description.description import Model, Transformer
+from ..layer.layers import (
+    Layer,
+    dense_layer,
+    embedding_layer,
+    expert_layer,
+    output_layer,
+    prediction_layer,
+    whole_network,
+)
+from ..layer.operations import Split, Work, chosen_works
+from .parallel_plan import ParallelPlan
+from .schedules import PassKind
+
+Chunk = tuple[Layer, ...]
+
+
+def parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
+    """Which part of the model, counted from the embedding, each chunk of a stage is.
+
+    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, chunks=2), 1)
+    (1, 5)
+    >>> parts_of_stage(ParallelPlan(batch=8, sequence=8, pipeline=4, schedule="dualpipe"), 1)
+    (1, 2)
+    """
+    if plan.is_folded:
+        return stage, plan.parts - 1 - stage
+    return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
+
+
+@lru_cache(maxsize=256)  # asked of by programs, memory and arithmetic of one plan
+def chunks_of_stage(
+    model: Model, plan: ParallelPlan, stage: int, place: int = 0
+) -> tuple[Chunk, ...]:
+    """Layers of each chunk of a stage, in order of the forward pass.
+
+    Parameters
+    ----------
+    place : of the rank among those that share a sequence
+
+    Examples
+    --------
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> plan = ParallelPlan(batch=2, sequence=4, pipeline=2)
+    >>> [layer.name for layer in chunks_of_stage(tiny, plan, 1)[0]]
+    ['dense layer', 'dense layer', 'output']
+    """
+    split = plan.split_at(place)
+    if not isinstance(model, Transformer):
+        return (whole_network(model, split),)
+    every = _layers(model, plan.ends, split)
+    parts = plan.parts
+    ends = tuple(accumulate(plan.stages or [len(every) // parts] * parts, initial=0))
+    chunks = []
+    for part in parts_of_stage(plan, stage):
+        chunk = [layer for layer in every[ends[part] : ends[part + 1]] if layer]
+        chunk = _with_spared(chunk, plan.recompute_layers)
+        if part == 0:
+            chunk.insert(0, embedding_layer(model, split))
+        if part == parts - 1:
+            chunk.append(output_layer(model, split))
+        chunks.append(tuple(chunk))
+    return tuple(chunks)
+
+
+def _with_spared(chunk: list[Layer], again: int) -> list[Layer]:
+    """Layers of a chunk, those beyond the first so many spared; 0 for none of them.
+
+    As Megatron-LM's ``--recompute-method block --recompute-num-layers``, which counts likewise.
+    """
+    if not again:
+        return chunk
+    spared = {id(layer): replace(layer, spared=True) for layer in chunk[again:]}
+    return [*chunk[:again], *(spared[id(layer)] for layer in chunk[again:])]
+
+
+@lru_cache(maxsize=64)  # every stage of a plan asks
+def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, ...]:
+    """Layers that stages share out; None where an end stands for one."""
+    dense, predicted = min(model.dense_layers, model.layers), model.tokens.predicted
+    nobody: tuple[Layer | None, ...] = (None,) * ends
+    return (
+        *nobody,
+        *((dense_layer(model, split),) * dense if dense else ()),
+        *((expert_layer(model, split),) * (model.layers - dense) if model.layers > dense else ()),
+        *((prediction_layer(model, split),) * predicted if predicted else ()),
+        *nobody,
+    )
+
+
+def layers_in_words(chunks: tuple[Chunk, ...]) -> str:
+    """Layers of a stage: of each kind how many, chunks apart.
+
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> layers_in_words(chunks_of_stage(tiny, ParallelPlan(batch=2, sequence=4, pipeline=2), 1))
+    '2 dense layers, output'
+    """
+    return "; ".join(", ".join(_counted(chunk)) for chunk in chunks)
+
+
+def _counted(chunk: Chunk) -> Iterator[str]:
+    for name, count in Counter(layer.name for layer in chunk).items():
+        yield name if count == 1 else f"{count} {name}s"
+
+
+def shares_embedding(model: Model, plan: ParallelPlan, stage: int) -> bool:
+    """Whether a stage trains one of two copies of an embedding that both ends of the model use.
+
+    In a pipeline that is folded the same ranks hold both ends.
+    """
+    adapted = isinstance(model, Transformer) and model.adapters is not None
+    return _holds_copy(model, plan, stage) and not adapted
+
+
+def _holds_copy(model: Model, plan: ParallelPlan, stage: int) -> bool:
+    """Whether a stage holds one of two copies of an embedding."""
+    if not isinstance(model, Transformer):
+        return False
+    both = model.tokens.tied or model.tokens.predicted > 0
+    ends = stage in (0, plan.pipeline - 1)
+    return both and ends and plan.pipeline > 1 and not plan.is_folded
+
+
+def shared_embedding(model: Model, plan: ParallelPlan) -> int:
+    """Parameters on a rank of an embedding that two stages hold."""
+    assert isinstance(model, Transformer)  # noqa: S101  asked for where an embedding is shared
+    return -(-model.vocabulary // plan.tensor) * model.hidden
+
+
+def sent_numbers(model: Model, plan: ParallelPlan) -> int:
+    """Numbers of a message between stages: the residual stream of a rank's tokens."""
+    assert isinstance(model, Transformer)  # noqa: S101  nothing else has several stages
+    return plan.split.own_tokens * model.hidden
+
+
+def stage_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
+    """Parameters on a rank of a stage that are trained: of all but experts, and of experts.
+
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> stage_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
+    (3584, 0)
+    """
+    layers = [layer for chunk in chunks_of_stage(model, plan, stage) for layer in chunk]
+    own = sum(layer.weights for layer in layers)
+    if stage > 0 and shares_embedding(model, plan, stage):
+        own += shared_embedding(model, plan)
+    return own, sum(layer.expert_weights for layer in layers)
+
+
+def frozen_weights(model: Model, plan: ParallelPlan, stage: int) -> tuple[int, int]:
+    """Parameters on a rank of a stage that are not trained: of all but experts, and of experts.
+
+    >>> tiny = Transformer(hidden=8, layers=4, heads=2, vocabulary=10, inner=32)
+    >>> frozen_weights(tiny, ParallelPlan(batch=1, sequence=4), 0)
+    (0, 0)
+    """
+    layers = [layer for chunk in chunks_of_stage(model, plan, stage) for layer in chunk]
+    own = sum(layer.frozen for layer in layers)
+    if stage > 0 and _holds_copy(model, plan, stage) and not shares_embedding(model, plan, stage):
+        own += shared_embedding(model, plan)
+    return own, sum(layer.frozen_experts for layer in layers)
+
+
+def is_recomputed(layer: Layer, plan: ParallelPlan) -> bool:
+    """Whether a layer is run forward once more, from what came in."""
+    if plan.recompute != "full" or layer.spared:
+        return False
+    return layer.name not in ("embedding", "output")
+
+
+def backward_works(
+    layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
+) -> tuple[Work, ...]:
+    """Ops backward of a layer, with those that run again for it; of both or one of its passes."""
+    return tuple(chain.from_iterable(backward_pieces(layer, plan, what)))
+
+
+def backward_pieces(
+    layer: Layer, plan: ParallelPlan, what: PassKind = PassKind.BACKWARD
+) -> list[tuple[Work, ...]]:
+    """Ops backward of a layer, operation by operation, the last one first."""
+    pieces = _all_backward_pieces(layer, plan)
+    if what is PassKind.BACKWARD:
+        return pieces
+    weights = what is PassKind.WEIGHT
+    return [chosen_works(works, [w.of_weights == weights for w in works]) for works in pieces]
+
+
+def _all_backward_pieces(layer: Layer, plan: ParallelPlan) -> list[tuple[Work, ...]]:
+    last_first = layer.operations[::-1]
+    if is_recomputed(layer, plan):
+        first, *more = (operation.backward for operation in last_first)
+        return [_again(layer.forward) + first, *more]
+    if plan.recompute != "selective":
+        return [operation.backward for operation in last_first]
+    return [_again(o.forward if o.core else ()) + o.backward for o in last_first]
+
+
+def _again(works: tuple[Work, ...]) -> tuple[Work, ...]:
+    return tuple(work._replace(label=f"{work.label} again") for work in works)
+
+
+def kept_bytes(layer: Layer, plan: ParallelPlan) -> float:
+    """Bytes that a layer keeps of each micro-batch from forward to backward."""
+    if is_recomputed(layer, plan):
+        return layer.entering
+    if plan.recompute != "selective":
+        return layer.kept
+    return layer.kept - sum(o.core for o in layer.operations)

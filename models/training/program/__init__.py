@@ -1,0 +1,1 @@
+"""Programs of ranks: the ops of a step in order, as a graph."""

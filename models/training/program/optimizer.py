@@ -1,0 +1,112 @@
+"""End of a step: the gradients' norm, Adam on a rank's share of the weights, its result shared.
+
+Where the optimizer is the host's, gradients go there and weights come back, bucket by bucket, as
+in ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840) and Megatron-LM's ``optimizer-cpu-offload``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....sim.facts.signature import WIDTH, Operand, Signature
+from ..layer.operations import Work, quantized, streamed
+from ..layer.precision import SCALED
+from ..plan.gradients import DATA, EXPERT_DATA, gathering, replicas
+from ..plan.parallel_plan import ParallelPlan
+
+MODULE = "optimizer"
+
+
+def share(plan: ParallelPlan, group: str, weights: int) -> int:
+    """Parameters that a rank updates: its share of the copies where ZeRO shares them.
+
+    >>> share(ParallelPlan(batch=8, sequence=8, data=8, zero=1), DATA, 81)
+    11
+    """
+    return -(-weights // replicas(plan, group)) if plan.zero else weights
+
+
+def updated(plan: ParallelPlan, own: int, expert: int) -> int:
+    """Parameters that a rank updates in all.
+
+    Parameters
+    ----------
+    own, expert : parameters on the rank, of all but experts and of experts
+    """
+    return share(plan, DATA, own) + share(plan, EXPERT_DATA, expert)
+
+
+def norm_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+    """Norm of the gradients of a rank's share."""
+    here = updated(plan, own, expert)
+    norm = streamed("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
+                    [(here,)], 0.0)  # fmt: skip
+    return norm._replace(awaited=True)
+
+
+def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+    """Update of a rank's share, on the GPU."""
+    types, here = plan.precision, updated(plan, own, expert)
+    passes = 1 if types.has_master else 2  # written from the copy, or read and written
+    each = WIDTH[types.gradients] + 2 * types.optimizer_bytes
+    each += passes * types.width(types.weights, weights=True)
+    adam = streamed("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)
+    return adam._replace(bytes=float(here * each))
+
+
+def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
+    """Update of so many parameters on the host: gradients down, Adam, weights up.
+
+    >>> works = host_works(ParallelPlan(batch=8, sequence=8, offload=True), 1000)
+    >>> [(work.signature, work.bytes) for work in works]
+    [('copy:d2h fp32[1000]', 4000.0), ('host:adam fp32[1000]', 30000.0), \
+('copy:h2d bf16[1000]', 2000.0)]
+    """
+    types = plan.precision
+    gradients, weights = (Operand(t, (numbers,)) for t in (types.gradients, types.weights))
+    each = WIDTH[types.gradients] + 2 * types.host_bytes
+    each += types.width(types.weights, weights=True) * types.has_master
+    adam = Signature("host", "adam", (Operand(types.master, (numbers,)),))
+    return (
+        Work("gradients to the host", str(Signature("copy", "d2h", (gradients,))), 0.0,
+             float(gradients.bytes)),
+        Work("adam on the host", str(adam), 0.0, float(numbers * each)),
+        Work("weights from the host", str(Signature("copy", "h2d", (weights,))), 0.0,
+             float(weights.bytes)),
+    )  # fmt: skip
+
+
+def offloaded_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[tuple[Work, Work, Work]]:
+    """Buckets of a rank's share, whose copies and updates run beside those of other buckets."""
+    left = updated(plan, own, expert)
+    while left:
+        yield host_works(plan, min(left, plan.bucket))
+        left -= min(left, plan.bucket)
+
+
+def sharing_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
+    """Ops after the update: weights gathered that were updated in shares."""
+    if plan.zero in (1, 2):
+        for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
+            if numbers and replicas(plan, group) > 1:
+                yield gathering(plan, group, numbers, "weights")
+
+
+def cast_works(plan: ParallelPlan, numbers: int) -> Iterator[Work]:
+    """Weights cast for products, or quantized by rows and by columns; nothing where they fit.
+
+    >>> from ..layer.precision import PRECISIONS
+    >>> plan = ParallelPlan(batch=8, sequence=8, precision=PRECISIONS["mxfp8"])
+    >>> [work.signature for work in cast_works(plan, 100)]
+    ['compute:fused::quantize to=fp8 block=32 bf16[1x100]']
+    """
+    types = plan.precision
+    if not numbers:
+        return
+    if types.products in SCALED or types.weights in SCALED:
+        yield from quantized("weights", 1, numbers, types, types.weights, types.products,
+                             weights=True)  # fmt: skip
+    elif types.products != types.weights:
+        cast = float(WIDTH[types.products] * numbers)
+        yield streamed(f"weights to {types.products}", "aten::_to_copy", types.weights,
+                       [(numbers,)], cast)  # fmt: skip

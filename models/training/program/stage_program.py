@@ -1,0 +1,589 @@
+"""Program of the ranks of one pipeline stage: a step, or several, of the schedule's turns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ....sim.facts.ops import Kind
+from ....sim.facts.spmd.spmd_graph import RankProgram
+from ..description.description import Model, Transformer
+from ..layer.layers import Layer
+from ..layer.operations import CONTEXT, EXPERT, RING, TENSOR, Shape, Work, exchanged
+from ..plan.gradients import (
+    DATA,
+    EXPERT_DATA,
+    bucket_size,
+    buckets,
+    gathering,
+    group_of,
+    reduction,
+    replicas,
+    returned_works,
+    scaled_works,
+    sent_statistics,
+)
+from ..plan.parallel_plan import ParallelPlan
+from ..plan.schedules import KINDS, WEIGHT, PassKind, StageTurns, turns_of_stage
+from ..plan.stages import (
+    backward_pieces,
+    backward_works,
+    chunks_of_stage,
+    parts_of_stage,
+    sent_numbers,
+    shared_embedding,
+    shares_embedding,
+    stage_weights,
+)
+from .host_thread import with_host_thread
+from .optimizer import MODULE, adam_work, cast_works, norm_work, offloaded_works, sharing_works
+from .segments import (
+    COMPUTE,
+    EXCHANGE,
+    FROM_HOST,
+    GRADIENTS,
+    MESSAGES,
+    ON_HOST,
+    TO_HOST,
+    OpTable,
+    Rows,
+    Segment,
+    SegmentBuilder,
+    StepOp,
+    assembly_line,
+    program_of_rows,
+    side_by_side,
+    works_segment,
+)
+from .whole_layers import whole_layer, whole_update
+
+EMBEDDING = "embedding"  # group of the two stages that hold a tied embedding
+GROUPS = (TENSOR, DATA, EXPERT, EXPERT_DATA, EMBEDDING, CONTEXT)
+PEERS = ("forward", "backward", "forward from the other end", "backward from there", RING)
+ROUND = PEERS.index(RING)
+
+
+class ChunkPass(NamedTuple):
+    """One pass through a chunk.
+
+    Parameters
+    ----------
+    reduces : whether gradients are reduced as they come
+    gathers : whether weights are gathered as they are needed
+    """
+
+    what: PassKind
+    chunk: int
+    reduces: bool
+    gathers: bool
+
+    @property
+    def forward(self) -> bool:
+        """Whether it goes forward."""
+        return self.what is PassKind.FORWARD
+
+
+class Weight(NamedTuple):
+    """A parameter, and where its gradient is done.
+
+    Parameters
+    ----------
+    place : number of its layer, and of its operation there, as a pass backward meets them
+    """
+
+    place: tuple[int, int]
+    group: str
+    shape: Shape
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it is."""
+        return math.prod(self.shape)
+
+
+class Bucket(NamedTuple):
+    """Gradients that are reduced together."""
+
+    parameters: tuple[Weight, ...]
+    group: str
+
+    @property
+    def numbers(self) -> int:
+        """Of all gradients."""
+        return sum(parameter.numbers for parameter in self.parameters)
+
+
+@dataclass(frozen=True)
+class StageProgram:
+    """Writer of the program of one stage.
+
+    Parameters
+    ----------
+    table : of all distinct ops
+    steps : training steps, one after another
+    place : of the ranks among those that share a sequence, where these have unequal work
+    """
+
+    model: Model
+    plan: ParallelPlan
+    stage: int
+    table: OpTable = field(default_factory=OpTable)
+    steps: int = 1
+    place: int = 0
+
+    @cached_property
+    def chunks(self) -> tuple[tuple[Layer, ...], ...]:
+        """Layers of each chunk."""
+        return chunks_of_stage(self.model, self.plan, self.stage, self.place)
+
+    @cached_property
+    def turns(self) -> StageTurns:
+        """Turns of one step."""
+        plan = self.plan
+        return turns_of_stage(
+            plan.schedule, self.stage, plan.pipeline, plan.micro_batches, plan.chunks
+        )
+
+    def program(self) -> RankProgram:
+        """Program of the steps."""
+        return self._written_steps[0]
+
+    @property
+    def computed_in_turns(self) -> tuple[int, ...]:
+        """Ops computed in the turns of a step, one number for two that run side by side."""
+        return self._written_steps[1]
+
+    @cached_property
+    def _written_steps(self) -> tuple[RankProgram, tuple[int, ...]]:
+        """Program of the steps, and what is computed in the turns of each."""
+        build, periods, computed = SegmentBuilder(), [], tuple[int, ...]()
+        for step in range(self.steps):
+            before = build.count
+            build.append(self._works(self._sent_statistics(), "statistics"))
+            computed = self._write_turns(build)
+            self._write_end(build)
+            periods.append(np.full(build.count - before, step))
+        return self._program(build, np.concatenate(periods)), computed
+
+    def _program(self, build: SegmentBuilder, periods: Rows) -> RankProgram:
+        """Program of what was built, with the host thread where there is one."""
+        if not self.plan.host_threads:
+            return build.program(self.table, periods)
+        ops, edges, origin = with_host_thread(build.segment(), self.table)
+        return program_of_rows(ops, edges, self.table, periods[origin])
+
+    def _write_turns(self, build: SegmentBuilder) -> tuple[int, ...]:
+        """Write the turns of a step; how many ops each, or two side by side, compute."""
+        first = self._first_forward
+        order = list(first)
+        launched = {order[0]: self._gather_first(build, order[0])}
+        begins, passes = self._passes_of_turns
+        computed: list[int] = []
+        at = 0
+        for fresh in sorted({int(np.searchsorted(begins, n, "right")) - 1 for n in first.values()}):
+            computed += self._write_alike(build, passes[at:fresh])
+            at = fresh + 1
+            keys = self._chunk_passes(passes[fresh])
+            chunks = [c for c in order if begins[fresh] <= first[c] < begins[fresh] + len(keys)]
+            self._hear(build, keys)
+            for chunk in chunks:
+                build.wait(
+                    launched[chunk] if chunk in launched else self._gather_first(build, chunk)
+                )
+            segment = self._passes(keys)
+            build.append(segment)
+            for chunk in chunks[-1:]:
+                for next_chunk in order[order.index(chunk) + 1 :][:1]:
+                    launched[next_chunk] = self._gather_first(build, next_chunk)
+            self._send(build, keys)
+            computed.append(int(self.table.computes(segment.ops).sum()))
+        return (*computed, *self._write_alike(build, passes[at:]))
+
+    def _write_alike(self, build: SegmentBuilder, passes: Rows) -> list[int]:
+        """Write turns that begin no chunk, few different ones; how many ops each computes."""
+        made: dict[tuple[int, int], tuple[Segment, int]] = {}
+        pairs = [(first, second) for first, second in passes.tolist()]
+        for pair in dict.fromkeys(pairs):  # in the order in which they come
+            made[pair] = self._turn(self._chunk_passes(pair))
+        build.append_each([made[pair][0] for pair in pairs])
+        return [made[pair][1] for pair in pairs]
+
+    @cached_property
+    def _passes_of_turns(self) -> tuple[Rows, Rows]:
+        """(n,) turn that each begins with, and (n, 2) numbers of its passes, -1 for no second."""
+        turns, plan = self.turns, self.plan
+        last, first = np.zeros(len(turns), bool), np.zeros(len(turns), bool)
+        last[[np.flatnonzero(turns.makes_weight_gradients & (turns.chunk == chunk))[-1]
+              for chunk in self._first_forward]] = True  # fmt: skip
+        first[list(self._first_forward.values())] = True
+        # gradients are reduced in the last turn, or in all that make them
+        reduces = np.where(last, plan.overlap or plan.zero == 3, plan.zero >= 2)
+        reduces &= turns.makes_weight_gradients
+        # weights are gathered in the first turn forward, or in all that need them
+        gathers = turns.kind != WEIGHT if plan.zero == 3 else first & plan.gathers_ahead
+        number = ((turns.chunk.astype(np.int64) * len(KINDS) + turns.kind) * 2 + reduces) * 2
+        number += gathers
+        begins = np.flatnonzero(~turns.beside)
+        second = np.full(len(begins), -1)
+        beside = np.flatnonzero(turns.beside)
+        second[np.searchsorted(begins, beside) - 1] = number[beside]
+        return begins, np.stack([number[begins], second], axis=1)
+
+    def _chunk_passes(self, numbers: Iterable[int]) -> tuple[ChunkPass, ...]:
+        """Passes by their numbers."""
+        return tuple(
+            ChunkPass(
+                KINDS[number // 4 % len(KINDS)],
+                number // 4 // len(KINDS),
+                reduces=bool(number & 2),
+                gathers=bool(number & 1),
+            )
+            for number in map(int, numbers)
+            if number >= 0
+        )
+
+    @cached_property
+    def _known_turns(self) -> dict[tuple[ChunkPass, ...], tuple[Segment, int]]:
+        """Turns that were written."""
+        return {}
+
+    def _turn(self, keys: tuple[ChunkPass, ...]) -> tuple[Segment, int]:
+        """Segment of a turn, or of two side by side, with messages; how many ops it computes."""
+        if keys not in self._known_turns:
+            build = SegmentBuilder()
+            self._hear(build, keys)
+            build.append(self._passes(keys))
+            self._send(build, keys)
+            made = build.segment()
+            self._known_turns[keys] = made, int(self.table.computes(made.ops).sum())
+        return self._known_turns[keys]
+
+    def _passes(self, keys: tuple[ChunkPass, ...]) -> Segment:
+        """Segment of one pass, or of two side by side."""
+        return self._segment(keys[0]) if len(keys) == 1 else self._pair(*keys)
+
+    def _hear(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
+        """Write the messages that passes begin with."""
+        for each in passes:
+            if self._hears(each):
+                build.op(self._message(Kind.RECV, self._way(each)))
+
+    def _send(self, build: SegmentBuilder, passes: Iterable[ChunkPass]) -> None:
+        """Write the messages that passes end with."""
+        for each in passes:
+            if self._sends(each):
+                way = self._way(each)
+                build.hang(self._message(Kind.SEND, way), MESSAGES + way)
+
+    @cached_property
+    def _first_forward(self) -> dict[int, int]:
+        """Number of the first turn forward through each chunk, in order of these turns."""
+        forward = np.flatnonzero(self.turns.forward)
+        chunks, at = np.unique(self.turns.chunk[forward], return_index=True)
+        found = sorted(zip(forward[at].tolist(), chunks.tolist(), strict=True))
+        return {chunk: number for number, chunk in found}
+
+    def _gather_first(self, build: SegmentBuilder, chunk: int) -> list[int]:
+        """Rows that gather the first weights of a chunk, before it is reached."""
+        if not self.plan.gathers_ahead:
+            return []
+        gathers = self._bucket_gathers(self.chunks[chunk], chunk)
+        return self._hang(build, next(iter(gathers.values()), []))
+
+    def _sent_statistics(self) -> list[Work]:
+        """What DDP sends round before a step."""
+        if self.plan.reducer != "ddp" or replicas(self.plan, DATA) == 1:
+            return []
+        return sent_statistics(o for layer in self.chunks[0] for o in layer.operations)
+
+    def _write_end(self, build: SegmentBuilder) -> None:
+        if self.plan.reducer == "ddp":
+            self._copy_back(build)
+        build.join()
+        for work in self._last_reductions():
+            build.op(self._number(work, MODULE))
+        build.append(self._update())
+
+    def _copy_back(self, build: SegmentBuilder) -> None:
+        """Write how DDP takes gradients out of their buckets, in order, as each is reduced."""
+        closed = self._buckets(self.chunks[0][::-1], 0)
+        done = [bucket for place in sorted(closed) for bucket in closed[place]]
+        for row, bucket in zip(build.open.tolist(), done, strict=True):
+            build.wait([row])
+            shapes = (parameter.shape for parameter in bucket.parameters)
+            build.append(self._works(returned_works(self.plan, shapes), "gradients"))
+
+    def _last_reductions(self) -> Iterator[Work]:
+        """Reductions of gradients after the last of them."""
+        plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
+        if not plan.overlap and plan.zero < 3:
+            for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
+                if numbers and replicas(plan, group) > 1:
+                    yield reduction(plan, group, numbers, "gradients")
+        if shares_embedding(self.model, plan, self.stage):
+            numbers = shared_embedding(self.model, plan)
+            yield exchanged("embedding gradients", "all-reduce", EMBEDDING,
+                            plan.precision.communication, numbers)  # fmt: skip
+
+    def _update(self) -> Segment:
+        """Update of the weights: norm, Adam here or on the host, and what is shared of it."""
+        plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
+        norm, adam = norm_work(plan, own, expert), adam_work(plan, own, expert)
+        shared = []
+        if not plan.gathers_ahead:  # else both are of the next step's first forward pass
+            shared = [*sharing_works(plan, own, expert), *self._casts(own + expert)]
+        if plan.whole_layers and isinstance(self.model, Transformer):
+            layers = sum(len(chunk) for chunk in self.chunks)
+            whole = whole_update([norm, adam, *shared], layers, self.model.hidden, plan.split)
+            return self._works([whole], MODULE)
+        if not plan.offload:
+            return self._works([norm, adam, *shared], MODULE)
+        build = SegmentBuilder()
+        build.append(self._works([norm], MODULE))
+        buckets = offloaded_works(plan, own, expert)
+        build.append(assembly_line([[self._on_host(w) for w in bucket] for bucket in buckets]))
+        build.append(self._works(shared, MODULE))
+        return build.segment()
+
+    def _on_host(self, work: Work) -> int:
+        """Number of an op of the host, or of a copy to it or from it."""
+        kind, stream = {
+            "copy:d2h": (Kind.COPY, TO_HOST),
+            "host:adam": (Kind.HOST, ON_HOST),
+            "copy:h2d": (Kind.COPY, FROM_HOST),
+        }[work.signature.split()[0]]
+        return self.table.number(StepOp(kind, stream, -1, work, MODULE))
+
+    def _hears(self, each: ChunkPass) -> bool:
+        """Whether what a pass works on comes from another stage."""
+        if each.what is PassKind.WEIGHT:
+            return False
+        part, parts = self._parts[each.chunk], self.plan.parts
+        before = part - 1 if each.forward else part + 1
+        here = self.plan.schedule == "zb-v" and {part, before} == {parts // 2 - 1, parts // 2}
+        return 0 <= before < parts and not here  # the last stage of a V hands on to itself
+
+    def _sends(self, each: ChunkPass) -> bool:
+        """Whether what a pass makes goes to another stage."""
+        if each.what is PassKind.WEIGHT:
+            return False
+        back = PassKind.BACKWARD if each.forward else PassKind.FORWARD
+        return self._hears(each._replace(what=back))
+
+    @cached_property
+    def _parts(self) -> tuple[int, ...]:
+        """Part of the model that each chunk is."""
+        return parts_of_stage(self.plan, self.stage)
+
+    def _way(self, each: ChunkPass) -> int:
+        """Family of peers over which a pass's messages go."""
+        other = 2 if self.plan.is_folded and each.chunk == 1 else 0
+        return other + (0 if each.forward else 1)
+
+    def _message(self, kind: Kind, way: int) -> int:
+        """Activations to the next stage, or gradients to the one before."""
+        plan = self.plan
+        numbers = sent_numbers(self.model, plan)
+        forward = way % 2 == 0
+        what = "activations" if forward else "gradients"
+        word = kind.name.lower()
+        work = exchanged(f"{word} {what}", "write", "", plan.precision.activations, numbers)
+        signature = work.signature.replace("collective:", f"{word}:")
+        work = work._replace(signature=signature, awaited=kind == Kind.RECV)
+        return self._post(kind, way, work, "forward" if forward else "backward")
+
+    def _post(self, kind: Kind, way: int, work: Work, module: str) -> int:
+        """Number of a message; who hears goes on with it."""
+        stream = COMPUTE if kind == Kind.RECV else MESSAGES + way
+        return self.table.number(StepOp(kind, stream, way, work, module))
+
+    def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
+        """Number of an op in the table."""
+        if not work.group:
+            return self.table.number(StepOp(Kind.COMPUTE, COMPUTE, -1, work, module))
+        if work.group == RING:
+            kind = Kind.SEND if work.signature.startswith("send:") else Kind.RECV
+            return self._post(kind, ROUND, work, module)
+        family = GROUPS.index(work.group)
+        return self.table.number(StepOp(Kind.COLLECTIVE, stream, family, work, module))
+
+    def _works(self, works: Iterable[Work], module: str) -> Segment:
+        return works_segment((self._number(w, module), w.beside) for w in works)
+
+    @cached_property
+    def _known(self) -> dict[tuple[ChunkPass, ...], Segment]:
+        """Segments that were written."""
+        return {}
+
+    def _segment(self, key: ChunkPass) -> Segment:
+        """Segment of a pass, written once."""
+        if (key,) not in self._known:
+            self._known[key,] = self._written(key)
+        return self._known[key,]
+
+    def _pair(self, first: ChunkPass, second: ChunkPass) -> Segment:
+        """Segment of two passes side by side, written once."""
+        if (first, second) not in self._known:
+            parts = self._segment(first), self._segment(second)
+            self._known[first, second] = side_by_side(*parts, self.table)
+        return self._known[first, second]
+
+    def _written(self, key: ChunkPass) -> Segment:
+        """One pass through a chunk.
+
+        Weights are gathered a bucket ahead: those of the next while this one's layers are computed.
+        Of ZeRO-3 a bucket is a layer; of ZeRO-1 and 2 they are those of the gradients, and the
+        first was launched before the pass.
+        """
+        build = SegmentBuilder()
+        forward = key.what is PassKind.FORWARD
+        layers = self.chunks[key.chunk] if forward else self.chunks[key.chunk][::-1]
+        phase = "forward" if forward else "backward"
+        closed = self._buckets(layers, key.chunk) if key.reduces else {}
+        gathers = self._bucket_gathers(layers, key.chunk) if key.gathers else {}
+        after = dict(pairwise(gathers))
+        sharded = self.plan.zero == 3
+        gathered = self._hang(build, next(iter(gathers.values()), [])) if sharded else []
+        for number, layer in enumerate(layers):
+            if number in gathers:
+                waited, gathered = gathered, []
+                if number in after:
+                    gathered = self._hang(build, gathers[after[number]])
+                build.wait(waited)
+            if key.gathers and not sharded:
+                held = layer.weights + layer.expert_weights + self._copied(layer)
+                casts = self._casts(held)
+                build.append(self._works(casts, f"{phase} {layer.name}"))
+            waiting: list[Work] = []
+            for place, works in enumerate(self._pieces(layer, key)):
+                waiting += works
+                if (number, place) in closed:
+                    build.append(self._works(waiting, f"{phase} {layer.name}"))
+                    self._reduce(build, closed[number, place])
+                    waiting = []
+            build.append(self._works(waiting, f"{phase} {layer.name}"))
+        return build.segment()
+
+    def _pieces(self, layer: Layer, key: ChunkPass) -> list[Iterable[Work]]:
+        """Ops of a layer in pieces after which gradients may be reduced."""
+        if not key.reduces or self._is_timed_whole:
+            before: list[Iterable[Work]] = [()] * (len(layer.operations) - 1)
+            return [*before, self._layer_works(layer, key.what)]
+        pieces = backward_pieces(layer, self.plan, key.what)
+        pairs = zip(pieces, reversed(layer.operations), strict=True)
+        return [(*piece, *scaled_works(self.plan, operation)) for piece, operation in pairs]
+
+    def _reduce(self, build: SegmentBuilder, filled: Iterable[Bucket]) -> None:
+        """Write reductions of buckets, for which the end of the step waits."""
+        works = [reduction(self.plan, each.group, each.numbers, "gradients") for each in filled]
+        for row in self._hang(build, works, "gradients"):
+            build.leave_open(row)
+
+    def _casts(self, numbers: int) -> Iterable[Work]:
+        """Casts of updated weights; none of adapters, whose products take them as they are."""
+        adapted = isinstance(self.model, Transformer) and self.model.adapters
+        return () if adapted else cast_works(self.plan, numbers)
+
+    @property
+    def _is_timed_whole(self) -> bool:
+        """Whether each layer is one op."""
+        return self.plan.whole_layers and isinstance(self.model, Transformer)
+
+    def _layer_works(self, layer: Layer, what: PassKind) -> Iterable[Work]:
+        """Ops of a layer, one for all of them where layers are timed whole."""
+        forward = what is PassKind.FORWARD
+        works = layer.forward if forward else backward_works(layer, self.plan, what)
+        if not (self.plan.whole_layers and isinstance(self.model, Transformer)):
+            return works
+        phase = "forward" if forward else "backward"
+        return whole_layer(layer.name, phase, self.model.hidden, self.plan.split, works)
+
+    def _hang(
+        self, build: SegmentBuilder, works: Iterable[Work], module: str = "weights"
+    ) -> list[int]:
+        """Rows of exchanges of weights or gradients, which run beside the chain."""
+        return [build.hang(self._number(w, module, GRADIENTS), GRADIENTS) for w in works]
+
+    def _bucket_gathers(self, layers: tuple[Layer, ...], chunk: int) -> dict[int, list[Work]]:
+        """Gathers of weights by the number of the layer that first needs them, in that order."""
+        last_first = layers[::-1]
+        copied = [
+            Weight((number, len(layer.operations)), DATA, (more,))
+            for number, layer in enumerate(last_first)
+            if (more := self._copied(layer))
+        ]
+        every = sorted([*self._parameters(last_first), *copied], key=lambda p: p.place)
+        found: dict[int, list[Work]] = {}
+        for bucket in reversed(self._filled(every, chunk)):  # from the end, as gradients are made
+            first = len(layers) - 1 - bucket[-1].place[0]
+            for group in (DATA, EXPERT_DATA):
+                if count := sum(p.numbers for p in bucket if p.group == group):
+                    work = gathering(self.plan, group, count, "weights")
+                    found.setdefault(first, []).append(work)
+        if self.plan.zero == 3:
+            for number, layer in enumerate(layers):
+                if frozen := list(self._frozen_gathers(layer)):
+                    found.setdefault(number, []).extend(frozen)
+        return dict(sorted(found.items()))
+
+    def _frozen_gathers(self, layer: Layer) -> Iterator[Work]:
+        """Gathers of weights that are not trained, of which ZeRO-3 leaves a rank its share."""
+        dtype = self.plan.precision.of_frozen
+        for group, count in _by_group(self.plan, layer.frozen, layer.frozen_experts).items():
+            yield gathering(self.plan, group, count, "frozen weights", dtype)
+
+    def _filled(self, parameters: Sequence[Weight], chunk: int) -> list[tuple[Weight, ...]]:
+        """Parameters in buckets, of ZeRO-3 layer by layer."""
+        plan = self.plan
+        if plan.zero == 3:
+            return [tuple(of) for _, of in groupby(parameters, key=lambda p: p.place[0])]
+        sizes = [parameter.numbers for parameter in parameters]
+        filled = buckets(sizes, bucket_size(plan, self._parts[chunk]), plan.first_bucket)
+        return [tuple(parameters[i] for i in inside) for inside in filled]
+
+    def _copied(self, layer: Layer) -> int:
+        """Parameters of a layer that are a copy of the embedding on the first stage."""
+        if layer.name != "output" or not self.stage or self.plan.zero == 3:
+            return 0
+        shared = shares_embedding(self.model, self.plan, self.stage)
+        return shared_embedding(self.model, self.plan) if shared else 0
+
+    def _buckets(
+        self, layers: tuple[Layer, ...], chunk: int
+    ) -> dict[tuple[int, int], list[Bucket]]:
+        """Buckets by the layer, and the operation there, after which they are full.
+
+        Parameters
+        ----------
+        layers : as a pass backward meets them
+        """
+        found: dict[tuple[int, int], list[Bucket]] = {}
+        every = self._parameters(layers)
+        for group in (DATA, EXPERT_DATA):
+            for filled in self._filled([p for p in every if p.group == group], chunk):
+                found.setdefault(filled[-1].place, []).append(Bucket(filled, group))
+        return found
+
+    def _parameters(self, layers: tuple[Layer, ...]) -> list[Weight]:
+        """Parameters of which other ranks hold copies, as their gradients are done."""
+        groups = {group for group in (DATA, EXPERT_DATA) if replicas(self.plan, group) > 1}
+        return [
+            Weight((number, len(layer.operations) - 1 if self._is_timed_whole else place), group,
+                      shape)
+            for number, layer in enumerate(layers)
+            for place, operation in enumerate(reversed(layer.operations))
+            if operation.trained and (group := group_of(self.plan, operation)) in groups
+            for shape in operation.parameters
+        ]  # fmt: skip
+
+
+def _by_group(plan: ParallelPlan, own: int, expert: int) -> dict[str, int]:
+    """Parameters of a layer on a rank, by the group that holds copies of them; none alone."""
+    both = {DATA: own, EXPERT_DATA: expert}
+    return {group: n for group, n in both.items() if n and replicas(plan, group) > 1}

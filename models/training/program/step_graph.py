@@ -1,0 +1,99 @@
+"""Graph of training steps: one program a pipeline stage, and who meets whom."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....sim.facts.graph import Graph
+from ....sim.facts.spmd.spmd_graph import SpmdGraph
+from ..description.description import Model
+from ..plan.parallel_plan import ParallelPlan
+from .segments import OpTable
+from .stage_program import StageProgram
+
+COMPUTED = "computed_in_turns"  # fact: of each stage, see StageProgram.computed_in_turns
+Numbers = NDArray[np.int32]
+
+
+@lru_cache(maxsize=4)  # asked for its size, by checks and by variants; some ten MB each
+def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
+    """Training steps of a model by a plan.
+
+    Ranks are numbered as in Megatron-LM: tensor-parallel neighbours first, then data-parallel ones
+    (of which neighbours share experts), then pipeline stages.
+
+    Raises
+    ------
+    PlanError
+        The plan breaks a rule.
+
+    Examples
+    --------
+    >>> from ..description.description import Transformer
+    >>> tiny = Transformer(hidden=8, layers=2, heads=2, vocabulary=10, inner=32)
+    >>> step_graph(tiny, ParallelPlan(batch=4, sequence=16, tensor=2, pipeline=2)).ranks
+    4
+    """
+    plan.check(model)
+    table, places = OpTable(), plan.places
+    written = tuple(
+        StageProgram(model, plan, stage, table, steps, place)
+        for stage in range(plan.pipeline)
+        for place in range(places)
+    )
+    programs = tuple(one.program() for one in written)
+    stage, _, context, _ = _numbers(plan)
+    program = stage * places + context % places
+    template = SpmdGraph(programs, program, groups=groups(plan), peers=peers(plan))
+    computed = tuple(one.computed_in_turns for one in written[::places])
+    return Graph(name, (template,), table.texts.labels, facts={COMPUTED: computed})
+
+
+def _numbers(plan: ParallelPlan) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """(ranks,) stage, data-parallel, context-parallel and tensor-parallel number of each rank."""
+    shape = plan.pipeline, plan.data, plan.context, plan.tensor
+    stage, data, context, tensor = (a.ravel().astype(np.int32) for a in np.indices(shape))
+    return stage, data, context, tensor
+
+
+def groups(plan: ParallelPlan) -> Numbers:
+    """(families, ranks) number of the group of each rank, in the order of ``GROUPS``.
+
+    >>> groups(ParallelPlan(batch=4, sequence=8, tensor=2, data=2)).tolist()[:2]
+    [[0, 0, 1, 1], [0, 1, 0, 1]]
+    """
+    stage, data, context, tensor = _numbers(plan)
+    d, t, e, last = plan.copies, plan.tensor, plan.expert, plan.pipeline - 1
+    copy = data * plan.context + context
+    held = np.minimum(stage, last - stage) if plan.schedule == "dualpipe" else stage
+    expert = (stage * (d // e) + copy // e) * t + tensor
+    copies = (held * e + copy % e) * t + tensor
+    ends = (stage == 0) | (stage == last)
+    between = d * t + np.cumsum(~ends) - 1  # a group of their own for stages in the middle
+    embedding = np.where(ends, copy * t + tensor, between)
+    sequence = (stage * plan.data + data) * t + tensor
+    return np.array(
+        [stage * d + copy, held * t + tensor, expert, copies, embedding, sequence], np.int32
+    )
+
+
+def peers(plan: ParallelPlan) -> Numbers:
+    """(families, ranks) rank that each rank sends to, in the order of ``stage_program.PEERS``.
+
+    Forward to the next stage, backward to the one before, round where chunks interleave; the same
+    of second chunks of folded pipelines, the other way; round the ranks that share a sequence.
+    """
+    stage, _, context, _ = _numbers(plan)
+    rank, each, p = np.arange(plan.ranks), plan.copies * plan.tensor, plan.pipeline
+    forward, backward = rank + each, rank - each
+    round_trip = plan.chunks > 1
+    forward = np.where(stage < p - 1, forward, forward - p * each if round_trip else -1)
+    backward = np.where(stage > 0, backward, backward + p * each if round_trip else -1)
+    nobody = np.full(plan.ranks, -1)
+    other = (backward, forward) if plan.is_folded else (nobody, nobody)
+    last = context == plan.context - 1
+    ring = rank + np.where(last, (1 - plan.context) * plan.tensor, plan.tensor)
+    return np.array([forward, backward, *other, ring if plan.context > 1 else nobody], np.int32)

@@ -1,0 +1,1 @@
+"""SPMD graphs: a program stored once for all ranks that run it."""

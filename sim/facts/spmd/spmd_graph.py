@@ -1,0 +1,264 @@
+"""SPMD graph: a program stored once for all ranks that run it.
+
+What a template means is its :meth:`SpmdGraph.expand`: every op of every rank, written out.  The
+compiled core runs it without ever writing it out (``sim/core/programs/program_executor.py``), and
+identical ranks can be folded into one (``sim/spmd/rank_quotient.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import GraphError
+from ..csr import Csr
+from ..flat_graph import FlatGraph
+from ..ops import Kind, Ops
+
+if TYPE_CHECKING:
+    from .program_encoding import ProgramWords
+
+
+@dataclass(frozen=True)
+class RankProgram:
+    """Program of one rank: ops in an order in which each comes after those it waits for.
+
+    Parameters
+    ----------
+    ops : Ops
+        The column ``rank`` is not read.
+    successors : Csr
+        Row ``i``: later rows that wait for the end of row ``i`` on the same rank.
+    family : (n,) of a collective, which family of groups; of a send or recv, which family of
+        peers; -1 otherwise
+    """
+
+    ops: Ops
+    successors: Csr
+    family: NDArray[np.int16]
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    @classmethod
+    def chain(cls, ops: Ops, family: Sequence[int] | None = None) -> RankProgram:
+        """Program in which each op waits for the one before it.
+
+        >>> RankProgram.chain(Ops.of(duration=[1.0, 2.0])).successors.values.tolist()
+        [1]
+        """
+        n = len(ops)
+        after = np.arange(1, n)
+        return cls(
+            ops,
+            Csr.from_pairs(after - 1, after, n),
+            np.full(n, -1, np.int16) if family is None else np.asarray(family, np.int16),
+        )
+
+    def __post_init__(self) -> None:
+        early = np.flatnonzero(self.successors.values <= self.successors.owner)
+        if len(early):
+            row = int(self.successors.owner[early[0]])
+            raise GraphError("order", f"row {self.successors.values[early[0]]} of a program waits "
+                             f"for row {row}; write it after that one", (row,))  # fmt: skip
+
+    @cached_property
+    def own(self) -> NDArray[np.bool_]:
+        """(n,) rows that every rank has for itself; the others are collectives, one a group."""
+        return np.asarray(self.ops.kind != Kind.COLLECTIVE)
+
+    @cached_property
+    def is_chain(self) -> bool:
+        """Whether every op waits for the row before it, so that no two of a rank overlap."""
+        linked = np.zeros(len(self), bool)
+        linked[self.successors.values[self.successors.values == self.successors.owner + 1]] = True
+        return bool(linked[1:].all())
+
+    @cached_property
+    def encoded(self) -> ProgramWords:
+        """Program as 32-bit words for the compiled core, encoded once.
+
+        Raises
+        ------
+        OverflowError
+            More families, dependencies or kept ends than words can name.
+        """
+        from .program_encoding import encode_program
+
+        return encode_program(self)
+
+    def calls(self, kind: Kind, families: int) -> NDArray[np.int64]:
+        """(families,) number of ops of a kind, by family."""
+        family = self.family[(self.ops.kind == kind) & (self.family >= 0)]
+        return np.bincount(family, minlength=families)[:families]
+
+
+@dataclass(frozen=True)
+class SpmdGraph:
+    """Ranks that run programs and meet in collectives and messages.
+
+    The k-th collective of a family that a rank runs is the k-th of every member of its group;
+    the k-th send over a family of peers is the k-th recv of the other end over the same family.
+
+    Parameters
+    ----------
+    programs : tuple of RankProgram
+    program : (ranks,) which program each rank runs
+    groups : (families, ranks) int32
+        Number of the group that a rank belongs to, by family; ranks of one number are a group.
+    peers : (families, ranks) int32
+        The rank that a rank sends to, by family; -1 for none.  Nobody hears from two.
+    lead : of each family, (groups,) or None
+        The member whose program says how long the collectives of a group take; the first.
+
+    Examples
+    --------
+    >>> ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE], duration=[1.0, 0.5])
+    >>> program = RankProgram.chain(ops, family=[-1, 0])
+    >>> everyone = SpmdGraph((program,), np.zeros(4, np.int32), groups=np.zeros((1, 4), np.int32))
+    >>> len(everyone), everyone.expand().members.counts.tolist()
+    (5, [1, 1, 1, 1, 4])
+    """
+
+    programs: tuple[RankProgram, ...]
+    program: NDArray[np.int32]
+    groups: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    peers: NDArray[np.int32] = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    lead: tuple[NDArray[np.int32], ...] | None = None
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.program)
+
+    @property
+    def rank(self) -> NDArray[np.int32]:
+        """(ranks,) rank of each place, as of a block."""
+        return np.arange(self.ranks, dtype=np.int32)
+
+    def __len__(self) -> int:
+        return int(self.bases[-1])
+
+    @cached_property
+    def own(self) -> NDArray[np.int64]:
+        """(programs,) number of rows that each rank has for itself."""
+        return np.array([int(p.own.sum()) for p in self.programs], np.int64)
+
+    @cached_property
+    def calls(self) -> NDArray[np.int64]:
+        """(families, programs) number of collectives of each family in each program."""
+        return self._count_rows(Kind.COLLECTIVE, len(self.groups))
+
+    @cached_property
+    def sends(self) -> NDArray[np.int64]:
+        """(families, programs) number of sends over each family of peers in each program."""
+        return self._count_rows(Kind.SEND, len(self.peers))
+
+    @cached_property
+    def recvs(self) -> NDArray[np.int64]:
+        """(families, programs) number of recvs over each family of peers in each program."""
+        return self._count_rows(Kind.RECV, len(self.peers))
+
+    def _count_rows(self, kind: Kind, families: int) -> NDArray[np.int64]:
+        once = {id(p): p.calls(kind, families) for p in self.programs}
+        found = np.array([once[id(p)] for p in self.programs], np.int64)
+        return np.ascontiguousarray(found.reshape(len(self.programs), families).T)
+
+    @cached_property
+    def leads(self) -> tuple[NDArray[np.int32], ...]:
+        """(groups,) rank that says how long a group's collectives take, for each family."""
+        if self.lead is not None:
+            return self.lead
+        found = []
+        for of in self.groups:
+            first = np.full(int(of.max(initial=-1)) + 1, -1, np.int32)
+            first[of[::-1]] = np.arange(self.ranks - 1, -1, -1)
+            found.append(first)
+        return tuple(found)
+
+    @cached_property
+    def bases(self) -> NDArray[np.int64]:
+        """(ranks + 2,) First row of each rank's own ops, of the collectives, and the end."""
+        own = np.cumsum(self.own[self.program])
+        shared = sum(int(self.first_calls(f)[-1]) for f in range(len(self.groups)))
+        return np.concatenate([[0], own, own[-1:] + shared])
+
+    @cached_property
+    def senders(self) -> NDArray[np.int32]:
+        """(families, ranks) rank that sends to each rank over each family; -1 for none.
+
+        Raises
+        ------
+        GraphError
+            Two ranks that send to one over the same family.
+        """
+        found = np.full(self.peers.shape, -1, np.int32)
+        for f, to in enumerate(self.peers):
+            sends = np.flatnonzero(to >= 0)
+            found[f, to[sends]] = sends
+            if np.bincount(to[sends], minlength=1).max() > 1:
+                raise GraphError("message", f"two ranks send to one over family {f} of peers; "
+                                 "give each its own family")  # fmt: skip
+        return found
+
+    def check(self) -> None:
+        """Refuse messages and collectives without a counterpart.
+
+        Raises
+        ------
+        GraphError
+            Names the rank and the family.
+        """
+        _ = self.bases
+        for f, senders in enumerate(self.senders):
+            hears = self.recvs[f][self.program]
+            sent = np.where(senders >= 0, self.sends[f][self.program[senders]], 0)
+            wrong = np.flatnonzero((hears > 0) & (sent != hears))
+            if len(wrong):
+                r = int(wrong[0])
+                if senders[r] < 0:
+                    raise GraphError("message", f"rank {r} hears from nobody over family {f}")
+                raise GraphError(
+                    "message",
+                    f"rank {r} hears {hears[r]} times from rank {senders[r]} over family {f}, "
+                    f"which sends {sent[r]} times",
+                )
+
+    def first_calls(self, family: int) -> NDArray[np.int64]:
+        """(groups + 1,) number of the first collective of each group of a family, from 0.
+
+        Raises
+        ------
+        GraphError
+            Members of one group that run different numbers of collectives.
+        """
+        group = self.groups[family]
+        calls = self.calls[family][self.program]
+        count = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+        np.maximum.at(count, group, calls)
+        short = np.flatnonzero(calls < count[group])
+        if len(short):
+            r = int(short[0])
+            raise GraphError(
+                "collective",
+                f"rank {r} runs {calls[r]} collectives of family {family}, others of its group "
+                f"{count[group[r]]}; every member must run all of them",
+            )
+        return np.concatenate([[0], np.cumsum(count)])
+
+    def expand(self) -> FlatGraph:
+        """Block with every op: each rank's own ops in order, then collectives by family and group.
+
+        Raises
+        ------
+        GraphError
+            Collectives, sends or recvs that have no counterpart.
+        """
+        from .expansion import Expansion
+
+        return Expansion(self).block()
