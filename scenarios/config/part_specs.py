@@ -22,7 +22,6 @@ from .settings import (
     constructor_model,
     group_model,
     known_backends,
-    missing_keys,
     plain_settings,
 )
 
@@ -196,13 +195,10 @@ class Part:
         'fabric'
         """
         own, *others = (cls.registered_name for cls in part_backends(self.kind))
-        return next((name for name in others if self._has_required(name)), own)
-
-    def _has_required(self, backend: str) -> bool:
-        """Whether settings of this part claim a backend: it requires some, and all are given."""
-        model = backend_settings_model(backend)
-        required = [name for name, field in model.model_fields.items() if field.is_required()]
-        return bool(required) and not any(missing_keys(model, self.settings))
+        required = {name: set(required_settings(name)) for name in others}
+        return next(
+            (name for name, keys in required.items() if keys and keys <= {*self.settings}), own
+        )
 
 
 def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -329,6 +325,12 @@ def read_part_link(data: Any, info: ValidationInfo) -> PartLink:
 def read_component_override(data: Any, info: ValidationInfo) -> ComponentOverride:
     """One of ``cluster.override``."""
     return ComponentOverride(**dict(_Override.model_validate(data, context=info.context)))
+
+
+def required_settings(backend: str) -> list[str]:
+    """Settings of a backend that have no default."""
+    model = backend_settings_model(backend)
+    return [name for name, field in model.model_fields.items() if field.is_required()]
 
 
 def part_backends(kind: str) -> list[type[Backend]]:

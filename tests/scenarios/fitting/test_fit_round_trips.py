@@ -13,8 +13,10 @@ from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.fitting.round_trip import RoundTrip
 from foretrace.sim.errors import ScenarioError
+from foretrace.sim.setting_groups import dotted
 from foretrace.sim.units import quantity
 from typer.testing import CliRunner
 
@@ -50,7 +52,9 @@ def fit(tmp_path, kind, texts, *words, spec=None):
     assert told.exit_code == 0, told.output
     entry = installed([str(out.parent)]).entry(kind, "mine")
     values = {
-        n: float(quantity(str(entry[n].value), UNITS[n])) for n in UNITS if n in entry.mapping
+        name: float(quantity(str(value), UNITS[name]))
+        for path, value in dotted(to_dict(entry)).items()
+        if (name := path.rpartition(".")[2]) in UNITS
     }
     return json.loads(told.stdout), values
 
@@ -154,7 +158,7 @@ def test_a_gpu_comes_back(tmp_path):
     words = ("--know", "peak_bf16=300 Tflop/s", "--know", "bandwidth=2 TB/s", "--holdout", "shapes")
     report, values = fit(tmp_path, "gpu", texts, *words)
     found = {p["name"]: p["value"] for p in report["fits"][0]["parameters"]}
-    assert found["efficiency"] == pytest.approx(0.7, rel=0.02)
+    assert found["simple.efficiency"] == pytest.approx(0.7, rel=0.02)
     assert found["memory_efficiency"] == pytest.approx(0.8, rel=0.02)
     assert values["launch"] == pytest.approx(3e-6, rel=0.02)
     answers_are_within_a_percent(report, texts)
@@ -185,7 +189,7 @@ def test_a_library_comes_back_on_the_links_that_are_known(tmp_path):
     words = ("--know", "algorithms=ring", "--machine", machine)
     report, values = fit(tmp_path, "library", texts, *words, spec={"ranks": 4})
     found = {p["name"]: p["value"] for p in report["fits"][0]["parameters"]}
-    assert found["efficiency"] == pytest.approx(0.9, rel=0.02)
+    assert found["simple.efficiency"] == pytest.approx(0.9, rel=0.02)
     told = [p["text"] for p in report["fits"][0]["parameters"]]
     assert sum("the data cannot tell it" in text for text in told) == 1  # the start, or the steps
     assert values["launch"] + 6 * values["step"] == pytest.approx(32e-6, rel=0.02)

@@ -1,10 +1,10 @@
-"""Constants fitted to the times of a GPU, and how well the rows tell each of them."""
+"""Constants by robust least squares of log errors, and how well the rows tell each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ TRIES = (-0.7, 0.7)  # of a logarithm: where more searches begin
 
 
 @dataclass(frozen=True)
-class GpuConstant:
-    """A constant of a GPU.
+class FittedConstant:
+    """Fitted constant.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class GpuConstant:
 def fit_constants(
     predict: Predict, start: Mapping[str, float], seconds: Floats,
     other: Mapping[str, float] | None = None,
-) -> tuple[GpuConstant, ...]:  # fmt: skip
+) -> tuple[FittedConstant, ...]:  # fmt: skip
     """Constants that fit measured times best; those that no row tells keep their value.
 
     A constant that may be anything within a factor of 3 keeps its value, if the rest then fits as
@@ -86,7 +86,7 @@ def fit_constants(
         else:
             needed.add(worst)
     return tuple(
-        GpuConstant(n, found.values.get(n, v), found.widths.get(n, float("nan")))
+        FittedConstant(n, found.values.get(n, v), found.widths.get(n, float("nan")))
         for n, v in start.items()
     )
 
@@ -116,8 +116,6 @@ def _search(
     still : the other constants
     begins : where the search begins, and where else
     """
-    from scipy.optimize import least_squares
-
     if not begins[0]:
         return _Found({}, {}, float(np.square(np.log(predict(still) / seconds)).sum()) / 2)
     names, begin = list(begins[0]), np.log(list(begins[0].values()))
@@ -130,13 +128,7 @@ def _search(
     ends = np.minimum(begin, other) - RANGE[0], np.maximum(begin, other) + RANGE[1]
     tries = [begin, *((begin + t for t in TRIES) if len(names) > 1 else ()), other]
     inside = [np.clip(t, ends[0] + 1e-6, ends[1] - 1e-6) for t in tries]
-    best = min(
-        (
-            least_squares(wrong, t, bounds=ends, loss="soft_l1", f_scale=USUAL, max_nfev=100)
-            for t in inside
-        ),
-        key=lambda found: float(found.cost),
-    )
+    best = least_robust_squares(wrong, inside, ends, USUAL, 100)
     left = np.asarray(wrong(best.x))
     usual = 1.4826 * float(np.median(np.abs(left)))  # of a normal error, by its median
     _, sizes, directions = np.linalg.svd(_slopes(wrong, best.x), full_matrices=False)
@@ -145,6 +137,42 @@ def _search(
     widths = SURE * max(usual, 1e-6) * spread
     values = dict(zip(names, np.exp(best.x).tolist(), strict=True))
     return _Found(values, dict(zip(names, widths.tolist(), strict=True)), float(best.cost))
+
+
+def least_robust_squares(
+    wrong: Callable[[Floats], Floats], tries: Sequence[Floats], ends: tuple[Floats, Floats],
+    usual: float, most: int,
+) -> Any:  # fmt: skip
+    """Best of several bounded searches for least squares, large errors counting less.
+
+    Parameters
+    ----------
+    wrong : errors of rows, by the logarithms of constants
+    tries : where searches begin
+    ends : least and largest logarithms
+    usual : error beyond which one counts less than its square
+    most : predictions of a search
+
+    Returns
+    -------
+    What ``scipy.optimize.least_squares`` returns: ``x``, ``cost`` …
+    """
+    from scipy.optimize import least_squares
+
+    found = [
+        least_squares(wrong, t, bounds=ends, loss="soft_l1", f_scale=usual, max_nfev=most)
+        for t in tries
+    ]
+    return min(found, key=lambda one: float(one.cost))
+
+
+def median_error(logs: Floats) -> float:
+    """Median absolute relative error of predictions, by ln(measured / predicted); NaN of none.
+
+    >>> round(median_error(np.log([1.0, 0.8, 1.0])), 3), median_error(np.log([0.8])).__round__(2)
+    (0.0, 0.25)
+    """
+    return float(np.median(np.abs(np.expm1(-logs)))) if len(logs) else float("nan")
 
 
 def _slopes(wrong: Callable[[Floats], Floats], at: Floats, step: float = 1e-3) -> Floats:
