@@ -12,7 +12,7 @@ INSTALL = $(if $(UV),uv pip install --quiet --python $(BIN)/python,PIP_COMPILE=0
 RECIPE := setup.cfg pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-changed check docs wheel fuzz nightly calibration lab-test bench clean
+.PHONY: help run test test-quick test-changed check docs wheel fuzz nightly calibration lab-test bench clean
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -22,6 +22,12 @@ run: .venv/.installed ## install, simulate the first scenario, print the answer 
 
 test: .venv/.dev ## the default tests, on two cores, within five minutes
 	$(BIN)/python -m pytest -n 2
+
+# Folders whose tests start commands, agents, browsers or whole studies; all others are quick.
+SLOW := tests/golden $(addprefix tests/hil/,agent lab measuring) $(addprefix tests/reports/,page view) \
+	$(addprefix tests/scenarios/,cli fitting hil library studies workloads)
+test-quick: .venv/.dev ## the quick tests, within 90 seconds
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=quick $(addprefix --ignore=,$(SLOW))
 
 test-changed: .venv/.dev ## the tests of the folders that differ from main
 	$(BIN)/python -m pytest -n 2 $$($(BIN)/python .ci/changed.py main)

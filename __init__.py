@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from .sim.facts.metric import Metric
     from .sim.facts.ops import Ops, require
     from .sim.facts.place import place
-    from .sim.facts.system import Component, System
+    from .sim.facts.system import Component, Location, System
     from .sim.run.allocator import Allocator
     from .sim.run.job import Job
     from .sim.run.periodic import Periodic
@@ -79,6 +79,7 @@ __all__ = [
     "Job",
     "Kind",
     "Label",
+    "Location",
     "Member",
     "Metric",
     "Need",
@@ -123,6 +124,7 @@ _HOME = {
     "Coded": "sim.facts.coded",
     "Comparison": "scenarios.studies.explaining.comparison",
     "Component": "sim.facts.system",
+    "Location": "sim.facts.system",
     "Doubt": "sim.facts.doubt",
     "ForetraceError": "sim.errors",
     "Graph": "sim.facts.graph",

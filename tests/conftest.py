@@ -22,10 +22,11 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+settings.register_profile("quick", settings.get_profile("push"), max_examples=10)
 settings.register_profile(
     "nightly", settings.get_profile("push"), max_examples=1000, derandomize=False
 )
-settings.load_profile("push")
+settings.load_profile("push")  # another one: pytest --hypothesis-profile=NAME
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of tests hear it under nohup,
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and that their terminal closed

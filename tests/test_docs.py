@@ -102,13 +102,17 @@ def test_pages_that_the_code_names_exist():
 
 def commands_of(page):
     """Commands of ours in blocks of a shell, each with whether its page runs it."""
-    for kind, block in SHELL.findall(page.read_text()):
+    return shown_commands(page.read_text(), runs=page.name in RUN)
+
+
+def shown_commands(text, runs):
+    for kind, block in SHELL.findall(text):
         for line in re.sub(r"\\\n", " ", block).splitlines():
             for part in line.removeprefix("$ ").split(" && "):
                 words = shlex.split(part, comments=True)
                 words = MAKES.get(" ".join(words), "").split() or words
                 if words[:1] == ["foretrace"]:
-                    yield words[1:], kind == "console" and page.name in RUN
+                    yield words[1:], kind == "console" and runs
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -152,6 +156,46 @@ def test_a_page_does_what_it_says(name, tmp_path, monkeypatch, own_names):
             printed += done.output.split()
     shown = re.split(r"\n|…", "\n".join(SHOWN.findall(page.read_text())))
     assert [part for part in shown if " ".join(part.split()) not in " ".join(printed)] == []
+
+
+TRAINING = """\
+import torch
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(20):
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+"""  # what the page calls train.py and s.yaml
+COUPLED = "foretrace: 1\nname: s\nextends: foretrace:host-check\nhil: {mode: coupled, swap: []}\n"
+MISSING_DEVICE = 4
+
+
+@pytest.mark.nightly  # measures this machine
+@pytest.mark.parametrize(("title", "needs"), [
+    ("Record a trace of your own", "torch"),
+    ("Put a device in the place of a model", None),
+    ("Calibrate", None),
+])  # fmt: skip
+def test_commands_for_devices_run_until_one_is_missing(title, needs, cli, tmp_path, monkeypatch):
+    """Those that how-to shows without running them: of one section, in their order."""
+    if needs:
+        pytest.importorskip(needs)
+    monkeypatch.chdir(tmp_path)
+    here = [os.path.dirname(sys.executable), os.environ["PATH"]]
+    monkeypatch.setenv("PATH", os.pathsep.join(here))
+    (tmp_path / "train.py").write_text(TRAINING)
+    (tmp_path / "s.yaml").write_text(COUPLED)
+    page = (ROOT / "docs/howto.md").read_text()
+    section = re.search(rf"^## {title}$.*?(?=^## |\Z)", page, re.M | re.S)[0]
+    codes = []
+    for words, runs in shown_commands(section, runs=True):
+        if not runs and MISSING_DEVICE not in codes:
+            words = [name for word in words for name in sorted(glob.glob(word)) or [word]]
+            code, out, err = cli(*words)
+            codes.append(code)
+            assert code in (0, MISSING_DEVICE), f"{words}: {out} {err}"
+    assert 0 in codes
 
 
 @pytest.fixture

@@ -58,13 +58,6 @@ def test_the_page_of_models_names_all_of_them():
     assert sorted(listed.replace("`", "").split(", ")) == sorted(known_models())
 
 
-NOT_YET = {  # rewrapped with the next pages
-    "coverage", "definitions", "example", "extending", "first-hour", "hil",
-    "howto", "lab", "planner", "reference", 
-    "scenario", "semantics", "signatures", "sweep", "trace-format", "traces",
-    "SECURITY",
-    "offline-profiling", "spray",
-}  # fmt: skip
 WIDTH = 100
 
 
@@ -76,6 +69,4 @@ def wide_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_lines_of_documents_have_at_most_100_columns(page):
-    if page.stem in NOT_YET or page.parent.name == "decisions":
-        pytest.skip("not rewrapped yet")
     assert wide_lines(page.read_text()) == []

@@ -66,7 +66,7 @@ EVENTS: dict[str, EventColumn] = {
     "bytes": EventColumn("i8", 0, "bytes copied, allocated or (negative) released"),
     "shapes": EventColumn("i4", -1, f"shapes of the inputs, as JSON; {_TEXT}"),
     "dtypes": EventColumn("i4", -1, f"element types of the inputs, as JSON; {_TEXT}"),
-    "scalars": EventColumn("i4", -1, f"values of the inputs that are no tensors, as JSON; {_TEXT}"),
+    "scalars": EventColumn("i4", -1, f"arguments other than tensors, as JSON; {_TEXT}"),
     "stack": EventColumn("i4", -1, f"call stack; {_TEXT}"),
     "module": EventColumn("i4", -1, f"module hierarchy; {_TEXT}"),
     "sequence": EventColumn("i8", -1, "joins a forward operator to its backward operators"),
@@ -85,9 +85,7 @@ COLLECTIVES: dict[str, EventColumn] = {
     "dtype": EventColumn("i4", -1, f"element type; {_TEXT}"),
     "sent": EventColumn("i8", 0, "elements of the input buffer"),
     "received": EventColumn("i8", 0, "elements of the output buffer"),
-    "sent_splits": EventColumn(
-        "i4", -1, f"rows of the input that go to each rank, as JSON; {_TEXT}"
-    ),
+    "sent_splits": EventColumn("i4", -1, f"input rows for each rank, as JSON; {_TEXT}"),
     "size": EventColumn("i8", -1, "ranks in the group"),
     "group": EventColumn("i4", -1, f"name of the process group; {_TEXT}"),
     "ranks": EventColumn("i4", -1, f"ranks of the group, as JSON; {_TEXT}"),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from foretrace.models.compute.gpu_groups import Peaks
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.part.link import Link
@@ -73,8 +74,9 @@ def simulate(copies: int, which: str, batches: int = MICRO_BATCHES) -> Result:
     gpu, fabric = (jittered(b) if varies else b for b in (Roofline, Fabric))
     level = "flow" if which == "flow" else "alpha-beta"
     backends = {
-        "*": gpu(peak_bf16=989e12, bandwidth=3.35e12), system.fabric: fabric(fidelity=level),
-    }  # fmt: skip
+        "*": gpu(peaks=Peaks(bf16=989e12), bandwidth=3.35e12),
+        system.fabric: fabric(fidelity=level),
+    }
     made = Simulation(system, backends)
     return made.run(step_graph(gpt, plan), keep="ranks", replica=0 if varies else None)
 

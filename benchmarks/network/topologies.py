@@ -8,15 +8,18 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch
 from foretrace.models.network.topology.leaf_spine import FatTree
-from foretrace.models.network.topology.topology import FabricSpec, NodeSpec, cluster
+from foretrace.models.network.topology.topology import FabricSpec, GpuSpec, NodeSpec, cluster
 from foretrace.sim.facts.splits import Splits
 
 from .._measure import cpu, exponent, report
 
 NODE = NodeSpec(
-    gpus=8, gpu_link=Link(bandwidth=450e9, latency=1e-6), nics=8,
-    nic=Nic(bandwidth=50e9, latency=6e-7), hbm=Memory(bandwidth=3e12, latency=0.0),
-)  # fmt: skip
+    gpus=8,
+    gpu_link=Link(bandwidth=450e9, latency=1e-6),
+    nics=8,
+    nic=Nic(bandwidth=50e9, latency=6e-7),
+    gpu=GpuSpec(hbm=Memory(bandwidth=3e12, latency=0.0)),
+)
 
 
 def machine(gpus, routing, ports=128):

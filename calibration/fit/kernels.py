@@ -19,18 +19,21 @@ import json
 import sys
 from dataclasses import replace
 from itertools import product
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 from foretrace.models.calibration.robust_constants import least_robust_squares, median_error
+from foretrace.models.compute.gpu_groups import Fp8Gemm, Gemm, Peaks
 from foretrace.models.compute.kernels import FORM, OURS, REGIMES, Beside, KernelFamily
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.studies.explaining.trace_answers import catalog_gpu
 from foretrace.scenarios.studies.fitting import gpu_fit
 from foretrace.sim.facts.doubt import QUANTILES
 from foretrace.sim.facts.ops import Kind, Ops
-from foretrace.sim.units import Unit, quantity
+from foretrace.sim.setting_groups import construct
+from foretrace.sim.units import quantity
 from foretrace.traces.formats import autodetect
 from scipy.optimize import least_squares
 
@@ -295,21 +298,28 @@ def base(gpu: str, chip: str) -> Roofline:
     """The catalog's roofline of products of one GPU, carried to another's datasheet."""
     entry = installed().entry("gpu", NAMES[gpu])
     share = {k: float(entry[k].value) for k in ("efficiency", "memory_efficiency", "exposed")}
-    if entry.has("sustained"):
-        share["sustained"] = float(entry["sustained"].value)
-        share["burst"] = quantity(entry["burst"].value, "s")
+    gemm = entry["gemm"]
+    power: dict[str, float] = {}
+    if gemm.has("sustained"):
+        power["sustained"] = float(gemm["sustained"].value)
+        power["burst"] = quantity(gemm["burst"].value, "s")
     cycles = CHIPS[gpu].clock / CHIPS[chip].clock
-    starts = {k: quantity(entry[k].value, "s") * cycles for k in ("launch", "join")}
-    fp8 = {}
-    if entry.has("efficiency_fp8"):
-        fp8 = {
-            "efficiency_fp8": float(entry["efficiency_fp8"].value),
-            "launch_fp8": quantity(entry["launch_fp8"].value, "s"),
-            "tile_processors": int(CHIPS[chip].processors),
-        }  # fmt: skip
-    peaks = {f"peak_{k}": v for k, v in PEAKS[chip].items()}
-    loop = {"caches": "alone", **share, **starts, **fp8}
-    return Roofline(bandwidth=CHIPS[chip].bandwidth, **peaks, **loop)
+    launch, join = (quantity(e.value, "s") * cycles for e in (entry["launch"], gemm["join"]))
+    fp8 = Fp8Gemm()
+    if gemm.has("fp8"):
+        fp8 = Fp8Gemm(
+            efficiency=float(gemm["fp8"]["efficiency"].value),
+            launch=quantity(gemm["fp8"]["launch"].value, "s"),
+            tile_processors=int(CHIPS[chip].processors),
+        )
+    return Roofline(
+        bandwidth=CHIPS[chip].bandwidth,
+        peaks=Peaks(**PEAKS[chip]),
+        launch=launch,
+        gemm=Gemm(join=join, fp8=fp8, **power),
+        caches="alone",
+        **share,
+    )
 
 
 def roofline_errors(gpu: str, g: Group) -> tuple[np.ndarray, np.ndarray]:
@@ -493,18 +503,7 @@ def recorded(
 
 def part(name: str, **more: Any) -> Roofline:
     """A GPU of the catalog, and more settings."""
-    hints = get_type_hints(Roofline.__init__, include_extras=True)
-    values = {}
-    for key, node in installed().entry("gpu", name).mapping.items():
-        units = [
-            e
-            for a in (hints.get(key), *get_args(hints.get(key)))
-            for e in getattr(a, "__metadata__", ())
-            if isinstance(e, Unit)
-        ]
-        if key in hints:
-            values[key] = quantity(node.value, units[0]) if units else node.value
-    return Roofline(**values, **more)
+    return construct(Roofline, {**catalog_gpu(name).of("roofline"), **more})
 
 
 Told = dict[tuple[str, str], Found]

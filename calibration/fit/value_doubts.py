@@ -23,10 +23,10 @@ from foretrace.sim.units import quantity
 
 CATALOG = Path(__file__).parents[2] / "models" / "catalog"
 TRUSTED = ("fitted", "measured")
-SHARES = ("efficiency", "efficiency_fp8", "memory_efficiency", "simple.efficiency")
+SHARES = ("efficiency", "gemm.fp8.efficiency", "memory_efficiency", "simple.efficiency")
 TIMES = (
-    *("launch", "launch_fp8", "join", "simple.launch", "ll.launch", "ll128.launch", "ll.step"),
-    "cores.dispatch",
+    *("launch", "gemm.fp8.launch", "gemm.join", "cores.dispatch"),
+    *("simple.launch", "ll.launch", "ll128.launch", "ll.step"),
 )
 
 
@@ -57,7 +57,7 @@ def apart(names: tuple[str, ...]) -> list[float]:
     """ln of the ratio of the same value of each pair of parts."""
     found: dict[str, list[float]] = {}
     for name, _, text in values(names):
-        number = float(text) if name.rpartition(".")[2] in SHARES else quantity(text, "s")
+        number = float(text) if name.partition(".")[2] in SHARES else quantity(text, "s")
         found.setdefault(name, []).append(float(np.log(number)))
     return [a - b for same in found.values() for a, b in combinations(same, 2)]
 

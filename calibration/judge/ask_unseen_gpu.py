@@ -23,6 +23,8 @@ import numpy as np
 from foretrace.models.calibration.parameter_search import PredictionErrors, held_out_mask
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.reading.tree import to_dict
+from foretrace.sim.setting_groups import dotted, nested
 from foretrace.sim.units import quantity
 
 from ..rows.asked import Operator, asked, operator
@@ -31,17 +33,17 @@ from .unseen_gpu import FAMILIES, FEWEST, GPUS, NEAREST, PROGRAMS, Asked, common
 from .unseen_gpu import asked as work_of
 
 NAMES = {"a100_sxm": "a100-sxm4-80g", "h100_sxm": "h100-sxm5-80g", "h200_sxm": "h200-sxm-141g"}
-SHEET = ("bandwidth", "processors", "clock", "shared_cache", "streams", "copy_engines")
+SHEET = ("bandwidth", "chip.processors", "chip.clock", "chip.cache", "streams", "copy_engines")
 FITTED = (
     "efficiency",
     "memory_efficiency",
     "exposed",
-    "efficiency_fp8",
-    "sustained",
-    "tile_processors",
+    "gemm.fp8.efficiency",
+    "gemm.sustained",
+    "gemm.fp8.tile_processors",
     "kernels",
 )
-CYCLES = ("launch", "join", "launch_fp8", "cold")
+CYCLES = ("launch", "gemm.join", "gemm.fp8.launch", "gemm.cold")
 WAYS = {
     "peaks": "[{use: carried, way: by peaks}, recorded]",
     "model": "[roofline, recorded]",
@@ -138,16 +140,17 @@ def unseen(target: str, chain: str) -> dict[str, Any]:
     the cold start of both GPUs in its ratio.
     """
     source = NEAREST[target]
-    there, here = (installed().entry("gpu", NAMES[gpu]) for gpu in (target, source))
-    sheet = [k for k in there.mapping if k in SHEET or k.startswith("peak_")]
-    told = {k: there[k].value for k in sheet} | {k: here[k].value for k in FITTED if here.has(k)}
+    entries = (installed().entry("gpu", NAMES[gpu]) for gpu in (target, source))
+    there, here = (dotted(to_dict(entry)) for entry in entries)
+    told = {k: v for k, v in there.items() if k in SHEET or k.startswith("peaks.")}
+    told |= {k: here[k] for k in FITTED if k in here}
     cycles = GPUS[source].clock / GPUS[target].clock
-    starts = {k: quantity(here[k].value, "s") * cycles * 1e6 for k in CYCLES if here.has(k)}
+    starts = {k: quantity(here[k], "s") * cycles * 1e6 for k in CYCLES if k in here}
     if "carried" not in chain:
-        starts.pop("cold", None)
+        starts.pop("gemm.cold", None)
     if GPUS[target].asynchronous > GPUS[source].asynchronous:
         told["exposed"] = 0.0
-    return told | {k: f"{v:.4f} us" for k, v in starts.items()}
+    return nested(told | {k: f"{v:.4f} us" for k, v in starts.items()})
 
 
 def answers(asking: list[Asking], target: str, chain: str) -> list[np.ndarray]:

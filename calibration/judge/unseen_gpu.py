@@ -29,6 +29,7 @@ from foretrace.models.calibration.parameter_search import (
     fit_parameters,
     held_out_mask,
 )
+from foretrace.models.compute.gpu_groups import Fp8Gemm, Gemm, Peaks
 from foretrace.models.compute.roofline import Roofline
 from foretrace.sim.facts.ops import Ops
 
@@ -119,10 +120,14 @@ def roofline(gpu: str, q: np.ndarray) -> Roofline:
     """One GPU with fitted constants."""
     bandwidth, peaks, processors, *_ = GPUS[gpu]
     return Roofline(
-        bandwidth=bandwidth, peak_bf16=peaks["bf16"], peak_fp8=peaks.get("fp8"),
-        efficiency=q[0], memory_efficiency=q[1], launch=q[2], launch_fp8=q[2], exposed=q[3],
-        join=q[4], tile_processors=processors,
-    )  # fmt: skip
+        bandwidth=bandwidth,
+        peaks=Peaks(bf16=peaks["bf16"], fp8=peaks.get("fp8")),
+        efficiency=q[0],
+        memory_efficiency=q[1],
+        launch=q[2],
+        gemm=Gemm(fp8=Fp8Gemm(launch=q[2], tile_processors=processors), join=q[4]),
+        exposed=q[3],
+    )
 
 
 def seconds(gpu: str, q: np.ndarray, of: Asked) -> np.ndarray:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from foretrace.models.compute.op_shape import OpShape
+from foretrace.sim.setting_groups import dotted, nested
 
 TYPES = {
     "bf16": "c10::BFloat16", "fp16": "c10::Half", "fp8": "c10::Float8_e4m3fn", "fp32": "float",
@@ -191,7 +192,7 @@ def asked(
         text = SCENARIO.format(trace=folder / "ops.json.gz", here=here, there=there, chain=chain)
         (folder / "ops.yaml").write_text(text)
         (folder / "catalog").mkdir()
-        told = {"gpu": {n: {k: _sourced(v) for k, v in e.items()} for n, e in entries.items()}}
+        told = {"gpu": {n: _with_sources(e) for n, e in entries.items()}}
         if entries:
             (folder / "catalog" / "mine.yaml").write_text(json.dumps(told))
         words = ["run", "ops.yaml", "--json", "--out", "runs"]
@@ -199,6 +200,10 @@ def asked(
         found = _run(words, folder)
         table = folder / found["folder"] / "ops.base.parquet"
         return _read(table, found, len(ops))
+
+
+def _with_sources(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return nested({k: _sourced(v) for k, v in dotted(entry).items()})
 
 
 def _sourced(value: Any) -> dict[str, Any]:

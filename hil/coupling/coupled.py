@@ -224,8 +224,8 @@ def residual_path(op: OpPath, port: DeviceAdapter) -> ResidualPath:
 def unseen_op_error(component: str, text: str) -> RecordingError:
     """Error for an op that a component's recording has not seen, where ``others`` is ``fail``."""
     return RecordingError(
-        f"hil.swap {component}: its recording has not seen {text!r}; record it, or set others: "
-        "model to let the model answer for what it has not seen"
+        f"hil.swap {component}: its recording has not seen {text!r}; record it, or set ops: "
+        "{others: model} to let the model answer for what it has not seen"
     )
 
 
@@ -235,8 +235,8 @@ def _unsupported_error(port: DeviceAdapter, text: str) -> DriverFault | Recordin
         return unseen_op_error(port.name, text)
     return DriverFault(
         "unsupported",
-        f"{port.name}: the device cannot do {text!r}; set others: model to let the model "
-        "answer for what it cannot do, or swap another component",
+        f"{port.name}: the device cannot do {text!r}; set ops: {{others: model}} to let the "
+        "model answer for what it cannot do, or swap another component",
     )
 
 

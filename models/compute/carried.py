@@ -24,6 +24,7 @@ from ...sim.facts.coded import Coded
 from ...sim.facts.doubt import Doubt
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
+from ...sim.setting_groups import construct
 from .kernels import REGIMES
 from .op_shape import op_shape
 from .roofline import Roofline, compute_element_type
@@ -52,18 +53,13 @@ class GpuModel:
     @classmethod
     def of(cls, name: str, settings: Mapping[str, Any]) -> GpuModel:
         """GPU with a roofline of these settings."""
-        model = Roofline(**settings)
-        peaks = {k.removeprefix("peak_"): v for k, v in settings.items() if k.startswith("peak_")}
-        if settings.get("tf32"):
-            peaks["fp32"] = peaks["tf32"]
-        elif "fp32" in peaks:
-            peaks.setdefault("tf32", peaks["fp32"])
-        return cls(name, model, settings["bandwidth"], peaks)
+        model = construct(Roofline, settings)
+        return cls(name, model, settings["bandwidth"], model.stated_peaks)
 
     def roofs(self, ops: Ops) -> tuple[Floats, Floats]:
         """(n,) s of arithmetic and of memory, as the datasheet has them; NaN where unknown.
 
-        >>> gpu = GpuModel.of("mine", {"bandwidth": 1e9, "peak_bf16": 1e12})
+        >>> gpu = GpuModel.of("mine", {"bandwidth": 1e9, "peaks": {"bf16": 1e12}})
         >>> text = "compute:mm bf16[8]"
         >>> [r.tolist() for r in gpu.roofs(Ops.of(flop=2e12, bytes=1e9, signature=0,
         ...     signatures=(text,)))]
@@ -120,8 +116,8 @@ class Carried(Backend):
 
     Examples
     --------
-    >>> slow = GpuModel.of("slow", {"bandwidth": 1e9, "peak_bf16": 1e12})
-    >>> quick = GpuModel.of("quick", {"bandwidth": 4e9, "peak_bf16": 2e12})
+    >>> slow = GpuModel.of("slow", {"bandwidth": 1e9, "peaks": {"bf16": 1e12}})
+    >>> quick = GpuModel.of("quick", {"bandwidth": 4e9, "peaks": {"bf16": 2e12}})
     >>> well = Judgement("by roofline", 0.05, (-0.1, 0.1))
     >>> carried = Carried.of(slow, quick, {("slow", "quick", "product", "arithmetic"): well})
     >>> ops = Ops.of(flop=[4e12, 0], bytes=[1, 1], duration=8.0, signature=[0, 1],

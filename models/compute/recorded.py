@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +13,8 @@ from ...sim.facts.backend import Backend, Spread, Timing, Usage, backend
 from ...sim.facts.doubt import Doubt
 from ...sim.facts.ops import Kind, Ops, require
 from ...sim.facts.system import CORE, System
-from ...sim.units import Chunk, Ratio
+from ...sim.units import Ratio
+from .gpu_groups import CacheRoof
 from .jitter import jitter_spread
 
 ELSEWHERE = "recorded on another GPU"  # family of the doubt of what is copied to a GPU
@@ -29,8 +33,9 @@ class Recorded(Backend):
         Ops use their machine's memory (its ``dram``) at the rate at which they moved their bytes
         when recorded, so that ranks on one machine slow each other once they want more than it
         has.
-    cache : Chunk
-        With ``shared``: ops that move no more than this leave the memory alone.
+    cache : CacheRoof
+        Cache of the processor.  With ``shared``: ops that move no more bytes than its size leave
+        the memory alone.
 
     Examples
     --------
@@ -39,9 +44,10 @@ class Recorded(Backend):
     """
 
     uniform = True
+    renamed_settings: ClassVar[Mapping[str, str]] = {"cache": "cache.size"}
 
-    def __init__(self, *, scale: Ratio = 1.0, shared: bool = False, cache: Chunk = 0.0):
-        self.scale, self.shared, self.cache = scale, shared, cache
+    def __init__(self, *, scale: Ratio = 1.0, shared: bool = False, cache: CacheRoof = CacheRoof()):
+        self.scale, self.shared, self.cache = scale, shared, cache.size or 0.0
         self.spread: Spread | None = None
         self.doubt: Doubt | None = None
         label = "recorded: trace" if scale == 1 else f"recorded: trace x {scale:g}"

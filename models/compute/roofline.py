@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ from ...sim.facts.doubt import Doubt
 from ...sim.facts.ops import Kind, Ops, require
 from ...sim.facts.signature import WIDTH, parse_signature
 from ...sim.facts.system import CORE, System
-from ...sim.units import Chunk, FlopRate, Hertz, MemoryRate, Ratio, Seconds
+from ...sim.units import MemoryRate, Ratio, Seconds
+from .gpu_groups import CacheRoof, Chip, Gemm, Peaks
 from .kernel_work import KernelWork, kernel_work, streaming_work
 from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
 from .matrix_product import COPIED, MatrixProduct, matrix_product, rows_are_aligned, tiles_flop
@@ -42,6 +44,26 @@ COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex
 BESIDE: dict[str, Beside] = {"step": "step", "alone": "nothing"}  # by ``caches``
 
 Floats = NDArray[np.float64]
+RENAMED = {
+    **{f"peak_{t}": f"peaks.{t}" for t in Peaks.__dataclass_fields__},
+    "efficiency_fp8": "gemm.fp8.efficiency",
+    "launch_fp8": "gemm.fp8.launch",
+    "tile_processors": "gemm.fp8.tile_processors",
+    "efficiency_fp4": "gemm.fp4.efficiency",
+    "sustained": "gemm.sustained",
+    "burst": "gemm.burst",
+    "join": "gemm.join",
+    "cold": "gemm.cold",
+    "unaligned": "gemm.unaligned",
+    "odd": "gemm.odd",
+    "tf32": "gemm.tf32",
+    "cache": "cache.size",
+    "cache_bandwidth": "cache.bandwidth",
+    "processors": "chip.processors",
+    "clock": "chip.clock",
+    "shared_cache": "chip.cache",
+}
+"""Names of settings in release 0.1, and where they are now."""
 
 
 @backend("roofline")
@@ -52,157 +74,99 @@ class Roofline(Backend):
     op of given flop and bytes may name the family whose errors it has: ``compute:layers
     like=product bf16[]``; else its doubt is that of rooflines of anything.
 
+    ``stated_peaks`` has flop/s of the datasheet by element type, ``peaks`` those that are reached.
+
     Parameters
     ----------
     bandwidth : MemoryRate
-        Of its memory, as the datasheet has it.
-    peak_fp64, peak_fp32, peak_tf32, peak_fp16, peak_bf16 : FlopRate or None
-        Dense peaks, as the datasheet has them; None refuses ops of that type.
-    peak_fp8, peak_fp4, peak_int8 : FlopRate or None
-        The same of types of few bits.
-    efficiency : Ratio
-        Share of a peak that large kernels reach.
-    efficiency_fp8 : Ratio or None
-        The same for fp8, whose operands are scaled first; None for ``efficiency``.
-    efficiency_fp4 : Ratio or None
-        The same for fp4, of whose products no table was at hand, so that they are doubted as
-        rooflines of anything are; None for that of fp8.
-    sustained : Ratio or None
-        Share of the peaks of fp16 and bf16 that long products reach, whose power holds the clock
-        down; None for ``efficiency``, however long.
-    burst : Seconds
-        What a loop of long products is over sooner than at that rate: it begins on an idle GPU,
-        whose clock falls only then.  Not in a ``step``, whose kernels follow one another.
+        Bandwidth of its memory, as the datasheet has it.
     memory_efficiency : Ratio
         Share of ``bandwidth`` that large kernels reach.
-    cache, cache_bandwidth : Chunk, MemoryRate, or None
-        Ops that move no more bytes than this do so at this sustained rate; None: no cache.
+    efficiency : Ratio
+        Share of a peak that large kernels reach.
     launch : Seconds
         Cost of any kernel, however small.
-    launch_fp8 : Seconds or None
-        The same for fp8, with the kernel that scales the first operand of a product, whose bytes
-        then come on top; None for ``launch`` and operands that are scaled.  A product that says
-        ``quantized=1`` has operands that an op before it scaled, and starts as any other.
     exposed : Ratio
         Share of the shorter of arithmetic and memory that the longer does not hide.
-    join : Seconds
-        For each doubling of what a product sums: sums are shared out among threads and joined.
-    cold : Seconds
-        What a product takes longer where other kernels ran since its like, as in every recorded
-        step and in no table of measured ops: its program and its operands come again.
+    peaks : Peaks
+        Dense peaks by element type.
+    gemm : Gemm
+        Costs of matrix products.
+    cache : CacheRoof
+        Cache of a processor: a higher roof for ops whose bytes fit it.
     caches : str
-        ``step`` where other kernels run since an op's like; ``alone`` for a loop of one op, as
-        tables of measured ops and microbenchmarks are: nothing starts cold.
-    unaligned : Ratio
-        Times as long as the arithmetic and bytes of a product on tensor cores take where rows of an
-        operand do not begin at multiples of 16 B, so that they are loaded in small pieces.
-    odd : Ratio or None
-        The same where they do not begin at multiples of 4 B either, the least that is copied past
-        registers: libraries take programs of older GPUs.  None for ``unaligned``.
-    tile_processors : int
-        Multiprocessors that products of fp8 keep in whole tiles (see ``tiles_flop``), none of
-        which is shared out; 0 for arithmetic that is spread evenly.
-    processors : int
-        Multiprocessors or compute units; with ``clock`` and ``shared_cache`` for ``kernels``.
-    clock : Hertz or None
-        Of the multiprocessors, at most.
-    shared_cache : Chunk or None
-        Last-level cache that they share.
+        ``step`` where other kernels run between an op and the next like it; ``alone`` for a loop
+        of one op, as in tables of measured ops and microbenchmarks: nothing starts cold.
+    chip : Chip
+        Multiprocessors, clock and shared cache; ``kernels`` needs all three.
     kernels : str
         Constants of families of kernels: a name in ``models/catalog/kernels``, or a file; "" for
         none, so that every op is a roofline.
-    tf32 : bool
-        fp32 matrix products run on tensor cores.
     shared : bool
         Kernels use their GPU's ``hbm``, so that copies and kernels slow each other.
 
     Examples
     --------
-    >>> gpu = Roofline(peak_bf16=1e12, bandwidth=1e9, launch=1e-6)
+    >>> gpu = Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e9, launch=1e-6)
     >>> ops = Ops.of(flop=[0, 2e6], bytes=1000, signature=0, signatures=("compute:mm bf16[4x8]",))
     >>> gpu.timing(ops).fixed.round(9).tolist()
     [2e-06, 3e-06]
     """
 
     uniform = True
+    renamed_settings: ClassVar[Mapping[str, str]] = RENAMED
 
     def __init__(
         self,
         *,
         bandwidth: MemoryRate,
-        peak_fp64: FlopRate | None = None,
-        peak_fp32: FlopRate | None = None,
-        peak_tf32: FlopRate | None = None,
-        peak_fp16: FlopRate | None = None,
-        peak_bf16: FlopRate | None = None,
-        peak_fp8: FlopRate | None = None,
-        peak_fp4: FlopRate | None = None,
-        peak_int8: FlopRate | None = None,
-        efficiency: Ratio = 1.0,
-        efficiency_fp8: Ratio | None = None,
-        efficiency_fp4: Ratio | None = None,
-        sustained: Ratio | None = None,
-        burst: Seconds = 0.0,
         memory_efficiency: Ratio = 1.0,
-        cache: Chunk | None = None,
-        cache_bandwidth: MemoryRate | None = None,
+        efficiency: Ratio = 1.0,
         launch: Seconds = 0.0,
-        launch_fp8: Seconds | None = None,
         exposed: Ratio = 0.0,
-        join: Seconds = 0.0,
-        cold: Seconds = 0.0,
+        peaks: Peaks = Peaks(),
+        gemm: Gemm = Gemm(),
+        cache: CacheRoof = CacheRoof(),
         caches: str = "step",
-        unaligned: Ratio = 1.0,
-        odd: Ratio | None = None,
-        tile_processors: int = 0,
-        processors: int = 0,
-        clock: Hertz | None = None,
-        shared_cache: Chunk | None = None,
+        chip: Chip = Chip(),
         kernels: str = "",
-        tf32: bool = False,
         shared: bool = False,
     ):
-        stated = {
-            "fp64": peak_fp64, "fp32": peak_tf32 if tf32 else peak_fp32, "tf32": peak_tf32,
-            "fp16": peak_fp16, "bf16": peak_bf16, "fp8": peak_fp8, "fp4": peak_fp4,
-            "int8": peak_int8,
-        }  # fmt: skip
-        if peak_tf32 is None:  # where no tensor core has it, libraries take fp32
-            stated["tf32"] = peak_fp32
-        own = {"fp8": efficiency if efficiency_fp8 is None else efficiency_fp8}
-        own["fp4"] = own["fp8"] if efficiency_fp4 is None else efficiency_fp4
-        self._stated_peaks = {t: p for t, p in stated.items() if p is not None}
-        self.peaks = {t: p * own.get(t, efficiency) for t, p in self._stated_peaks.items()}
-        if sustained is not None and sustained > efficiency:
+        if gemm.sustained is not None and gemm.sustained > efficiency:
             raise BackendError(
-                f"roofline: sustained is {sustained}, above efficiency, {efficiency}, of products "
-                "that are short; take a smaller one, or leave it out"
+                f"roofline: gemm.sustained is {gemm.sustained}, above efficiency, {efficiency}, of "
+                "products that are short; take a smaller one, or leave it out"
             )
-        self._sustained_peaks = {
-            t: p * sustained for t, p in self._stated_peaks.items() if sustained and t in HALF
-        }
-        self.burst = burst if caches == "alone" else 0.0
-        self.sustained = bandwidth * memory_efficiency
-        if (cache is None) != (cache_bandwidth is None):
-            raise BackendError("roofline: a cache has a size and a rate; give both or neither")
-        self.cache, self.cache_bandwidth = cache or 0.0, cache_bandwidth or self.sustained
-        self.launch, self.shared = launch, shared
-        self.launch_fp8 = launch if launch_fp8 is None else launch_fp8
-        self.scales = launch_fp8 is not None
-        self.exposed, self.join, self.tile_processors = exposed, join, tile_processors
+        if (cache.size is None) != (cache.bandwidth is None):
+            raise BackendError("roofline: a cache has a size and a bandwidth; give both or neither")
         if caches not in BESIDE:
             raise BackendError(f"roofline: caches is {caches!r}; take 'alone' or 'step'")
+        if kernels and not (chip.processors and chip.clock and chip.cache):
+            raise BackendError(
+                f"roofline: kernels {kernels!r} need chip.processors, chip.clock and chip.cache of "
+                "the GPU; give all three"
+            )
+        self.stated_peaks = peaks.known(gemm.tf32)
+        self.peaks = {t: p * gemm.efficiency(t, efficiency) for t, p in self.stated_peaks.items()}
+        self._sustained_peaks = {
+            t: p * gemm.sustained
+            for t, p in self.stated_peaks.items()
+            if gemm.sustained and t in HALF
+        }
+        self.burst = gemm.burst if caches == "alone" else 0.0
+        self.sustained = bandwidth * memory_efficiency
+        self.cache, self.cache_bandwidth = cache.size or 0.0, cache.bandwidth or self.sustained
+        self.launch, self.exposed, self.shared = launch, exposed, shared
+        self.launch_fp8 = launch if gemm.fp8.launch is None else gemm.fp8.launch
+        self.scales = gemm.fp8.launch is not None
+        self.tile_processors = gemm.fp8.tile_processors
         self.beside = BESIDE[caches]
-        self.cold, self.unaligned = cold if caches == "step" else 0.0, unaligned
-        self.odd = unaligned if odd is None else odd
+        self.join, self.cold = gemm.join, gemm.cold if caches == "step" else 0.0
+        self.unaligned = gemm.unaligned
+        self.odd = gemm.unaligned if gemm.odd is None else gemm.odd
         self.kernels = kernels
         self.families = load_families(kernels) if kernels else {}
-        if kernels and not (processors and clock and shared_cache):
-            raise BackendError(
-                f"roofline: kernels {kernels!r} need processors, clock and shared_cache of the "
-                "GPU; give all three"
-            )
-        self.chip = GpuDatasheet(processors, clock or 0.0, bandwidth, shared_cache or 0.0)
+        self.chip = GpuDatasheet(chip.processors, chip.clock or 0.0, bandwidth, chip.cache or 0.0)
         self._hbm: dict[int, int] = {}
         self._core: dict[int, int] = {}
         self.source = (
@@ -247,7 +211,7 @@ class Roofline(Backend):
 
         Examples
         --------
-        >>> gpu = Roofline(peak_bf16=1e12, bandwidth=1e9, launch=1e-6)
+        >>> gpu = Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e9, launch=1e-6)
         >>> texts = ("compute:aten::mm bf16[1000x10] bf16[10x1000]",)
         >>> gpu.parts(Ops.of(flop=2e7, bytes=2e6, signature=0, signatures=texts)).T.tolist()
         [[1e-06, 0.0, 0.002, 0.0]]
@@ -330,7 +294,7 @@ class Roofline(Backend):
         They are those of the datasheet: what products reach of them says nothing of other kernels,
         whose constants hold their own share.
         """
-        table = np.array([_peak_of(self._stated_peaks, text) or 1.0 for text in ops.signatures])
+        table = np.array([_peak_of(self.stated_peaks, text) or 1.0 for text in ops.signatures])
         return np.asarray(table[ops.signature])
 
     def _levels(self, ops: Ops, own: list[tuple[str, KernelWork] | None]) -> Floats:

@@ -10,10 +10,10 @@ from ..texts.ablation_rows import ablation_rows, word_of_findings
 from ..texts.study import StudyShown
 
 TOLD = {
-    "gain": "How many times better {} is than without the mechanism. A gain that stays with a "
-    "piece off, or shows in the control, comes from something else.",
-    "found": "How far {} is from what was measured. Where it stays as near with a piece off, it is "
-    "near for another reason.",
+    "gain": "How many times better {} is than without the mechanism. If the gain remains with a "
+    "piece off, or shows in the control, it comes from something else.",
+    "error": "The error of {} against measurements. If it remains small with a piece off, that "
+    "piece is not needed.",
 }
 
 

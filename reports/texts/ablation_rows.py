@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from ..numbers import format_quantity, format_signed_share, three_digits
 
 Judged = Mapping[str, Any]
+CONTROL = "control"  # its row begins so
+NONE_LEFT = "Without any one piece, the gain is gone"
 
 
 class AblationRow(NamedTuple):
@@ -22,7 +24,7 @@ class AblationRow(NamedTuple):
 
 def word_of_findings(judged: Judged) -> str:
     """Head of the column of findings: a gain, or an error against what was measured."""
-    return "found" if "measured" in judged["headline"] else "gain"
+    return "error" if "measured" in judged["headline"] else "gain"
 
 
 def ablation_rows(judged: Judged) -> Iterator[AblationRow]:
@@ -36,7 +38,7 @@ def ablation_rows(judged: Judged) -> Iterator[AblationRow]:
     if (control := judged["control"]) is not None:
         gain, within = control["gain"], control["within"]
         yield AblationRow(
-            f"control: {control['what']}",
+            f"{CONTROL}: {control['what']}",
             f"{control['of']} against {control['against']}",
             _times(gain),
             f"{_times(1 - within)} to {_times(1 + within)}",
@@ -93,16 +95,16 @@ def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
     >>> headline = {"against": "old", "gain": 1.5, "band": [1.4, 1.6], "stated": "", "met": True}
     >>> judged = {"headline": headline, "switches": [off], "control": None}
     >>> ablation_sentences({"ablations": judged})
-    ['The mechanism gains 1.5x against old, as expected; nothing of it stays with any piece off.']
+    ['The mechanism gains 1.5x over old, as expected. Without any one piece, the gain is gone.']
     >>> judged["headline"] |= {"gain": 1.03, "met": False}
     >>> ablation_sentences({"ablations": judged})
-    ['The mechanism gains 1.03x against old, not 1.4x to 1.6x; too little to tell whose it is.']
+    ['The mechanism gains 1.03x over old, not 1.4x to 1.6x. That is too little to test its pieces.']
     >>> one = {"variant": "base", "value": 2.0, "unit": "s", "error": -0.03}
     >>> headline = {"measured": [one], "within": 0.1, "stated": "", "met": True}
     >>> off = {"what": "two ways", "off": "one", "of": "base", "error": 0.3, "met": True}
     >>> judged = {"headline": headline, "switches": [off], "control": None}
-    >>> ablation_sentences({"ablations": judged})[0].split("; ")[0]
-    'The mechanism is within 10 % of what was measured in 1 of 1, -3.0 % at worst'
+    >>> ablation_sentences({"ablations": judged})[0].split(". ")[0]
+    'The mechanism predicts 1 of 1 measurements within 10 %, with an error of -3.0 % at worst'
     """
     judged = summary.get("ablations")
     if not judged:
@@ -110,9 +112,9 @@ def ablation_sentences(summary: Mapping[str, Any]) -> list[str]:
     tell = _measured_parts if "measured" in judged["headline"] else _gain_parts
     parts, control = tell(judged), judged["control"]
     if control is not None:
-        flat = "is flat" if control["met"] else f"is not flat: {_times(control['gain'])}"
-        parts.append(f"the control {flat}")
-    return ["; ".join(parts) + "."]
+        found = "does not change" if control["met"] else f"changes: {_times(control['gain'])}"
+        parts.append(f"The control {found}")
+    return [". ".join(parts) + "."]
 
 
 def _gain_parts(judged: Judged) -> list[str]:
@@ -120,11 +122,11 @@ def _gain_parts(judged: Judged) -> list[str]:
     least, most = headline["band"]
     expected = "as expected" if headline["met"] else f"not {_times(least)} to {_times(most)}"
     left = [s for s in judged["switches"] if not s["met"]]
-    kept = "; ".join(f"{_times(s['gain'])} stay without: {s['what']}" for s in left)
+    kept = ". ".join(f"{_times(s['gain'])} remains without: {s['what']}" for s in left)
     small = headline["gain"] < least
-    none = "too little to tell whose it is" if small else "nothing of it stays with any piece off"
+    none = "That is too little to test its pieces" if small else NONE_LEFT
     return [
-        f"The mechanism gains {_times(headline['gain'])} against {headline['against']}, {expected}",
+        f"The mechanism gains {_times(headline['gain'])} over {headline['against']}, {expected}",
         kept or none,
     ]
 
@@ -134,11 +136,13 @@ def _measured_parts(judged: Judged) -> list[str]:
     bar, errors = headline["within"], [one["error"] for one in headline["measured"]]
     worst, inside = max(errors, key=abs), sum(abs(error) <= bar for error in errors)
     left = [s for s in judged["switches"] if not s["met"]]
-    kept = "; ".join(f"{format_signed_share(s['error'])} without: {s['what']}" for s in left)
+    kept = ". ".join(
+        f"The error is only {format_signed_share(s['error'])} without: {s['what']}" for s in left
+    )
     return [
-        f"The mechanism is {_within(bar)} of what was measured in {inside} of {len(errors)}, "
-        f"{format_signed_share(worst)} at worst",
-        kept or "without any piece of it it is not",
+        f"The mechanism predicts {inside} of {len(errors)} measurements {_within(bar)}, "
+        f"with an error of {format_signed_share(worst)} at worst",
+        kept or "Without any one piece, the error is larger",
     ]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..numbers import format_quantity
-from .ablation_rows import ablation_rows, ablation_sentences, word_of_findings
+from .ablation_rows import CONTROL, Judged, ablation_rows, ablation_sentences, word_of_findings
+
+WIDTH = 100  # columns of a document
 
 
 def system_page(summary: Mapping[str, Any], file: str) -> str:
@@ -22,18 +25,35 @@ def system_page(summary: Mapping[str, Any], file: str) -> str:
 
 def _page_lines(summary: Mapping[str, Any], file: str) -> Iterator[str]:
     judged, answer = summary["ablations"], summary["answer"]
-    yield from (f"# {summary['name']}", "", summary["question"], "")
-    yield from (*ablation_sentences(summary), "")
-    word = word_of_findings(judged)
-    yield from (f"| | variants | {word} | expected | |", "|---|---|---:|---:|---|")
-    for row in ablation_rows(judged):
-        verdict = "holds" if row.met else "**missed**"
-        yield f"| {row.what} | {row.variants} | {row.found} | {row.expected} | {verdict} |"
+    yield from (f"# {summary['name']}", "", *_wrapped(summary["question"]), "")
+    yield from (*_wrapped(" ".join(ablation_sentences(summary))), "")
+    yield from _judged_lines(judged)
     if stated := judged["headline"]["stated"]:
-        yield from ("", f"Stated: {stated}")
+        yield from ("", *_wrapped(f"Stated: {stated}"))
     yield from ("", f"| variant | {answer['metric'].replace('_', ' ')} |", "|---|---:|")
     for name, point in summary["points"].items():
         value = point["metrics"][answer["metric"]]
         yield f"| {name} | {format_quantity(value['value'], value['unit'])} |"
-    yield from ("", "Made by", "", "```", f"foretrace run {file}")
+    yield from ("", "These commands write this page:", "", "```", f"foretrace run {file}")
     yield from (f"foretrace report {summary['name']} --system", "```")
+
+
+def _judged_lines(judged: Judged) -> Iterator[str]:
+    """Table of the comparisons, and below it what each piece and the control is."""
+    yield f"| case | variants | {word_of_findings(judged)} | expected | |"
+    yield "|---|---|---:|---:|---|"
+    meanings: list[str] = []
+    for row in ablation_rows(judged):
+        case, _, meaning = row.what.partition(": ")
+        if meaning:
+            case = case if case == CONTROL else f"{case} {len(meanings) + 1}"
+            meanings.append(f"- {case}: {meaning}.")
+        verdict = "holds" if row.met else "**missed**"
+        yield f"| {case} | {row.variants} | {row.found} | {row.expected} | {verdict} |"
+    yield ""
+    for meaning in meanings:
+        yield from _wrapped(meaning, indent="  ")
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -210,6 +210,26 @@ def scenario_model() -> type[Section]:
         annotation = made | None if entry.default is None else made
         fields[key] = (annotation, Field(entry.default, description=entry.help or None))
     return create_model("Scenario", __base__=Section, **fields)
+
+
+def section_at(path: Iterable[str | int]) -> type[Section] | None:
+    """The model of the mapping at a path of a scenario; None where sections do not say.
+
+    >>> section_at(("hil", "swap", 0, "ops")).allowed()[:2]
+    ('context', 'preceding')
+    """
+    model: type[Section] | None = scenario_model()
+    for part in path:
+        if isinstance(part, str):  # a number is of a list
+            field = model.model_fields.get(part) if model else None
+            model = _section_in(field.annotation) if field else None
+    return model
+
+
+def _section_in(annotation: Any) -> type[Section] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next((s for a in get_args(annotation) if (s := _section_in(a))), None)
 
 
 @cache

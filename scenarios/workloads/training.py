@@ -614,7 +614,7 @@ class TrainingWorkload(Periodic):
         return samples
 
     def _peak(self, plan: ParallelPlan) -> FlopRate | None:
-        peak: FlopRate | None = self.gpu.get(f"peak_{plan.precision.products}")
+        peak: FlopRate | None = self.gpu.get("peaks", {}).get(plan.precision.products)
         return peak
 
 
@@ -670,12 +670,13 @@ def _precision(model: Model, name: str, types: ElementTypes) -> Precision:
 def lacks_of_gpu(precision: Precision, gpu: Mapping[str, Any]) -> tuple[str, str] | None:
     """What a GPU lacks for products of a precision, and the setting that would say otherwise.
 
-    >>> lacks_of_gpu(PRECISIONS["fp8"], {"peak_bf16": 1e15})
-    ('nobody says how quick this GPU is in fp8', 'cluster.node.gpu.peak_fp8')
+    >>> lacks_of_gpu(PRECISIONS["fp8"], {"peaks": {"bf16": 1e15}})
+    ('nobody says how quick this GPU is in fp8', 'cluster.node.gpu.peaks.fp8')
     """
     for dtype in (precision.products, precision.activations):
-        if gpu.get(f"peak_{dtype}") is None:
-            return f"nobody says how quick this GPU is in {dtype}", f"cluster.node.gpu.peak_{dtype}"
+        if gpu.get("peaks", {}).get(dtype) is None:
+            path = f"cluster.node.gpu.peaks.{dtype}"
+            return f"nobody says how quick this GPU is in {dtype}", path
     block = precision.scales.block if precision.products in SCALED else 0
     if 0 < block < SCALED_BY_KERNELS and block < (gpu.get("scaled_block") or SCALED_BY_KERNELS):
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,30 @@ from ..units import Seconds
 
 HEADROOM = 16  # `max_rate` = 16 x `rate` unless said
 UNCOUNTED = 2**31 - 1  # slots of a component of which nobody said how many it has
+
+
+class Location(NamedTuple):
+    """Where a component is, and what it is there.
+
+    Parameters
+    ----------
+    node, pool : str
+        Machine that it is in, ``node3``, and the kind of that machine, ``trainer``; "" for between
+        machines, and for a kind without a name.
+    rail : int
+        Of a NIC its number in its machine, of a GPU that of the NIC it sends by; -1 for neither.
+    role : str
+        What it is to its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
+    """
+
+    node: str = ""
+    pool: str = ""
+    rail: int = -1
+    role: str = ""
+
+
+LOCATED = frozenset(Location._fields)
+NOWHERE = Location()
 
 
 @dataclass(frozen=True)
@@ -45,13 +69,9 @@ class Component:
     limit : float
         What one sender gets of it at most, in ``unit`` a second: a window, a loss.  Whoever sends
         reads it, as it reads the latency.
-    node, pool : str
-        Machine that it is in, ``node3``, and the kind of that machine, ``trainer``; "" for between
-        machines, and for a kind without a name.
-    rail : int
-        Of a NIC its number in its machine, of a GPU that of the NIC it sends by; -1 for neither.
-    role : str
-        What it is to its GPU or NIC: ``tx``, ``rx``, ``host``, ``hbm`` …; "" for none.
+    location : Location
+        Machine that it is in, and its role there; ``node``, ``pool``, ``rail`` and ``role`` read
+        it.
 
     Examples
     --------
@@ -72,10 +92,7 @@ class Component:
     part: str = ""
     limit: float = math.inf
     capacity: int | None = None
-    node: str = ""
-    pool: str = ""
-    rail: int = -1
-    role: str = ""
+    location: Location = NOWHERE
 
     def __post_init__(self) -> None:
         given = [f for f in ("slots", "rate", "capacity") if getattr(self, f) is not None]
@@ -107,13 +124,42 @@ class Component:
 
         What was checked once is not checked again: a machine has many parts that are alike.
 
-        >>> other = Component("node0.gpu0", "gpu", node="node0").renamed("node1.gpu0", node="node1")
+        >>> first = Component("node0.gpu0", "gpu", location=Location("node0"))
+        >>> other = first.renamed("node1.gpu0", node="node1")
         >>> other.name, other.kind, other.node
         ('node1.gpu0', 'gpu', 'node1')
         """
         made = object.__new__(type(self))
+        if not LOCATED.isdisjoint(facts):
+            was, take = self.location, facts.pop
+            facts["location"] = Location(
+                take("node", was.node),
+                take("pool", was.pool),
+                take("rail", was.rail),
+                take("role", was.role),
+            )
         made.__dict__.update(self.__dict__, name=name, **facts)
         return made
+
+    @property
+    def node(self) -> str:
+        """Machine that it is in."""
+        return self.location.node
+
+    @property
+    def pool(self) -> str:
+        """Kind of that machine."""
+        return self.location.pool
+
+    @property
+    def rail(self) -> int:
+        """Number of its NIC."""
+        return self.location.rail
+
+    @property
+    def role(self) -> str:
+        """What it is to its GPU or NIC."""
+        return self.location.role
 
     @property
     def top(self) -> float:

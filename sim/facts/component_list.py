@@ -18,7 +18,8 @@ from .component import Component
 from .part_names import JoinedNames, ListedNames, MachineNames, NameIndex, Names
 
 T = TypeVar("T")
-FACTS = tuple(f.name for f in fields(Component) if f.name not in ("name", "node"))
+OWN = ("name", "location")  # of each; its node is its own, the rest of its location is not
+FACTS = (*(f.name for f in fields(Component) if f.name not in OWN), "pool", "rail", "role")
 
 
 class ComponentList(Sequence[Component]):
@@ -32,7 +33,8 @@ class ComponentList(Sequence[Component]):
 
     Examples
     --------
-    >>> gpu = Component("node0.gpu0", "gpu", slots=1, node="node0")
+    >>> from .component import Location
+    >>> gpu = Component("node0.gpu0", "gpu", slots=1, location=Location("node0"))
     >>> machines = ComponentList.of_machines([gpu], 0, 3)
     >>> machines[2].name, machines[2].node, machines.column(lambda part: part.slots or 0).tolist()
     ('node2.gpu0', 'node2', [1, 1, 1])

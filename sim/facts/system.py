@@ -19,6 +19,7 @@ from ..units import Seconds
 from .component import CORE as CORE
 from .component import UNCOUNTED as UNCOUNTED
 from .component import Component as Component
+from .component import Location as Location
 from .component_list import ComponentList
 from .part_names import ChosenNames, PartsByRole
 
@@ -231,7 +232,7 @@ class System:
 
         >>> System((Component("gpu[0]", "gpu"), Component("gpu0", "gpu"))).match("gpu[0]")
         (0,)
-        >>> spare = Component("node7.gpu0", "gpu", node="node7", pool="spare")
+        >>> spare = Component("node7.gpu0", "gpu", location=Location("node7", "spare"))
         >>> System((spare,)).match("kind:spare.gpu*"), System((spare,)).match("node0.*")
         ((0,), ())
         """
@@ -269,7 +270,7 @@ class System:
 
         Examples
         --------
-        >>> gpus = [Component(f"node{i}.gpu0", "gpu", node=f"node{i}", pool="trainer")
+        >>> gpus = [Component(f"node{i}.gpu0", "gpu", location=Location(f"node{i}", "trainer"))
         ...         for i in range(2)]
         >>> System(tuple(gpus)).select(kind="gpu", node="node1", pool="trainer")
         ('node1.gpu0',)
@@ -638,7 +639,7 @@ def fits(pattern: str, component: Component, name: str = "") -> bool:
 
     Examples
     --------
-    >>> nic = Component("node5.nic0.tx", "nic", rate=1.0, node="node5", pool="store")
+    >>> nic = Component("node5.nic0.tx", "nic", rate=1.0, location=Location("node5", "store"))
     >>> [fits(p, nic) for p in ("kind:store.nic*", "kind:store", "node5.nic*", "kind:trainer")]
     [True, True, True, False]
     >>> fits("node5", nic), fits("node", nic)

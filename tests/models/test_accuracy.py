@@ -6,11 +6,13 @@ Bars are what was reached, rounded up; blind errors (datasheets alone) stand bes
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from foretrace.models.calibration.parameter_search import PredictionErrors, held_out_mask
+from foretrace.models.compute.gpu_groups import Gemm, Peaks
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collective.algorithms import bus_factor
 from foretrace.models.network.collective.collectives import Fabric
@@ -19,9 +21,12 @@ from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch, star
 from foretrace.models.network.topology.topology import NodeSpec, cluster
 from foretrace.scenarios.config.catalog import installed
-from foretrace.scenarios.config.part_specs import KINDS
+from foretrace.scenarios.config.part_specs import entry_model, settings_taken
+from foretrace.scenarios.config.reading.tree import to_dict
+from foretrace.scenarios.config.settings import constructor_model, plain_settings
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.setting_groups import construct
 from foretrace.sim.units import quantity
 
 LARGE = 16 * 2**20
@@ -30,22 +35,9 @@ UNIT = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 def part(kind, name, cls, **more):
     """A backend with the values of the catalog, and more settings."""
-    from typing import get_args, get_type_hints
-
-    from foretrace.sim.units import Unit
-
-    hints = get_type_hints(cls.__init__, include_extras=True)
-    made = {}
-    for key, node in installed().entry(kind, name).mapping.items():
-        if key not in hints:
-            continue
-        extras = [
-            e for a in (hints[key], *get_args(hints[key])) for e in getattr(a, "__metadata__", ())
-        ]
-        unit = next((e for e in extras if isinstance(e, Unit)), None)
-        made[key] = node.value if unit is None else quantity(node.value, unit)
-    assert kind in KINDS
-    return cls(**made, **more)
+    told = entry_model(kind).model_validate(to_dict(installed().entry(kind, name)))
+    known = settings_taken(constructor_model(cls), plain_settings(told, given=True))
+    return construct(cls, {**known, **more})
 
 
 def all_reduce(library, link, size, n=8, dispatch=0.0, algorithms=None):
@@ -53,7 +45,7 @@ def all_reduce(library, link, size, n=8, dispatch=0.0, algorithms=None):
     wire = part("link", link, Link)
     system = star(n, wire, Switch(bandwidth=wire.bandwidth, latency=0.0, ports=8))
     fabric = part("library", library, Fabric)
-    fabric.fidelity, fabric.dispatch = "alpha-beta", dispatch
+    fabric.fidelity, fabric.cores = "alpha-beta", replace(fabric.cores, dispatch=dispatch)
     fabric.algorithms = algorithms or fabric.algorithms
     ops = Ops.of(
         kind=Kind.COLLECTIVE, bytes=size, signature=0, signatures=("collective:all-reduce fp32[1]",)
@@ -191,12 +183,15 @@ def test_products_of_a_gpu_of_which_nothing_was_measured(data):
     known, sheet = (installed().entry("gpu", n) for n in ("a100-sxm4-80g", "h100-sxm5-80g"))
     cycles = (19.5e12 / (108 * 128)) / (67e12 / (132 * 256))
     shares = {key: known[key].value for key in ("efficiency", "memory_efficiency")}
-    starts = {key: quantity(known[key].value, "s") * cycles for key in ("launch", "join")}
+    launch, join = (
+        quantity(node.value, "s") * cycles for node in (known["launch"], known["gemm"]["join"])
+    )
     h100 = Roofline(
         bandwidth=quantity(sheet["bandwidth"].value, "B/s"),
-        peak_bf16=quantity(sheet["peak_bf16"].value, "flop/s"),
+        peaks=Peaks(bf16=quantity(sheet["peaks"]["bf16"].value, "flop/s")),
         **shares,
-        **starts,
+        launch=launch,
+        gemm=Gemm(join=join),
     )
     assert PredictionErrors.of(h100.timing(ops).fixed, s).median <= 0.12
 

@@ -25,7 +25,7 @@ def backend(kind, values):
 
 
 FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
-COUNTS = ("cores", "streams", "copy_engines", "processors", "scaled_block")
+COUNTS = ("cores", "streams", "copy_engines", "chip.processors", "scaled_block")
 WANTED = {
     "gpu": ["a100-sxm4-80g", "h100-sxm5-80g", "h200-sxm-141g", "epyc-zen4-core", "b200-sxm-180g",
             "gb200-186g", "gh200-96g", "mi300x-192g", "v100-sxm2-32g", "a40", "l40s",
@@ -152,7 +152,7 @@ def test_a_file_is_named_after_its_part():
 def test_newer_gpus_of_the_list_are_not_slower():
     """A slip in a unit would show here: datasheet bf16 and bandwidth grow from A100 to H200."""
     chips = [settings("gpu", v) for name in WANTED["gpu"][:3] for _, _, n, v in ALL if n == name]
-    assert [c["peak_bf16"] / 1e12 for c in chips] == [312, 989.4, 989.4]
+    assert [c["peaks.bf16"] / 1e12 for c in chips] == [312, 989.4, 989.4]
     assert [c["bandwidth"] / 1e12 for c in chips] == [2.039, 3.35, 4.8]
 
 

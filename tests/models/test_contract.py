@@ -11,11 +11,12 @@ from foretrace import models
 from foretrace.models.compute.carried import Carried, GpuModel
 from foretrace.models.compute.chain import Chain
 from foretrace.models.compute.families import Families, FittedLine
+from foretrace.models.compute.gpu_groups import Peaks
 from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.plugins.gloo import fabric as registered  # noqa: F401  adds its backend
 from foretrace.plugins.layer_profile.backend import LayerProfile
 from foretrace.plugins.layer_profile.profile_rows import ProfileKey
@@ -33,10 +34,13 @@ OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith(SHIPPED)
 SYSTEM = cluster(
     1,
     NodeSpec(
-        gpus=4, hbm=Memory(bandwidth=1e12, latency=0.0), dram=Memory(bandwidth=1e11, latency=0.0),
-        gpu_link=Link(bandwidth=1e11, latency=1e-6), host_link=Link(bandwidth=1e10, latency=1e-6),
+        gpus=4,
+        gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0)),
+        dram=Memory(bandwidth=1e11, latency=0.0),
+        gpu_link=Link(bandwidth=1e11, latency=1e-6),
+        host_link=Link(bandwidth=1e10, latency=1e-6),
     ),
-)  # fmt: skip
+)
 TEXTS = ("compute:mm bf16[8x8]", "compute:mm bf16[8x16]", "compute:mm fp8[64x64]")
 
 
@@ -80,7 +84,7 @@ CASES = {
     "memory": (dict(bandwidth=1e9, latency=1e-6, in_flight=640), BYTES),
     "nic": (dict(bandwidth=1e9, latency=1e-6), BYTES),
     "recorded": ({}, GPU),
-    "roofline": (dict(bandwidth=1e12, peak_bf16=1e14, peak_fp8=2e14, shared=True), GPU),
+    "roofline": (dict(bandwidth=1e12, peaks=Peaks(bf16=1e14, fp8=2e14), shared=True), GPU),
     "switch": (dict(bandwidth=1e9, latency=1e-6, ports=4), BYTES),
 }
 
@@ -102,8 +106,8 @@ def test_a_registered_backend_keeps_its_contract(name):
         check_backend(lambda: LayerProfile.of(times, hidden=4, sequence=8), same)
         return
     if name == "carried":
-        slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peak_bf16": 3e14})
-        quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peak_bf16": 1e15})
+        slow = GpuModel.of("a100-sxm4-80g", {"bandwidth": 2e12, "peaks": {"bf16": 3e14}})
+        quick = GpuModel.of("h100-sxm5-80g", {"bandwidth": 3e12, "peaks": {"bf16": 1e15}})
         known = GPU.part(np.flatnonzero((GPU.signature < 2) & (GPU.bytes > 0)))
         table = dict(signatures=tuple(f"{t} bf16[8x8]" for t in TEXTS))
         check_backend(lambda: Carried(here=slow, there=quick), replace(known, **table))

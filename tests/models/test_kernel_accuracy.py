@@ -23,10 +23,10 @@ GPUS = {"a100": "a100-sxm4-80g", "h100": "h100-sxm5-80g"}
 
 def chip(name):
     entry = installed().entry("gpu", name)
-    units = {"clock": "1/s", "bandwidth": "B/s", "shared_cache": "B"}
-    told = {key: quantity(entry[key].value, unit) for key, unit in units.items()}
+    own = entry["chip"]
+    clock, cache = quantity(own["clock"].value, "1/s"), quantity(own["cache"].value, "B")
     return GpuDatasheet(
-        entry["processors"].value, told["clock"], told["bandwidth"], told["shared_cache"]
+        own["processors"].value, clock, quantity(entry["bandwidth"].value, "B/s"), cache
     )
 
 

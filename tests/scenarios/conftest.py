@@ -12,7 +12,7 @@ CATALOG = """\
 gpu:
   test-gpu-80g:
     bandwidth: {value: 3 TB/s, source: {kind: datasheet, where: sheet 1, date: 2026-11-01}}
-    peak_bf16: {value: 900 Tflop/s, source: {kind: fitted, where: run 2, error: 3 %}}
+    peaks: {bf16: {value: 900 Tflop/s, source: {kind: fitted, where: run 2, error: 3 %}}}
     memory: {value: 80 GB, source: {kind: datasheet, where: sheet 1}}
   test-gpu-40g:
     bandwidth: {value: 1 TB/s, source: {kind: assumed, where: half of another}}
@@ -60,7 +60,7 @@ cluster:
     node3.gpu*: {slowdown: 1.3}
 
 backends:
-  node*.gpu*: {use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s, launch: 2.1 us}
+  node*.gpu*: {use: roofline, bandwidth: 3 TB/s, peaks: {bf16: 900 Tflop/s}, launch: 2.1 us}
 
 placement:
   optimizer_state: hbm

@@ -159,7 +159,8 @@ class HostDriver(Driver):
     def together(self, requests: Sequence[Request]) -> list[Sample]:
         """Samples of all ops at once on one core, each op with its own buffers."""
         if any(r.key[1] != WARM for r in requests):
-            raise DriverFault("unsupported", "ops in flight together are warm; say context: warm")
+            message = "ops in flight together are warm; say ops: {context: warm}"
+            raise DriverFault("unsupported", message)
         built = [self._build(r.signature) for r in requests]
         calls, per = [call for call, _ in built], [n for _, n in built]
         for call in calls:

@@ -148,7 +148,8 @@ class TorchDriver(Driver):
         if self.settings["sharing"] != "concurrent":
             return super().together(requests)
         if any(r.key[1] != WARM for r in requests):
-            raise DriverFault("unsupported", "ops in flight together are warm; say context: warm")
+            message = "ops in flight together are warm; say ops: {context: warm}"
+            raise DriverFault("unsupported", message)
         calls = [self._build(r.signature) for r in requests]
         with self.gpu.watched() as state:
             ns, facts = self.events.timed_together(calls, min(r.n for r in requests))

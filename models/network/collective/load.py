@@ -438,8 +438,8 @@ def _is_wire(component: Component) -> bool:
 def fills_nodes_evenly(members: Members, system: System) -> bool:
     """Whether a group fills several nodes with equally many members.
 
-    >>> from ....sim.facts.system import Component
-    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
+    >>> from ....sim.facts.system import Component, Location
+    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, location=Location(f"node{i}"))
     ...         for i in range(2) for j in range(2)]
     >>> system = System(tuple(gpus))
     >>> fills_nodes_evenly((0, 1, 2, 3), system), fills_nodes_evenly((0, 1, 2), system)
@@ -452,8 +452,8 @@ def fills_nodes_evenly(members: Members, system: System) -> bool:
 def channel_orders(members: Members, system: System) -> list[Members]:
     """Order of the members in each channel; channel k enters every node at its k-th member.
 
-    >>> from ....sim.facts.system import Component
-    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, node=f"node{i}")
+    >>> from ....sim.facts.system import Component, Location
+    >>> gpus = [Component(f"node{i}.gpu{j}", "gpu", slots=1, location=Location(f"node{i}"))
     ...         for i in range(2) for j in range(2)]
     >>> channel_orders((0, 1, 2, 3), System(tuple(gpus)))
     [(0, 1, 2, 3), (1, 0, 3, 2)]

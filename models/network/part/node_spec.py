@@ -22,14 +22,37 @@ ROLES = ("tx", "rx", "d2h", "h2d", "to_nic", "from_nic", UP, DOWN)
 
 
 @dataclass(frozen=True)
+class GpuSpec:
+    """Parts of each GPU of a machine.
+
+    Parameters
+    ----------
+    streams, copy_engines : int
+        Kernels, and copies, that it runs at once.
+    hbm : Memory or None
+        Its memory, whose bandwidth kernels and copies share.
+    room : Bytes or None
+        Its memory as a capacity that jobs hold; None where nobody counts it.
+    core : bool
+        It is a core of a processor, whose time ops share with the threads of a library.
+    """
+
+    streams: int = 128
+    copy_engines: int = 2
+    hbm: Memory | None = None
+    room: Bytes | None = None
+    core: bool = False
+
+
+@dataclass(frozen=True)
 class NodeSpec:
     """Parts of one kind of machine.
 
     Parameters
     ----------
     gpus : int
-    streams, copy_engines : int
-        Kernels, and copies, that one GPU runs at once.
+    gpu : GpuSpec
+        Parts of each GPU.
     cores : int
         Host threads that run at once.
     gpu_link : Link or None
@@ -38,29 +61,21 @@ class NodeSpec:
         Joins every GPU to the host, and to its NIC.
     nics : int
     nic : Nic or None
-    hbm, dram, cxl : Memory or None
-    room : Bytes or None
-        Memory of a GPU as a capacity, of which jobs hold; None where nobody counts it.
-    core : bool
-        Its GPUs are cores of a processor, whose time ops share with the threads of a library.
+    dram, cxl : Memory or None
     parts : names of catalog entries by kind
     others : (kind, count, part) of each kind of part beside these
     """
 
     gpus: int = 1
-    streams: int = 128
-    copy_engines: int = 2
+    gpu: GpuSpec = GpuSpec()
     cores: int = 1
     gpu_link: Link | None = None
     host_link: Link | None = None
     nic_link: Link | None = None
     nics: int = 0
     nic: Nic | None = None
-    hbm: Memory | None = None
     dram: Memory | None = None
     cxl: Memory | None = None
-    core: bool = False
-    room: Bytes | None = None
     parts: Mapping[str, str] = field(default_factory=dict)
     others: tuple[tuple[str, int, NodePart], ...] = ()
 
@@ -150,21 +165,22 @@ class MachineParts:
 
     def _add_gpu(self, j: int) -> None:
         node, gpu, part = self.node, f"{self.name}.gpu{j}", self.node.parts
+        own = node.gpu
         # GPUs share the NICs of their machine evenly, neighbours the same one.
         rail = j * node.nics // node.gpus if node.nics else -1
-        self._add(Component(gpu, "gpu", slots=node.streams, part=part.get("gpu", "")), rail=rail)
+        self._add(Component(gpu, "gpu", slots=own.streams, part=part.get("gpu", "")), rail=rail)
         roles = {"host": f"{self.name}.host"}
-        if node.copy_engines:
+        if own.copy_engines:
             roles["dma"] = f"{gpu}.dma"
-            self._add(Component(roles["dma"], "dma", slots=node.copy_engines), role="dma")
-        if node.hbm is not None:
+            self._add(Component(roles["dma"], "dma", slots=own.copy_engines), role="dma")
+        if own.hbm is not None:
             roles["hbm"] = f"{gpu}.hbm"
-            self._add(node.hbm.component(roles["hbm"], part.get("gpu", "")), role="hbm")
-        if node.room is not None:
+            self._add(own.hbm.component(roles["hbm"], part.get("gpu", "")), role="hbm")
+        if own.room is not None:
             roles["memory"] = f"{gpu}.memory"
-            held = Component(roles["memory"], "memory", capacity=int(node.room))
+            held = Component(roles["memory"], "memory", capacity=int(own.room))
             self._add(held.renamed(held.name, part=part.get("gpu", "")), role="memory")
-        if node.core:
+        if own.core:
             roles["core"] = f"{gpu}.core"
             self._add(Component(roles["core"], "core", rate=CORE), role="core")
         for kind, memory in (("dram", node.dram), ("cxl", node.cxl)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ....sim.facts.system import Component
 from ....sim.units import ByteRate, Ratio, Seconds
@@ -43,4 +42,4 @@ class PcieSwitch(NodePart):
     def components(self, name: str) -> Iterator[Component]:
         """The two directions of its link to the host."""
         for way, role in (("up", UP), ("down", DOWN)):
-            yield replace(self.link.component(f"{name}.{way}"), role=role)
+            yield self.link.component(f"{name}.{way}").renamed(f"{name}.{way}", role=role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ....sim.facts.backend import backend
-from ....sim.facts.system import Component, System
+from ....sim.facts.system import Component, Location, System
 from ....sim.units import ByteRate, Ratio, Seconds
 from .link import Link
 
@@ -73,11 +73,12 @@ def star(n: int, link: Link, switch: Switch, *, slots: int = 1, part: str = "") 
     >>> system.bandwidth(0, 1), system.latency(0, 1)
     (1000000000.0, 1e-06)
     """
+    inside, sent = Location("node0"), Location("node0", role="tx")
     gpus = [
-        Component(f"node0.gpu{i}", "gpu", slots=slots, part=part, node="node0") for i in range(n)
+        Component(f"node0.gpu{i}", "gpu", slots=slots, part=part, location=inside) for i in range(n)
     ]
-    up = [replace(link.component(f"node0.gpu{i}.tx"), node="node0", role="tx") for i in range(n)]
-    down = [replace(switch.port("node0.switch", i), node="node0") for i in range(n)]
+    up = [replace(link.component(f"node0.gpu{i}.tx"), location=sent) for i in range(n)]
+    down = [replace(switch.port("node0.switch", i), location=inside) for i in range(n)]
     fabric = Component("fabric", "fabric")
     return System(
         (*gpus, *up, *down, fabric),

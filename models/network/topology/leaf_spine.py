@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....sim.errors import GraphError
 from ....sim.facts.component_list import ComponentList
-from ....sim.facts.system import Component
+from ....sim.facts.system import Component, Location
 from ..part.switch import Switch
 from .graph_topology import GraphTopology
 from .leaf_ports import UPLINKS, LeafPorts
@@ -133,7 +133,8 @@ class FatTree(GraphTopology):
     def _pooled_uplinks(self, switch: Switch, nics: int, way: str) -> Component:
         """Uplinks or downlinks of a leaf with so many NICs; its name is its place's."""
         rate = nics * switch.rate / self.oversubscription
-        return Component(way, "switch", rate=rate, latency=switch.latency, role=way)
+        at = Location(role=way)
+        return Component(way, "switch", rate=rate, latency=switch.latency, location=at)
 
     def _add_tiers(self, graph: SwitchGraph, leaves: int, nics: int, switch: Switch) -> None:
         """Spines and their links, or pods and cores; each leaf has the uplinks of the fullest."""

@@ -21,6 +21,7 @@ from ....sim.facts.system import Component, System
 from ..part.link import Link as Link
 from ..part.nic import Nic as Nic
 from ..part.node_spec import ROLES, MachineParts
+from ..part.node_spec import GpuSpec as GpuSpec
 from ..part.node_spec import NodeSpec as NodeSpec
 from ..part.switch import Switch
 from . import custom_graph as custom_graph  # these register their topologies

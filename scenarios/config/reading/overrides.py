@@ -70,7 +70,7 @@ def apply_override(tree: TreeNode, name: str, leaf: TreeNode) -> TreeNode:
     InvalidScenarioError
         The path leads through a value or past a list.
     """
-    path = renamed_path(tree, existing_path(tree, name), leaf.label)
+    path = renamed_path(tree, existing_path(tree, name), leaf, leaf.label)
     return _merge_at_path(tree, path, with_current_names(leaf, tree, path))
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ....models.parts import PARTS
 from ..part_specs import KINDS, part_backends
 from ..problems import FilePosition, InvalidScenarioError, Problem
+from ..schema import section_at
 from ..settings import known_backends, known_media, known_processes, known_workloads
 from ..topology_choice import known_topologies
 from .dotted_paths import existing_path
@@ -50,7 +51,7 @@ def with_current_names(node: TreeNode, tree: TreeNode | None = None, path: Path 
         return node
     below = {k: with_current_names(n, tree, (*path, k)) for k, n in node.mapping.items()}
     if (path[:1] == ("what_if",) and path[2:] == ("set",)) or path == ("sweep", "vary"):
-        below = {_current_setting(tree, k, n.label): n for k, n in below.items()}
+        below = {_current_setting(tree, k, n): n for k, n in below.items()}
     return replace(node, value=below)
 
 
@@ -58,7 +59,7 @@ def _with_current_keys(node: TreeNode, renames: Mapping[str, str], path: Path) -
     for old, new in renames.items():
         value = node.mapping.get(old)
         target = new.split(".")
-        if value is None or (target[0] == old and (value.mapping or value.value is None)):
+        if value is None or (target[0] == old and not _is_amount(value)):
             continue
         node = replace(node, value={k: n for k, n in node.mapping.items() if k != old})
         if _clash(find_node(node, tuple(target)), value):
@@ -76,17 +77,19 @@ def _clash(there: TreeNode | None, value: TreeNode) -> bool:
     return not (there.mapping and value.mapping) or bool({*there.mapping} & {*value.mapping})
 
 
-def renamed_path(tree: TreeNode, path: Path, spot: FilePosition) -> Path:
+def renamed_path(tree: TreeNode, path: Path, value: TreeNode, spot: FilePosition) -> Path:
     """A path of a setting with the names of today.
 
     Parameters
     ----------
+    value : of the setting; a group may have the old name of one of its settings
     spot : where it is written, for the message
     """
     for depth in range(len(path)):
         above = path[:depth]
-        new = _renames_at(tree, find_node(tree, above) or EMPTY, above).get(str(path[depth]))
-        if new is not None and new.partition(".")[0] != path[depth]:
+        new = _renames_at(tree, find_node(tree, above) or EMPTY, above).get(str(path[depth]), "")
+        is_group = new.partition(".")[0] == path[depth]
+        if new and (not is_group or (path[depth + 1 :] == () and _is_amount(value))):
             now = (*above, *new.split("."), *path[depth + 1 :])
             _tell(spot, dotted_path_text(path), dotted_path_text(now))
             return now
@@ -105,13 +108,40 @@ def current_name(name: str, renames: Mapping[str, str]) -> str:
     return name
 
 
-def _current_setting(tree: TreeNode, names: str, spot: FilePosition) -> str:
-    """Dotted paths, several with commas between, with the names of today."""
+def renamed_settings_text(kind: str, names: Iterable[str]) -> str:
+    """``; 'x' is now 'y'`` for each old name among settings of a kind of part; "" for none.
+
+    >>> renamed_settings_text("gpu", ["launch_fp8", "efficiency"])
+    "; 'launch_fp8' is now 'gemm.fp8.launch'"
+    """
+    renames = {k: v for c in _of_part(kind) for k, v in getattr(c, "renamed_settings", {}).items()}
+    return "".join(f"; '{name}' is now '{renames[name]}'" for name in names if name in renames)
+
+
+def _is_amount(value: TreeNode) -> bool:
+    """Whether a value is one setting, no group of them."""
+    return not value.mapping and value.value is not None
+
+
+def _current_setting(tree: TreeNode, names: str, values: TreeNode) -> str:
+    """Dotted paths, several with commas between, with the names of today.
+
+    Parameters
+    ----------
+    values : of the setting, or a list of those that it takes
+    """
+    several = [name.strip() for name in names.split(",")]
     now = [
-        dotted_path_text(renamed_path(tree, existing_path(tree, name.strip()), spot))
-        for name in names.split(",")
+        dotted_path_text(renamed_path(tree, existing_path(tree, name), value, values.label))
+        for name, value in zip(several, _one_of_each(values, len(several)), strict=True)
     ]
-    return names if now == [n.strip() for n in names.split(",")] else ", ".join(now)
+    return names if now == several else ", ".join(now)
+
+
+def _one_of_each(values: TreeNode, settings: int) -> Iterable[TreeNode]:
+    """A value of each of several settings that vary together."""
+    one = values.items[0] if values.items else values.mapping.get("from", values)
+    return one.items if len(one.items) == settings else [one] * settings
 
 
 def _tell(spot: FilePosition, old: str, new: str) -> None:
@@ -156,6 +186,9 @@ def _classes_at(tree: TreeNode, node: TreeNode, path: Path) -> Iterable[type]:
             return _named(known_backends(), name)
         case ("media", _):
             return _named(known_media(), _text(node, "use"))
+        case ("hil", "swap", int()):
+            section = section_at(path)
+            return [section] if section else []
         case ("processes", _):
             return _named(known_processes(), _text(node, "use"))
     return ()

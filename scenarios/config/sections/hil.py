@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -45,8 +46,23 @@ Peers = Annotated[
 ]
 
 
+class SwappedOps(Section):
+    """How ops are given to a device."""
+
+    context: Literal["warm", "cold", "after"] = "warm"
+    """What is restored before each op."""
+    preceding: Positive = 1
+    """With ``after``: how many ops before it are done again."""
+    max_in_flight: Positive | None = None
+    """Most ops that a device which measures sets of ops is given at once."""
+    others: Literal["fail", "model"] = "fail"
+    """Who answers for ops that the driver cannot do."""
+
+
 class SwapSection(Section):
     """One component that is real."""
+
+    renamed_settings: ClassVar[Mapping[str, str]] = {n: f"ops.{n}" for n in SwappedOps.model_fields}
 
     component: str
     """``node0.nic0``, ``node0.gpu0``, ``node0.cxl``, or ``fabric`` for the whole network."""
@@ -72,14 +88,8 @@ class SwapSection(Section):
     """Components inside a sample, besides those that the driver names."""
     subtract: dict[str, UncrossedPart] = Field(default_factory=dict)
     """By component: parts of a sample that ops of this scenario do not cross."""
-    context: Literal["warm", "cold", "after"] = "warm"
-    """What is restored before each op."""
-    preceding: Positive = 1
-    """With ``after``: how many ops before it are done again."""
-    max_in_flight: Positive | None = None
-    """Ops that a device that measures sets of them is given at once."""
-    others: Literal["fail", "model"] = "fail"
-    """Who answers for ops that the driver cannot do."""
+    ops: SwappedOps = Field(default_factory=SwappedOps)
+    """How ops are given to the device."""
 
     @model_validator(mode="after")
     def _has_driver(self) -> SwapSection:

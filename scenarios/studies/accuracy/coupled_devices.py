@@ -77,11 +77,11 @@ def _device_swap(device: OpenDevice, asked: OpTimer, system: System) -> Swap:
         asked,
         device.driver.sharing,
         components_in_sample(swap, system, _further_components(device, system)),
-        most=swap.max_in_flight or MOST,
-        context=swap.context,
-        preceding=swap.preceding,
+        most=swap.ops.max_in_flight or MOST,
+        context=swap.ops.context,
+        preceding=swap.ops.preceding,
         answers=device.driver.answers,
-        others=swap.others,
+        others=swap.ops.others,
         recorded=device.recording is not None,
     )
 

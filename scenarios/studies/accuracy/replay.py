@@ -81,7 +81,7 @@ def ops_asked_of_devices(point: Variant, hil: HilSection) -> dict[str, list[Repl
         found[one.component].append(one)
     for swap in hil.swap:
         unseen = [q.signature for q in found[swap.component] if not q.supported]
-        if unseen and swap.driver == RECORDED and swap.others == "fail":
+        if unseen and swap.driver == RECORDED and swap.ops.others == "fail":
             raise unseen_op_error(swap.component, unseen[0])
     for name, asked in found.items():
         if not any(q.supported for q in asked):
@@ -169,7 +169,7 @@ def _recording_path(folder: str, component: str) -> Path:
 
 def context_of_swap(swap: SwapSection) -> str:
     """Context in which ops are measured one by one: what they come after is not theirs then."""
-    return "cold" if swap.context == "cold" else "warm"
+    return "cold" if swap.ops.context == "cold" else "warm"
 
 
 def work_list_of_swap(
@@ -242,7 +242,7 @@ def device_answering_from(swap: SwapSection, recording: Recording) -> OpenDevice
 
     The model answers for what was not measured: the page tells how much that is.
     """
-    swap = swap.model_copy(update={"others": "model"})
+    swap = swap.model_copy(update={"ops": swap.ops.model_copy(update={"others": "model"})})
     driver = RecordingDriver.of(recording)
     try:
         own = driver_class(recording.driver, swap.agent).sharing

@@ -13,7 +13,7 @@ from ....models.network.part.link import Link
 from ....models.network.part.nic import Nic
 from ....models.network.part.switch import Switch
 from ....models.network.topology.router import GraphRouter
-from ....models.network.topology.topology import FabricSpec, NodeSpec, join
+from ....models.network.topology.topology import FabricSpec, GpuSpec, NodeSpec, join
 from ....models.network.topology.wiring import Topology
 from ....models.parts import PARTS
 from ....sim.errors import ScenarioError
@@ -119,17 +119,19 @@ def _node_components(node: Described, path: str, shared: bool) -> NodeSpec:
     gpu = card.settings
     return NodeSpec(
         gpus=card.count,
-        streams=_stream_count(gpu, path) if "gpu" in parts else 1,
-        copy_engines=int(gpu.get("copy_engines", 0)),
+        gpu=GpuSpec(
+            streams=_stream_count(gpu, path) if "gpu" in parts else 1,
+            copy_engines=int(gpu.get("copy_engines", 0)),
+            hbm=_hbm_component(gpu),
+            room=_room(gpu, path, shared),
+            core=bool(gpu.get("core")),
+        ),
         cores=_core_count(parts.get("host"), path),
         gpu_link=_link(node, "gpu", "gpu", path),
         host_link=_link(node, "gpu", "host", path),
         nic_link=_link(node, "gpu", "nic", path),
         nics=nic.count if nic else 0,
         nic=_part_from_settings(Nic, nic.of("nic"), f"{path}.nic") if nic else None,
-        core=bool(gpu.get("core")),
-        room=_room(gpu, path, shared),
-        hbm=_hbm_component(gpu),
         dram=_memory_components(parts.get("memory"), f"{path}.memory"),
         cxl=_memory_components(parts.get("cxl"), f"{path}.cxl"),
         parts={kind: part.model for kind, part in parts.items()},

@@ -107,7 +107,7 @@ def has_unmeasured_gpu(scenarios: Iterable[Scenario]) -> bool:
         for path, settings in _settings_by_part_path(scenario).items()
         if _component_kind_of_part(path) == "gpu" and any(
             o.source is not None and o.source.kind in UNSURE
-            for name, o in settings.items() if name.startswith("peak_")
+            for name, o in settings.items() if name.startswith("peaks.")
         )
     )  # fmt: skip
 

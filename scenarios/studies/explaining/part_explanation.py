@@ -245,7 +245,7 @@ def _values(scenario: Scenario, path: str, part: Component | None) -> Iterator[t
     for where, origin in scenario.origins.items():
         own = bool(path) and where.startswith(f"{path}.")
         joins = path == "cluster.fabric.switch" and where.startswith(beside)
-        if joins or (own and (wanted is None or where.rpartition(".")[2] in wanted)):
+        if joins or (own and (wanted is None or where.removeprefix(f"{path}.") in wanted)):
             yield where, f"{origin.text}  ({source_text(origin)})"
 
 

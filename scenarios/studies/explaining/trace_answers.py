@@ -43,7 +43,7 @@ def _chain_for_gpu(there: Part, here: Part | None) -> Chain:
 def catalog_gpu(gpu: str) -> Part:
     """A GPU of the catalog.
 
-    >>> catalog_gpu("a100-sxm4-80g").settings["peak_bf16"]
+    >>> catalog_gpu("a100-sxm4-80g").settings["peaks"]["bf16"]
     312000000000000.0
     """
     catalog = installed()

@@ -9,6 +9,7 @@ from typing import Any
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.identifiability import Model, Parameter
 from ....sim.errors import ScenarioError
+from ...config.reading.renamed_settings import renamed_settings_text
 from .rows import MeasuredRows
 
 Settings = Mapping[str, Any]
@@ -83,8 +84,14 @@ class Curve:
         }
 
 
-def require_parameters(kind: str, names: Sequence[str], known: Mapping[str, float]) -> None:
+def require_parameters(
+    kind: str, names: Sequence[str], known: Mapping[str, float], part: str = ""
+) -> None:
     """Refuse names of parameters that a kind of fit does not have.
+
+    Parameters
+    ----------
+    part : kind of part whose renamed settings the message names; "" for none
 
     >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
     Traceback (most recent call last):
@@ -92,5 +99,7 @@ def require_parameters(kind: str, names: Sequence[str], known: Mapping[str, floa
     """
     if strange := sorted(set(names) - set(known)):
         raise ScenarioError(
-            f"fit {kind}: no parameter {', '.join(strange)}; there are {', '.join(known)}"
+            f"fit {kind}: no parameter {', '.join(strange)}"
+            f"{renamed_settings_text(part, strange) if part else ''}; "
+            f"there are {', '.join(known)}"
         )

@@ -23,6 +23,7 @@ from ....sim.setting_groups import dotted, nested
 from ...config.catalog import installed
 from ...config.part_specs import KINDS, entry_model
 from ...config.problems import did_you_mean_text
+from ...config.reading.renamed_settings import renamed_settings_text
 from ...config.reading.tree import NumberSource, TreeNode, find_node, to_dict
 from ...config.settings import plain_settings, setting_field, setting_names
 from ..accuracy.score import ErrorStatistic, accuracy_verdict
@@ -90,7 +91,8 @@ def settings_before_fit(
     model = entry_model(kind)
     for key in texts:
         if setting_field(model, key) is None:
-            hint = did_you_mean_text(key, list(setting_names(model)))
+            renamed = renamed_settings_text(kind, [key])
+            hint = renamed or did_you_mean_text(key, list(setting_names(model)))
             raise ScenarioError(f"--know: a {kind} has no '{key}'{hint}")
     try:
         told = model.model_validate(nested(texts))

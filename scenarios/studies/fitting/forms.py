@@ -17,6 +17,7 @@ from ....sim.facts.backend import uncontended_seconds
 from ....sim.facts.ops import Ops
 from ....sim.setting_groups import construct, dotted, merged, nested
 from ...config.part_specs import Part, part_backends, required_settings, settings_taken
+from ...config.reading.renamed_settings import renamed_settings_text
 from ...config.settings import backend_settings_model
 from .bench import Bench, BenchOp
 
@@ -151,7 +152,8 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
 
     Examples
     --------
-    >>> part_to_fit("gpu", {"bandwidth": 1e12, "peak_fp16": 1e14}, ["launch"]).settings["launch"]
+    >>> known = {"bandwidth": 1e12, "peaks": {"fp16": 1e14}}
+    >>> part_to_fit("gpu", known, ["launch"]).settings["launch"]
     2e-06
     """
     usual = parameters_of(kind, settings)
@@ -160,7 +162,8 @@ def part_to_fit(kind: str, settings: Mapping[str, Any], names: Sequence[str] = (
     strange = sorted(set(chosen) - set(usual) - set(numbers))
     if strange:
         raise ScenarioError(
-            f"fit: {kind} has no parameter {', '.join(strange)}; it has {', '.join(usual)}"
+            f"fit: {kind} has no parameter {', '.join(strange)}"
+            f"{renamed_settings_text(kind, strange)}; it has {', '.join(usual)}"
         )
     missing = sorted(set(usual) - set(numbers))
     if missing and kind in LINEAR:

@@ -101,6 +101,6 @@ def _known_before(
     if not start and not know:
         raise ScenarioError(
             "fit gpu: no recording tells the peak from the share of it that products reach; name "
-            "the GPU's entry with --start, or give --know peak_bf16='... Tflop/s' of its datasheet"
+            "the GPU's entry with --start, or give --know peaks.bf16='... Tflop/s' of its datasheet"
         )
     return settings_before_fit("gpu", start, [*know, *missing], catalogs), told

@@ -12,7 +12,7 @@ from ....models.compute.kernels import FORM, KernelFamily
 from ....reports.numbers import three_digits
 from ...config.reading.tree import NumberSource
 from .entry import SettingsBeforeFit, entry_lines, entry_value, kept_value, parameter_text
-from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, GpuFit
+from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, TILES, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
 STREAMS = {"7": 128, "8": 128, "9": 128, "10": 128, "12": 128}
@@ -23,11 +23,11 @@ TOLD_BY = "told by the GPU (libcuda, NVML)"
 
 
 def facts_as_settings(facts: Mapping[str, str]) -> dict[str, str]:
-    """Settings of an entry that a GPU told of itself, as a file writes them.
+    """Settings of an entry that a GPU told of itself, by dotted name, as a file writes them.
 
     >>> facts_as_settings({"gpu_processors": "132", "gpu_memory_khz": "2619000",
     ...     "gpu_bus_bits": "5120", "gpu_khz": "1980000"})
-    {'bandwidth': '3.352 TB/s', 'processors': '132', 'clock': '1.98 GHz'}
+    {'bandwidth': '3.352 TB/s', 'chip.processors': '132', 'chip.clock': '1.98 GHz'}
     """
     known = {k: float(v) for k, v in facts.items() if _is_number(v)}
     found = {}
@@ -37,11 +37,11 @@ def facts_as_settings(facts: Mapping[str, str]) -> dict[str, str]:
         rate = 2e3 * known["gpu_memory_khz"] * known["gpu_bus_bits"] / 8
         found["bandwidth"] = f"{rate / 1e12:.4g} TB/s"
     if "gpu_processors" in known:
-        found["processors"] = f"{known['gpu_processors']:.0f}"
+        found["chip.processors"] = f"{known['gpu_processors']:.0f}"
     if "gpu_khz" in known:
-        found["clock"] = f"{known['gpu_khz'] / 1e6:.4g} GHz"
+        found["chip.clock"] = f"{known['gpu_khz'] / 1e6:.4g} GHz"
     if "gpu_cache" in known:
-        found["shared_cache"] = f"{known['gpu_cache']:.0f} B"
+        found["chip.cache"] = f"{known['gpu_cache']:.0f} B"
     if facts.get("gpu_major", "") in STREAMS:
         found["streams"] = str(STREAMS[facts["gpu_major"]])
     if "gpu_copy_engines" in known:
@@ -96,10 +96,10 @@ def gpu_entry_text(
             if told.get(key) == text and before.source_of(key, text) is None:
                 source = NumberSource("measured", TOLD_BY, date)
         values[key] = entry_value(text, source)
-    tiles = found.model.settings.get("tile_processors", 0)
-    if SCALED in found.constants and "tile_processors" not in before.texts and tiles:
+    tiles = found.model.settings.get(TILES, 0)
+    if SCALED in found.constants and TILES not in before.texts and tiles:
         why = NumberSource("fitted", f"{rows.where}; products err less in whole tiles", date)
-        values["tile_processors"] = entry_value(str(tiles), why)
+        values[TILES] = entry_value(str(tiles), why)
     where = f"{rows.where}; each family in the file says of itself how wrong it is"
     values["kernels"] = entry_value(kernels, NumberSource("fitted", where, date))
     head = ["# Fitted by foretrace fit gpu.", "gpu:", f"  {name}:"]
@@ -108,7 +108,7 @@ def gpu_entry_text(
 
 def _note(key: str, found: GpuFit) -> str:
     """What else is to be known of a fitted constant."""
-    if key.startswith("peak_"):
+    if key.startswith("peaks."):
         return f"of products that reach the share of {MAIN}, so no peak of a datasheet"
     errors = found.errors.get(PRODUCT)
     if errors is None or not len(errors.held):

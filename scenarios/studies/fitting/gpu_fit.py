@@ -24,6 +24,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.doubt import QUANTILES
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import WIDTH, parse_signature
+from ....sim.setting_groups import construct, dotted, nested
 from .gpu_rows import PRODUCT, GpuRows
 
 Floats = NDArray[np.float64]
@@ -31,8 +32,10 @@ Mask = NDArray[np.bool_]
 FEW = 4  # rows for each constant that a fit may change
 MAIN, SCALED = "bf16", "fp8"
 PRODUCTS = {"efficiency": 0.8, "memory_efficiency": 0.8, "launch": 3e-6, "exposed": 0.3,
-            "join": 4e-7}  # fmt: skip
-FP8 = {"efficiency_fp8": 0.7, "launch_fp8": 5e-6}
+            "gemm.join": 4e-7}  # fmt: skip
+FP8 = {"gemm.fp8.efficiency": 0.7, "gemm.fp8.launch": 5e-6}
+TILES, UNALIGNED, COLD_START = "gemm.fp8.tile_processors", "gemm.unaligned", "gemm.cold"
+CHIP = ("chip.processors", "chip.clock", "bandwidth", "chip.cache")
 OTHER_PEAKS = ("fp64", "fp32", "tf32", "fp16", "int8")
 ROWS = ("launch", "first", "again", "near", "memory", "cache")
 STREAMS = ("launch", "near", "memory", "cache")
@@ -62,7 +65,7 @@ class GpuConstants:
 
     Parameters
     ----------
-    settings : of ``roofline``, SI, without ``kernels``
+    settings : of ``roofline`` by dotted name, SI, without ``kernels``
     families : by name
     """
 
@@ -72,17 +75,17 @@ class GpuConstants:
     @property
     def chip(self) -> GpuDatasheet:
         """What its datasheet says."""
-        known = (self.settings[n] for n in ("processors", "clock", "bandwidth", "shared_cache"))
-        return GpuDatasheet(*map(float, known))
+        known = (float(self.settings[n]) for n in CHIP)
+        return GpuDatasheet(*known)
 
     def has_peak(self, rows: GpuRows) -> Mask:
         """(n,) whether the peak of a product's type is known; true of other families."""
-        known = [self.settings.get(f"peak_{compute_element_type(t)}") for t in rows.texts]
+        known = [self.settings.get(f"peaks.{compute_element_type(t)}") for t in rows.texts]
         return np.asarray((rows.families != PRODUCT) | np.array([*map(bool, known)], bool))
 
     def roofline(self, **changed: float) -> Roofline:
         """Its backend, with other settings."""
-        made = Roofline(**{**self.settings, **changed})
+        made = construct(Roofline, nested({**self.settings, **changed}))
         made.families = self.families
         return made
 
@@ -101,7 +104,7 @@ class GpuConstants:
 def replace_cold(model: GpuConstants, cold: float) -> GpuConstants:
     """The GPU with another cost of starts after other kernels."""
     families = {n: replace(f, cold=cold) for n, f in model.families.items()}
-    return GpuConstants({**model.settings, "cold": cold}, families)
+    return GpuConstants({**model.settings, COLD_START: cold}, families)
 
 
 @dataclass(frozen=True)
@@ -155,12 +158,13 @@ def fit_gpu(rows: GpuRows, settings: Mapping[str, Any]) -> GpuFit:
     ScenarioError
         The peak of bf16, the bandwidth, or what families are counted in is not known.
     """
-    _require_known(settings)
-    return _Stages(rows, settings).run()
+    known = dotted(settings)
+    _require_known(known)
+    return _Stages(rows, known).run()
 
 
 def _require_known(settings: Mapping[str, Any]) -> None:
-    needed = ("bandwidth", f"peak_{MAIN}", "processors", "clock", "shared_cache")
+    needed = (f"peaks.{MAIN}", *CHIP)
     missing = [n for n in needed if not settings.get(n)]
     if missing:
         raise ScenarioError(
@@ -177,7 +181,7 @@ class _Stages:
         self.rows, self.before = rows, known
         donor = str(settings.get("kernels") or DONOR)
         self.donor = load_families(donor)
-        self.model = GpuConstants({**known, "cold": 0.0}, {})
+        self.model = GpuConstants({**known, COLD_START: 0.0}, {})
         self.constants: dict[str, tuple[FittedConstant, ...]] = {}
         self.left = list(rows.left)
         self.family = rows.families
@@ -230,7 +234,7 @@ class _Stages:
     def _peaks(self) -> None:
         """Peaks of other types, which reach the share that bf16 reaches."""
         for dtype in OTHER_PEAKS:
-            mask, name = self._of_type(dtype), f"peak_{dtype}"
+            mask, name = self._of_type(dtype), f"peaks.{dtype}"
             if not mask.any():
                 continue
             start = {name: float(self.before.get(name) or self._quickest(mask))}
@@ -248,14 +252,14 @@ class _Stages:
         mask = self._of_type(SCALED)
         if not mask.any():
             return
-        if not self.before.get(f"peak_{SCALED}"):
-            self.left.append("products of fp8: give peak_fp8 with --know")
+        if not self.before.get(f"peaks.{SCALED}"):
+            self.left.append("products of fp8: give peaks.fp8 with --know")
             return
         start = {n: float(self.before.get(n) or v) for n, v in FP8.items()}
         at = self.rows.of(mask & ~self.rows.kept)
         tried = {}
-        for tiles in (0, int(self.before["processors"])):
-            self.model.settings["tile_processors"] = tiles
+        for tiles in (0, int(self.before["chip.processors"])):
+            self.model.settings[TILES] = tiles
             self.constants.pop(SCALED, None)
             found = self._fit(SCALED, mask, start, self._roofline_predict, "products of fp8")
             if found is None:
@@ -264,11 +268,11 @@ class _Stages:
             tried[tiles] = (float(np.median(np.abs(wrong))), found, self.constants[SCALED])
         tiles = min(tried, key=lambda t: tried[t][0])
         _, found, self.constants[SCALED] = tried[tiles]
-        self.model.settings |= {**found, "tile_processors": tiles}
+        self.model.settings |= {**found, TILES: tiles}
 
     def _unaligned(self) -> None:
         mask = np.asarray(self.is_product & ~self.aligned)
-        start = {"unaligned": float(self.before.get("unaligned") or 1.5)}
+        start = {UNALIGNED: float(self.before.get(UNALIGNED) or 1.5)}
         found = self._fit("", mask, start, self._roofline_predict, "rows that are not aligned")
         self.model.settings |= found or {}
 
@@ -299,16 +303,17 @@ class _Stages:
             shape = op_shape(self.rows.texts[i])
             assert shape is not None  # noqa: S101  it has a family
             work.append(kernel_work(shape))
-            peak.append(float(self.model.settings.get(f"peak_{self.dtype[i]}") or 1.0))
+            peak.append(float(self.model.settings.get(f"peaks.{self.dtype[i]}") or 1.0))
         return np.array(work, float).reshape(-1, 7), np.array(peak)
 
     def _starts_in_place(self) -> None:
         """What starts cost where other kernels ran before: of products, and of each family."""
         product = np.asarray(self.rows.after & (self.family == PRODUCT) & self.aligned)
-        known = float(self.before.get("cold") or COLD[""])
-        found = self._fit("", product, {"cold": known}, self._roofline_predict,
+        known = float(self.before.get(COLD_START) or COLD[""])
+        found = self._fit("", product, {COLD_START: known}, self._roofline_predict,
                           "products in their place")  # fmt: skip
-        self.model.settings["cold"] = found["cold"] if found else float(self.before.get("cold", 0))
+        own = found[COLD_START] if found else float(self.before.get(COLD_START, 0))
+        self.model.settings[COLD_START] = own
         for name, family in self.model.families.items():
             told = self.donor.get(name)
             usual = told.cold if told else 0.0
@@ -382,13 +387,12 @@ def _family_of(values: Mapping[str, Any]) -> KernelFamily:
     return KernelFamily(**values)
 
 
-OTHERS = ("sustained", "burst", "odd")
+OTHERS = ("gemm.sustained", "gemm.burst", "gemm.odd")
 """Another GPU's limit of power, and its programs for odd rows, which are all that ``unaligned`` is
 fitted to here: no stage fits them, no entry keeps them."""
 ROOFLINE_SETTINGS = (
-    "bandwidth", "efficiency", "efficiency_fp8", "memory_efficiency", "launch", "launch_fp8",
-    "exposed", "join", "cold", "unaligned", "tile_processors", "processors", "clock",
-    "shared_cache", *(f"peak_{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
+    *CHIP, *PRODUCTS, *FP8, TILES, UNALIGNED, COLD_START,
+    *(f"peaks.{t}" for t in (MAIN, SCALED, *OTHER_PEAKS)),
 )  # fmt: skip
 
 

@@ -188,7 +188,7 @@ def fit_network(
     ScenarioError
         An unknown parameter, or too few rows.
     """
-    require_parameters(NETWORK_KIND, names, GUESSES)
+    require_parameters(NETWORK_KIND, names, GUESSES, "library")
     chosen = list(names) or _told_by(data.rows)
     known = dotted(settings)
     still = nested({k: v for k, v in known.items() if k not in chosen})

@@ -6,19 +6,13 @@ from typing import Any
 
 from ...config.scenario import Scenario
 
-PEAK = "peak_"
-
 
 def gpu_roofs(scenario: Scenario) -> dict[str, Any]:
     """Model, peaks in flop/s and bandwidth in B/s of the first GPU; {} where any is unknown."""
     gpu = scenario.cluster.gpu()
     if gpu is None or "bandwidth" not in gpu.settings:
         return {}
-    peaks = {
-        name.removeprefix(PEAK): float(value)
-        for name, value in gpu.settings.items()
-        if name.startswith(PEAK) and value is not None
-    }
+    peaks = {t: float(p) for t, p in gpu.settings.get("peaks", {}).items() if p is not None}
     if not peaks:
         return {}
     return {"model": gpu.model, "peaks": peaks, "bandwidth": float(gpu.settings["bandwidth"])}

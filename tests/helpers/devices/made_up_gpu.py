@@ -18,15 +18,17 @@ from foretrace.models.compute.kernels import KernelFamily
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.studies.fitting.gpu_fit import ops_table
+from foretrace.sim.setting_groups import construct, nested
 
 HOST = 4_000  # ns to launch
 NOISE = 0.02
 SETTINGS = {
-    "bandwidth": 3.352e12, "peak_fp64": 60e12, "peak_fp32": 55e12, "peak_tf32": 430e12,
-    "peak_fp16": 900e12, "peak_bf16": 989.4e12, "peak_fp8": 1978.9e12, "efficiency": 0.74,
-    "efficiency_fp8": 0.66, "memory_efficiency": 0.88, "launch": 2.4e-6, "launch_fp8": 5.1e-6,
-    "exposed": 0.17, "join": 0.31e-6, "cold": 1.9e-6, "unaligned": 1.62, "tile_processors": 132,
-    "processors": 132, "clock": 1.98e9, "shared_cache": 52428800.0,
+    "bandwidth": 3.352e12, "peaks.fp64": 60e12, "peaks.fp32": 55e12, "peaks.tf32": 430e12,
+    "peaks.fp16": 900e12, "peaks.bf16": 989.4e12, "peaks.fp8": 1978.9e12, "efficiency": 0.74,
+    "gemm.fp8.efficiency": 0.66, "memory_efficiency": 0.88, "launch": 2.4e-6,
+    "gemm.fp8.launch": 5.1e-6, "exposed": 0.17, "gemm.join": 0.31e-6, "gemm.cold": 1.9e-6,
+    "gemm.unaligned": 1.62, "gemm.fp8.tile_processors": 132, "chip.processors": 132,
+    "chip.clock": 1.98e9, "chip.cache": 52428800.0,
 }  # fmt: skip
 STREAMING = {"launch": 2600.0, "near": 0.75, "memory": 0.4, "cache": 0.55}
 IN_ROWS = {**STREAMING, "first": 650.0, "again": 1100.0}
@@ -86,7 +88,7 @@ class Nvml:
 
 def truth():
     """The GPU as a backend; every answer is of a step, in which other kernels ran before."""
-    made = Roofline(**SETTINGS)
+    made = construct(Roofline, nested(SETTINGS))
     made.families = {n: KernelFamily(**f, cold=COLD if f else 0.0) for n, f in FAMILIES.items()}
     return made
 

@@ -98,10 +98,10 @@ def swap(what, folder):
         case "the recording is truncated":
             line = recorded(kept)
             kept.write_bytes(kept.read_bytes()[:-20])
-        case "the recording is of something else":
+        case "not a recording":
             line = on("recorded", recording=kept)
             kept.write_text("a letter")
-        case "the recording has not seen an op":
+        case "the recording lacks an op":
             line = recorded(kept, ops=("copy:h2h uint8[64]",))
         case "clocks are mixed":
             other = recorded(folder / "other.rec.gz", clock="icount", where=1)
@@ -113,13 +113,13 @@ def swap(what, folder):
 
 SWAPS = {
     "the device is absent": on("odd", agent="absent"),
-    "the device is taken by somebody else": odd("busy"),
+    "another user has the device": odd("busy"),
     "another run of ours has the device": on("host"),
-    "it may not be used": odd("denied"),
+    "permission denied": odd("denied"),
     "the driver dies": odd("died"),
     "the device hangs": odd("hung"),
-    "the agent says nothing": on("odd", agent="silent"),
-    "the agent is of another version": on("odd", agent="old"),
+    "the agent is silent": on("odd", agent="silent"),
+    "another version of the agent": on("odd", agent="old"),
     "a frame is too large": on("odd", agent="large"),
     "an answer is not a number": odd("nan"),
     "an answer is negative": odd("negative"),
@@ -137,7 +137,7 @@ SWAPS = {
 )
 def test_a_fault_ends_the_run_or_the_check_and_is_named(what, words, cli, machine, monkeypatch):
     code, said = FAULTS[what]
-    if what == "the agent says nothing":
+    if what == "the agent is silent":
         monkeypatch.setattr(RemoteDriver, "patience", 2.0)  # in the place of a minute
     limit = "600 s"
     if what == "the device hangs":

@@ -14,7 +14,7 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch
 from foretrace.models.network.topology.topology import FabricSpec as Joined
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import DriverFault, RecordingError, ScenarioError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
@@ -232,7 +232,7 @@ def test_a_memory_in_place_of_a_modelled_one_leaves_the_rest_of_the_way():
 
 
 def test_ops_of_a_gpu_queue_for_an_exclusive_device():
-    system = cluster(1, NodeSpec(streams=4))
+    system = cluster(1, NodeSpec(gpu=GpuSpec(streams=4)))
     build = Builder("kernels")
     for _ in range(3):
         build.op(Kind.COMPUTE, bytes=MB, signature="copy:h2h uint8[1000000]")

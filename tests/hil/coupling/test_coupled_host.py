@@ -13,7 +13,7 @@ from foretrace.hil.coupling.live_driver import LiveDriver
 from foretrace.hil.drivers.memory.host import HostDriver
 from foretrace.hil.sample import Request
 from foretrace.models.memory.copy import Copy
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import DriverFault
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
@@ -36,7 +36,7 @@ def driven(asked, sharing, copies, engine="core"):
     build = Builder("copies")
     for _ in range(copies):
         build.op(Kind.COMPUTE, bytes=float(SIZE), signature=COPY)
-    system = cluster(1, NodeSpec(streams=2))
+    system = cluster(1, NodeSpec(gpu=GpuSpec(streams=2)))
     swap = Swap("node0.gpu0", asked, sharing, sample_coverage(system, "node0.gpu0"))
     made = couple(system, {"node*.gpu*": Copy()}, [swap])
     simulation = Simulation(made.system, made.backends, engine=engine)

@@ -143,7 +143,8 @@ hil:
 
 def test_a_plan_is_of_what_the_scenario_swaps(cli, tmp_path):
     """Driver, its file, options, context, starts and limit; the ops of that component alone."""
-    swap = "{component: node1.gpu0, driver: odd, agent: odd, options: {after: 7}, context: cold}"
+    ops = "options: {after: 7}, ops: {context: cold}"
+    swap = f"{{component: node1.gpu0, driver: odd, agent: odd, {ops}}}"
     (tmp_path / "s.yaml").write_text(SWAPPED.replace("SWAP", swap))
     code, out, error = cli("hil", "plan", "s.yaml", "--repeats", 4)
     assert code == 0, error

@@ -13,15 +13,17 @@ from foretrace.models.compute.kernels import load_families
 from foretrace.models.compute.op_shape import op_shape
 from foretrace.scenarios.cli.app import app
 from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.scenarios.studies.fitting.gpu_fit import PRODUCTS
 from foretrace.scenarios.studies.fitting.gpu_plan import gpu_plan
 from foretrace.sim.errors import ScenarioError
+from foretrace.sim.setting_groups import dotted
 from foretrace.sim.units import quantity
 from made_up_gpu import COLD, FAMILIES, OTHER, SETTINGS, MadeUpGpu, plug_in, true_seconds
 from typer.testing import CliRunner
 
-UNITS = {"launch": "s", "join": "s", "cold": "s", "launch_fp8": "s"}
-UNITS |= {f"peak_{t}": "flop/s" for t in ("fp16", "tf32", "fp32", "fp64")}
+UNITS = {"launch": "s", "gemm.join": "s", "gemm.cold": "s", "gemm.fp8.launch": "s"}
+UNITS |= {f"peaks.{t}": "flop/s" for t in ("fp16", "tf32", "fp32", "fp64")}
 SOME = ("products", "sums", "norms", "in place")
 NORMS = ("norm", "activation", "rope")
 SLOWED, CAPPED = 0x40, 0x4  # by heat; by the power cap, as every large GPU is
@@ -102,7 +104,7 @@ def test_constants_of_products_and_norms_come_back_and_so_do_their_answers(nvml,
     ))) for p in plan.pieces]  # fmt: skip
     report, home = fit(recorded(tmp_path, replace(plan, pieces=tuple(pieces))))
     constants_come_back(report)
-    assert {*PRODUCTS, "cold"} - {"exposed"} <= set(report["told"])
+    assert {*PRODUCTS, "gemm.cold"} - {"exposed"} <= set(report["told"])
     assert {f"{f} {c}" for f in NORMS for c in ("launch", "first", "again", "near")} <= set(
         report["told"]
     )
@@ -135,14 +137,14 @@ def test_a_gpu_of_no_entry_tells_its_datasheet_but_for_the_peak(nvml, tmp_path):
     words = ["fit", "gpu", "--recording", str(file), "--name", "mine", "-o", str(out)]
     with pytest.raises(ScenarioError, match="no recording tells the peak"):
         CliRunner().invoke(app, words, catch_exceptions=False)
-    told = CliRunner().invoke(app, [*words, "--know", "peak_bf16=989.4 Tflop/s"])
+    told = CliRunner().invoke(app, [*words, "--know", "peaks.bf16=989.4 Tflop/s"])
     assert told.exit_code == 0, told.output
     entry = installed([str(tmp_path)]).entry("gpu", "mine")
-    texts = {k: str(entry[k].value) for k in ("memory", "bandwidth", "processors", "clock",
-                                              "shared_cache", "copy_engines", "power")}  # fmt: skip
+    texts = {k: dotted(to_dict(entry))[k] for k in ("memory", "bandwidth", "chip.processors",
+        "chip.clock", "chip.cache", "copy_engines", "power")}  # fmt: skip
     assert texts == {
-        "memory": "85899345920 B", "bandwidth": "3.352 TB/s", "processors": "132",
-        "clock": "1.98 GHz", "shared_cache": "52428800 B", "copy_engines": "3", "power": "700 W",
+        "memory": "85899345920 B", "bandwidth": "3.352 TB/s", "chip.processors": 132,
+        "chip.clock": "1.98 GHz", "chip.cache": "52428800 B", "copy_engines": 3, "power": "700 W",
     }  # fmt: skip
     assert entry["bandwidth"].source.kind == "measured"
 

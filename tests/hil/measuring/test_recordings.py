@@ -9,8 +9,10 @@ from foretrace.hil.recording import read
 from foretrace.hil.sample import WARM, Request
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.reading.tree import to_dict
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.signature import parse_signature
+from foretrace.sim.setting_groups import construct, dotted, nested
 from foretrace.sim.units import quantity
 
 LISTS = (
@@ -82,18 +84,18 @@ def test_ops_in_their_place_add_up_to_a_real_step_and_warm_ones_fall_short(name)
 
 
 UNITS = {
-    "peak_fp32": "flop/s",
+    "peaks.fp32": "flop/s",
     "bandwidth": "B/s",
-    "cache": "B",
-    "cache_bandwidth": "B/s",
+    "cache.size": "B",
+    "cache.bandwidth": "B/s",
     "launch": "s",
 }
 
 
 def errors_of_the_catalog(names, measured):
     """Predicted over measured products, less one: nothing of these recordings was fitted."""
-    told = installed(()).entry("gpu", "epyc-zen4-core").mapping
-    core = Roofline(**{k: quantity(told[k].value, unit) for k, unit in UNITS.items()})
+    told = dotted(to_dict(installed(()).entry("gpu", "epyc-zen4-core")))
+    core = construct(Roofline, nested({k: quantity(told[k], u) for k, u in UNITS.items()}))
     shapes = [[o.shape for o in parse_signature(n).operands[-2:]] for n in names]
     flop = [2.0 * m * k * n for (m, k), (_, n) in shapes]
     moved = [4.0 * (m * k + k * n + m * n) for (m, k), (_, n) in shapes]

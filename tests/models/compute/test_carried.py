@@ -13,8 +13,8 @@ from foretrace.models.compute.carried import (
 from foretrace.sim.facts.doubt import Doubt
 from foretrace.sim.facts.ops import Ops
 
-SLOW = GpuModel.of("slow", {"bandwidth": 1e9, "peak_bf16": 1e12, "efficiency": 0.5})
-QUICK = GpuModel.of("quick", {"bandwidth": 4e9, "peak_bf16": 4e12})
+SLOW = GpuModel.of("slow", {"bandwidth": 1e9, "peaks": {"bf16": 1e12}, "efficiency": 0.5})
+QUICK = GpuModel.of("quick", {"bandwidth": 4e9, "peaks": {"bf16": 4e12}})
 TEXTS = ("compute:mm bf16[2x2] bf16[2x2]", "compute:attention bf16[8]", "compute:norm bf16[8]")
 NAN = float("nan")
 

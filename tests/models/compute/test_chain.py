@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from foretrace.models.compute.chain import Chain, largest_ops
 from foretrace.models.compute.families import Families, FittedLine
+from foretrace.models.compute.gpu_groups import Peaks
 from foretrace.models.compute.host import Host
 from foretrace.models.compute.recorded import Recorded
 from foretrace.models.compute.roofline import Roofline
@@ -11,7 +12,7 @@ from foretrace.models.compute.table import MeasuredTable
 from foretrace.models.memory.copy import Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.part.link import Link
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing
 from foretrace.sim.facts.doubt import Doubt
@@ -25,7 +26,7 @@ NAN = float("nan")
 
 
 def roofline():
-    return Roofline(bandwidth=1e9, peak_bf16=1e12)
+    return Roofline(bandwidth=1e9, peaks=Peaks(bf16=1e12))
 
 
 class Says(Backend):
@@ -101,12 +102,13 @@ def test_a_table_knows_sizes_between_those_that_were_measured():
 
 def test_usage_and_holds_of_a_link_stay_with_their_ops():
     node = NodeSpec(
-        gpus=1, hbm=Memory(bandwidth=1e12, latency=0.0),
-        host_link=Link(bandwidth=1e10, latency=1e-6), copy_engines=1,
-    )  # fmt: skip
+        gpus=1,
+        gpu=GpuSpec(hbm=Memory(bandwidth=1e12, latency=0.0), copy_engines=1),
+        host_link=Link(bandwidth=1e10, latency=1e-6),
+    )
     system = cluster(1, node)
     gpu, hbm = system.number("node0.gpu0"), system.number("node0.gpu0.hbm")
-    shared = Roofline(bandwidth=1e12, peak_bf16=1e14, shared=True)
+    shared = Roofline(bandwidth=1e12, peaks=Peaks(bf16=1e14), shared=True)
     holding = Says(1.0, [2], holds=Holds.of([[(hbm, 5, -1)]]))
     chain = Chain.of(holding, shared)
     chain.open(system)

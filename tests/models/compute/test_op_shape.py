@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from foretrace.models.compute.demand import demand, family
+from foretrace.models.compute.gpu_groups import Chip, Peaks
 from foretrace.models.compute.kernel_work import kernel_work
 from foretrace.models.compute.kernels import REGIMES, GpuDatasheet, KernelFamily, load_families
 from foretrace.models.compute.op_shape import AXES, op_shape
@@ -13,14 +14,19 @@ from foretrace.models.compute.roofline import Roofline
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.ops import Ops
 
-CHIP = {"processors": 132, "clock": 1.98e9, "shared_cache": 50 * 2**20}
+CHIP = Chip(processors=132, clock=1.98e9, cache=50 * 2**20)
 
 
 def h100(**more):
     return Roofline(
-        bandwidth=3.35e12, peak_bf16=989.4e12, efficiency=0.816, memory_efficiency=0.872,
-        launch=2.19e-6, kernels="h100-sxm5-80g", **(CHIP | more),
-    )  # fmt: skip
+        bandwidth=3.35e12,
+        peaks=Peaks(bf16=989.4e12),
+        efficiency=0.816,
+        memory_efficiency=0.872,
+        launch=2.19e-6,
+        kernels="h100-sxm5-80g",
+        **{"chip": CHIP, **more},
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +186,7 @@ def test_a_kernel_of_unknown_flop_is_answered_from_its_operands():
 
 
 def test_without_kernels_unknown_flop_are_refused_as_ever():
-    gpu = Roofline(bandwidth=1e12, peak_bf16=1e14)
+    gpu = Roofline(bandwidth=1e12, peaks=Peaks(bf16=1e14))
     ops = Ops.of(signature=0, signatures=("compute:vllm::rms_norm bf16[8x8] bf16[8]",))
     assert not gpu.knows(ops).any()
     with pytest.raises(BackendError, match="flop"):
@@ -253,7 +259,7 @@ def test_a_file_that_holds_no_kernels_is_refused(tmp_path):
 
 
 def test_kernels_need_the_facts_of_their_gpu():
-    with pytest.raises(BackendError, match="need processors, clock and shared_cache"):
+    with pytest.raises(BackendError, match=r"need chip\.processors, chip\.clock and chip\.cache"):
         Roofline(bandwidth=1e12, kernels="nvidia")
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from foretrace.models.compute.gpu_groups import CacheRoof
 from foretrace.models.compute.host import Host
 from foretrace.models.compute.jitter import jitter_spread, typical_durations
 from foretrace.models.compute.recorded import Recorded
@@ -95,7 +96,7 @@ def test_ranks_that_want_more_than_their_memory_has_slow_each_other(moved, took,
 
 
 def test_what_fits_the_caches_slows_nobody_and_nothing_does_when_switched_off():
-    assert together(Recorded(shared=True, cache=60e6), 60e6) == pytest.approx(1e-3)
+    assert together(Recorded(shared=True, cache=CacheRoof(size=60e6)), 60e6) == pytest.approx(1e-3)
     assert together(Recorded(), 60e6) == pytest.approx(1e-3)
 
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from foretrace.models.compute.gpu_groups import CacheRoof, Chip, Fp8Gemm, Gemm, Peaks
 from foretrace.models.compute.kernels import KernelFamily
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.memory.copy import Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.part.link import Link
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind, Ops
@@ -26,7 +27,7 @@ def test_the_corner_is_at_peak_over_bandwidth():
     """Williams, Waterman, Patterson 2009: attainable = min(peak, intensity x bandwidth)."""
     intensity = np.logspace(-1, 5, 25)
     moved = 1e9
-    gpu = Roofline(peak_bf16=PEAK, bandwidth=BANDWIDTH)
+    gpu = Roofline(peaks=Peaks(bf16=PEAK), bandwidth=BANDWIDTH)
     seconds = gpu.timing(ops(intensity * moved, moved)).fixed
     attained = intensity * moved / seconds
     assert attained == pytest.approx(np.minimum(PEAK, intensity * BANDWIDTH), rel=1e-12)
@@ -36,7 +37,11 @@ def test_the_corner_is_at_peak_over_bandwidth():
 
 def test_shares_lower_both_roofs_and_launch_is_a_floor():
     gpu = Roofline(
-        peak_bf16=PEAK, bandwidth=BANDWIDTH, efficiency=0.5, memory_efficiency=0.25, launch=1e-6
+        peaks=Peaks(bf16=PEAK),
+        bandwidth=BANDWIDTH,
+        efficiency=0.5,
+        memory_efficiency=0.25,
+        launch=1e-6,
     )
     found = gpu.timing(ops([0.0, 1e8, 0.0], [0.0, 0.0, 1e6])).fixed
     assert found.tolist() == pytest.approx([1e-6, 3e-6, 5e-6])
@@ -48,25 +53,27 @@ def test_shares_lower_both_roofs_and_launch_is_a_floor():
 )
 def test_the_peak_is_that_of_the_element_type(dtype, tf32, peak):
     gpu = Roofline(
-        bandwidth=1e15, peak_fp32=1e12, peak_tf32=2e12, peak_bf16=4e12, peak_fp8=8e12, tf32=tf32
+        bandwidth=1e15, peaks=Peaks(fp32=1e12, tf32=2e12, bf16=4e12, fp8=8e12), gemm=Gemm(tf32=tf32)
     )
     assert gpu.timing(ops([peak], 0.0, dtype)).fixed[0] == pytest.approx(1.0)
 
 
 def test_fp8_pays_for_the_scaling_of_its_operands():
     gpu = Roofline(
-        bandwidth=1e15, peak_bf16=1e12, peak_fp8=1e12, launch=1e-6, launch_fp8=3e-6,
-        efficiency_fp8=0.5,
-    )  # fmt: skip
+        bandwidth=1e15,
+        peaks=Peaks(bf16=1e12, fp8=1e12),
+        launch=1e-6,
+        gemm=Gemm(fp8=Fp8Gemm(launch=3e-6, efficiency=0.5)),
+    )
     assert gpu.timing(ops([1e6], 0.0, "bf16")).fixed[0] == pytest.approx(2e-6)
     assert gpu.timing(ops([1e6], 0.0, "fp8")).fixed[0] == pytest.approx(5e-6)
 
 
 def test_what_fits_the_cache_moves_at_its_rate():
-    gpu = Roofline(bandwidth=1e9, cache=1e6, cache_bandwidth=1e10)
+    gpu = Roofline(bandwidth=1e9, cache=CacheRoof(size=1e6, bandwidth=1e10))
     assert gpu.timing(ops([0.0] * 2, [1e6, 2e6])).fixed.tolist() == pytest.approx([1e-4, 2e-3])
     with pytest.raises(BackendError, match="give both or neither"):
-        Roofline(bandwidth=1e9, cache=1e6)
+        Roofline(bandwidth=1e9, cache=CacheRoof(size=1e6))
 
 
 def test_an_op_without_arithmetic_needs_no_peak():
@@ -86,13 +93,13 @@ def test_an_op_without_arithmetic_needs_no_peak():
 )
 def test_what_it_cannot_know_it_refuses(asked, message):
     with pytest.raises(BackendError, match=message):
-        Roofline(bandwidth=BANDWIDTH, peak_bf16=PEAK).timing(asked)
+        Roofline(bandwidth=BANDWIDTH, peaks=Peaks(bf16=PEAK)).timing(asked)
 
 
 def node(rate=1e12):
     memory = Memory(bandwidth=BANDWIDTH, latency=0.0)
     bus = Link(bandwidth=rate, latency=0.0)
-    return cluster(1, NodeSpec(gpus=1, hbm=memory, host_link=bus))
+    return cluster(1, NodeSpec(gpus=1, gpu=GpuSpec(hbm=memory), host_link=bus))
 
 
 def together(shared):
@@ -100,7 +107,7 @@ def together(shared):
     build = Builder("both")
     build.op(Kind.COMPUTE, flop=0.0, bytes=1e9, signature="compute:add bf16[8]")
     build.op(Kind.COPY, stream=7, bytes=1e9, signature="copy:h2d")
-    gpu = Roofline(bandwidth=BANDWIDTH, peak_bf16=PEAK, shared=shared)
+    gpu = Roofline(bandwidth=BANDWIDTH, peaks=Peaks(bf16=PEAK), shared=shared)
     backends = {"node0.gpu0": gpu, "node0.gpu0.dma": Copy()}
     return Simulation(node(), backends, engine="reference").run(build.graph()).makespan
 
@@ -123,7 +130,7 @@ def test_alone_a_sharing_kernel_takes_as_long_as_one_that_does_not():
                     signature=asked.signature_text(row),
                 )
             ]  # fmt: skip
-        gpu = Roofline(bandwidth=BANDWIDTH, peak_bf16=PEAK, launch=1e-6, shared=shared)
+        gpu = Roofline(bandwidth=BANDWIDTH, peaks=Peaks(bf16=PEAK), launch=1e-6, shared=shared)
         run = Simulation(node(), {"node0.gpu0": gpu}, engine="reference").run(build.graph())
         spans.append(run.makespan)
     assert spans[0] == pytest.approx(spans[1], abs=1e-11)
@@ -142,15 +149,15 @@ def product(dtype, m, n, k):
 
 
 def test_the_shorter_of_arithmetic_and_memory_shows_by_its_exposed_share():
-    gpu = Roofline(peak_bf16=1e12, bandwidth=1e12, exposed=0.5)
+    gpu = Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e12, exposed=0.5)
     found = gpu.timing(ops([1e6, 4e6], [4e6, 1e6])).fixed
     assert found.tolist() == pytest.approx([4.5e-6, 4.5e-6])
 
 
 def test_a_product_runs_under_the_power_limit_but_for_a_burst_where_a_loop_begins_on_an_idle_gpu():
-    limit = {"efficiency": 0.8, "sustained": 0.5, "burst": 1e-3}
+    limit = {"efficiency": 0.8, "gemm": Gemm(sustained=0.5, burst=1e-3)}
     loop, step = (
-        Roofline(peak_bf16=1e12, bandwidth=1e15, caches=caches, **limit)
+        Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e15, caches=caches, **limit)
         for caches in ("alone", "step")
     )
     short, long = (loop.timing(ops([flop], [1.0])).fixed[0] for flop in (4e8, 1e12))
@@ -161,14 +168,14 @@ def test_a_product_runs_under_the_power_limit_but_for_a_burst_where_a_loop_begin
 
 
 def test_the_power_limit_is_of_half_precision_and_below_the_short_products_share():
-    gpu = Roofline(peak_fp8=1e12, bandwidth=1e15, efficiency=0.8, sustained=0.5)
+    gpu = Roofline(peaks=Peaks(fp8=1e12), bandwidth=1e15, efficiency=0.8, gemm=Gemm(sustained=0.5))
     assert gpu.timing(product("fp8", 512, 512, 512)).fixed[0] == pytest.approx(2 * 512**3 / 0.8e12)
     with pytest.raises(BackendError, match=r"sustained is 0\.9, above efficiency, 0\.8"):
-        Roofline(peak_bf16=1e12, bandwidth=1e12, efficiency=0.8, sustained=0.9)
+        Roofline(peaks=Peaks(bf16=1e12), bandwidth=1e12, efficiency=0.8, gemm=Gemm(sustained=0.9))
 
 
 def test_a_sum_eight_times_as_long_is_joined_three_times_more():
-    gpu = Roofline(peak_bf16=1e30, bandwidth=1e12, launch=1e-6, join=1e-7)
+    gpu = Roofline(peaks=Peaks(bf16=1e30), bandwidth=1e12, launch=1e-6, gemm=Gemm(join=1e-7))
     short, long = (gpu.timing(product("bf16", 8, 8, k)).fixed[0] for k in (128, 1024))
     assert short == pytest.approx(1.2e-6)
     assert long - short == pytest.approx(3e-7)
@@ -176,18 +183,20 @@ def test_a_sum_eight_times_as_long_is_joined_three_times_more():
 
 def test_products_of_fp8_fill_whole_tiles_in_whole_rounds():
     """129 rows and one column: two tiles of 128 x 128 in one round of four processors."""
-    gpu = Roofline(peak_fp8=1e12, bandwidth=1e12, tile_processors=4)
+    gpu = Roofline(peaks=Peaks(fp8=1e12), bandwidth=1e12, gemm=Gemm(fp8=Fp8Gemm(tile_processors=4)))
     found = gpu.timing(product("fp8", 129, 1, 100)).fixed[0]
     assert found == pytest.approx(4 * 2 * 128 * 128 * 100 / 1e12)
 
 
 def test_what_is_scaled_first_is_read_in_bf16_and_written_in_fp8():
-    gpu = Roofline(peak_fp8=1e30, bandwidth=1e9, launch=1e-6, launch_fp8=2e-6)
+    gpu = Roofline(
+        peaks=Peaks(fp8=1e30), bandwidth=1e9, launch=1e-6, gemm=Gemm(fp8=Fp8Gemm(launch=2e-6))
+    )
     assert gpu.timing(product("fp8", 10, 1, 100)).fixed[0] == pytest.approx(2e-6 + 3e-6)
 
 
 def test_a_level_is_of_all_parts_of_a_family_and_of_no_other():
-    gpu = Roofline(bandwidth=1e12, peak_fp32=1e12, launch=1e-6)
+    gpu = Roofline(bandwidth=1e12, peaks=Peaks(fp32=1e12), launch=1e-6)
     texts = ("compute:aten::mm fp32[64x64] fp32[64x64]",)
     ops = Ops.of(flop=2.0 * 64**3, bytes=49152.0, signature=0, signatures=texts)
     (alone,) = gpu.timing(ops).fixed.tolist()
@@ -198,7 +207,7 @@ def test_a_level_is_of_all_parts_of_a_family_and_of_no_other():
 def test_a_gpu_without_tf32_takes_fp32_for_it():
     texts = ("compute:aten::mm tf32[64x64] tf32[64x64]",)
     ops = Ops.of(flop=2e12, bytes=0.0, signature=0, signatures=texts)
-    assert Roofline(bandwidth=1e12, peak_fp32=1e12).timing(ops).fixed.tolist() == [2.0]
+    assert Roofline(bandwidth=1e12, peaks=Peaks(fp32=1e12)).timing(ops).fixed.tolist() == [2.0]
 
 
 def test_a_family_takes_the_datasheets_peak_since_its_constants_hold_their_own_share():
@@ -207,8 +216,9 @@ def test_a_family_takes_the_datasheets_peak_since_its_constants_hold_their_own_s
         ["bf16[4x16x4096x64]"] * 3
     )
     ops = Ops.of(flop=float("nan"), bytes=float("nan"), signature=0, signatures=(text,))
-    told = {"bandwidth": 2e12, "peak_bf16": 312e12, "processors": 108, "clock": 1.41e9}
-    some = {**told, "shared_cache": 4e7, "kernels": "a100-sxm4-80g"}
+    chip = Chip(processors=108, clock=1.41e9, cache=4e7)
+    told = {"bandwidth": 2e12, "peaks": Peaks(bf16=312e12), "chip": chip}
+    some = {**told, "kernels": "a100-sxm4-80g"}
     whole, half = (Roofline(**some, efficiency=share) for share in (1.0, 0.5))
     assert whole.parts(ops)[3] > 0
     assert whole.parts(ops).tolist() == half.parts(ops).tolist()
@@ -217,9 +227,13 @@ def test_a_family_takes_the_datasheets_peak_since_its_constants_hold_their_own_s
 def h100(**more):
     """An H100 whose families of kernels are known."""
     return Roofline(
-        bandwidth=3.35e12, peak_bf16=989.4e12, launch=2e-6, kernels="h100-sxm5-80g", processors=132,
-        clock=1.98e9, shared_cache=50 * 2**20, **more,
-    )  # fmt: skip
+        bandwidth=3.35e12,
+        peaks=Peaks(bf16=989.4e12),
+        launch=2e-6,
+        kernels="h100-sxm5-80g",
+        chip=Chip(processors=132, clock=1.98e9, cache=50 * 2**20),
+        **more,
+    )
 
 
 def declared(text):
@@ -246,8 +260,14 @@ def test_an_op_whose_operands_tell_its_family_keeps_it():
     assert h100().timing(declared(text)).doubt[0].family == "norm"
 
 
-def small(text, **more):
-    gpu = Roofline(peak_bf16=1e12, peak_fp32=1e12, bandwidth=1e9, launch=1e-6, **more)
+def small(text, caches="step", **gemm):
+    gpu = Roofline(
+        peaks=Peaks(bf16=1e12, fp32=1e12),
+        bandwidth=1e9,
+        launch=1e-6,
+        caches=caches,
+        gemm=Gemm(**gemm),
+    )
     return gpu.timing(Ops.of(flop=1e9, bytes=1e3, signature=0, signatures=(text,))).fixed[0]
 
 
@@ -295,7 +315,9 @@ def test_half_precision_in_odd_rows_is_not_copied_past_registers_and_takes_longe
     text, longer
 ):
     def work(**told):
-        gpu = Roofline(peak_bf16=1e12, peak_tf32=1e12, peak_fp32=1e12, bandwidth=1e9, **told)
+        gpu = Roofline(
+            peaks=Peaks(bf16=1e12, tf32=1e12, fp32=1e12), bandwidth=1e9, gemm=Gemm(**told)
+        )
         return gpu.timing(Ops.of(flop=1e9, bytes=1e3, signature=0, signatures=(text,))).fixed[0]
 
     assert work(unaligned=1.5, odd=3.0) == pytest.approx(longer * work())

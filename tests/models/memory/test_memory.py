@@ -5,7 +5,7 @@ from foretrace.models.memory.copy import PATHS, Copy
 from foretrace.models.memory.memory import Memory
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.pcie import PcieSwitch
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind, Ops
@@ -19,10 +19,14 @@ def node(dram=1e11, bus=1e10, hbm=1e12, cxl=None, engines=4, latency=0.0, others
     return cluster(
         1,
         NodeSpec(
-            gpus=1, copy_engines=engines, hbm=memory(hbm), dram=memory(dram), cxl=memory(cxl),
-            host_link=Link(bandwidth=bus, latency=latency), others=others,
+            gpus=1,
+            gpu=GpuSpec(copy_engines=engines, hbm=memory(hbm)),
+            dram=memory(dram),
+            cxl=memory(cxl),
+            host_link=Link(bandwidth=bus, latency=latency),
+            others=others,
         ),
-    )  # fmt: skip
+    )
 
 
 def makespan(system, *ways, size=1e9, launch=0.0):

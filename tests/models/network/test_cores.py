@@ -8,7 +8,7 @@ from foretrace.models.compute.roofline import Roofline
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.library import CoreCosts, Protocol
 from foretrace.models.network.part.link import Link
-from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.rerun.sensitivity import altered
@@ -36,7 +36,9 @@ def step(computing, at_once=1, core=True):
 
 
 def run(graph, *, core=True, engine="core", core_rate=CORE, compute=None, **kw):
-    node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=core)
+    node = NodeSpec(
+        gpus=2, gpu=GpuSpec(streams=1, core=core), gpu_link=Link(bandwidth=RATE, latency=0.0)
+    )
     fabric = Fabric(algorithms="ring", simple=Protocol(step=STEP), cores=CoreCosts(rate=core_rate))
     bound = {"node0.gpu?": compute or Recorded(), "fabric": fabric}
     result = Simulation(cluster(1, node), bound, engine=engine).run(graph, **kw)
@@ -110,7 +112,9 @@ def channels_beside_kernels(seconds, *, share, engine="core", bound_by=1.0, **kw
                      signature="collective:all-reduce")  # fmt: skip
     for rank in range(2):
         build.describe(rank, 1, "network")
-    node = NodeSpec(gpus=2, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    node = NodeSpec(
+        gpus=2, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
+    )
     rate = SIZE / (share * ALONE) if share else None
     most = share * bound_by if share else None
     fabric = Fabric(
@@ -169,7 +173,9 @@ def test_kernels_of_quicker_gpus_are_quicker_where_they_share_them(factor, ends)
     """Their seconds are work on what they share, which a calibrated step and blame scale too."""
     build = Builder("step")
     build.op(Kind.COMPUTE, flop=0.0, bytes=1e12)
-    node = NodeSpec(gpus=1, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    node = NodeSpec(
+        gpus=1, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
+    )
     system = cluster(1, node)
     bound = {"node0.gpu0": Roofline(bandwidth=1e12)}
     quicker = altered(Simulation(system, bound), [system.number("node0.gpu0")], factor)
@@ -187,7 +193,9 @@ def test_groups_that_look_alike_each_take_of_their_own_gpus(fidelity):
                          signature="collective:all-reduce")  # fmt: skip
     for rank in range(4):
         build.describe(rank, 1, "network")
-    node = NodeSpec(gpus=4, streams=1, gpu_link=Link(bandwidth=RATE, latency=0.0), core=True)
+    node = NodeSpec(
+        gpus=4, gpu=GpuSpec(streams=1, core=True), gpu_link=Link(bandwidth=RATE, latency=0.0)
+    )
     fabric = Fabric(
         algorithms="ring",
         simple=Protocol(step=STEP),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from foretrace.models.compute.gpu_groups import Chip, Fp4Gemm, Fp8Gemm, Gemm, Peaks
 from foretrace.models.compute.roofline import Roofline
 from foretrace.models.training.description.description import Experts, Transformer
 from foretrace.models.training.layer.feed_forward import mixture
@@ -98,8 +99,10 @@ def test_weights_in_fp8_are_gathered_so_with_their_scales():
 
 
 def test_a_product_of_what_was_quantized_before_does_not_pay_for_it_again():
-    """``launch_fp8`` and its bytes are of measured products, which quantize an operand first."""
-    gpu = Roofline(peak_fp8=1e15, bandwidth=1e12, launch=1e-6, launch_fp8=3e-6)
+    """``gemm.fp8.launch`` and its bytes are of measured products, which quantize an operand."""
+    gpu = Roofline(
+        peaks=Peaks(fp8=1e15), bandwidth=1e12, launch=1e-6, gemm=Gemm(fp8=Fp8Gemm(launch=3e-6))
+    )
 
     def seconds(*works):
         ops = Ops.of(
@@ -119,9 +122,12 @@ def test_a_product_of_what_was_quantized_before_does_not_pay_for_it_again():
 
 def test_products_in_fp4_take_its_peak_and_are_doubted_as_rooflines_of_anything():
     gpu = Roofline(
-        bandwidth=8e12, peak_bf16=2.5e15, peak_fp4=1e16, efficiency_fp4=0.5, processors=148,
-        clock=2e9, shared_cache=1.3e8, kernels="nvidia",
-    )  # fmt: skip
+        bandwidth=8e12,
+        peaks=Peaks(bf16=2.5e15, fp4=1e16),
+        gemm=Gemm(fp4=Fp4Gemm(efficiency=0.5)),
+        chip=Chip(processors=148, clock=2e9, cache=1.3e8),
+        kernels="nvidia",
+    )
     works = [product("x", 8192, 8192, 8192, dtype, 2) for dtype in ("fp4", "bf16")]
     ops = Ops.of(
         flop=works[0].flop, bytes=0.0, signature=[0, 1],

@@ -24,7 +24,7 @@ def effects(defended):
 def test_a_value_that_matters_has_an_effect_and_one_that_is_not_used_has_none(effects):
     assert effects["cluster.fabric.library.simple.step"] > 0.005
     assert effects["cluster.node.nic.bandwidth"] < 0
-    assert effects["cluster.node.gpu.peak_fp32"] == 0  # its ops last as recorded
+    assert effects["cluster.node.gpu.peaks.fp32"] == 0  # its ops last as recorded
 
 
 def test_a_value_that_cannot_be_larger_is_tried_smaller(effects):

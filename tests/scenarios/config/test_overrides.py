@@ -3,6 +3,7 @@
 import pytest
 from foretrace.scenarios.config.loader import load, loads
 from foretrace.scenarios.config.problems import InvalidScenarioError
+from foretrace.sim.setting_groups import dotted
 
 PARENT = """\
 foretrace: 1
@@ -189,14 +190,14 @@ def test_precedence_is_catalog_extends_scenario_set(catalog, files):
     parent = PARENT.replace(
         "bandwidth: 3 TB/s}, links", "model: test-gpu-80g, memory: 70 GB}, links"
     )
-    gpu = "{peak_bf16: 1 Tflop/s, launch: 1 us}"
+    gpu = "{peaks: {bf16: 1 Tflop/s}, launch: 1 us}"
     child = f"extends: parent.yaml\nname: c\ncluster: {{node: {{gpu: {gpu}}}}}"
     files(parent=parent, child=child)
     s = load("child.yaml", set=["cluster.node.gpu.launch=2 us"], catalogs=[catalog])
-    names = ("bandwidth", "memory", "peak_bf16", "launch")
+    names = ("bandwidth", "memory", "peaks.bf16", "launch")
     layers = [s.origins[f"cluster.node.gpu.{name}"].layer for name in names]
     assert layers == ["catalog", "extends", "scenario", "--set"]
-    values = [s.cluster.node.gpu.settings[name] for name in names]
+    values = [dotted(s.cluster.node.gpu.settings)[name] for name in names]
     assert values == [3e12, 70e9, 1e12, 2e-6]
     assert s.origins["cluster.fabric.fidelity"].layer == "default"
 

@@ -28,9 +28,9 @@ def test_a_resolved_scenario_loads_to_the_same(scenario, files):
 def test_sources_survive_resolving(scenario):
     first = scenario()
     second = loads(json.dumps(first.resolved()))
-    for path in ("cluster.node.gpu.peak_bf16", "cluster.fabric.switch.latency"):
+    for path in ("cluster.node.gpu.peaks.bf16", "cluster.fabric.switch.latency"):
         assert first.origins[path].source == second.origins[path].source
-    source = second.origins["cluster.node.gpu.peak_bf16"].source
+    source = second.origins["cluster.node.gpu.peaks.bf16"].source
     assert source.facts() == {"kind": "fitted", "where": "run 2", "error": "3 %"}
 
 

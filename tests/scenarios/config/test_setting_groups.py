@@ -10,6 +10,7 @@ from foretrace.scenarios.config.problems import InvalidScenarioError
 from foretrace.scenarios.config.settings import constructor_model, plain_settings
 from foretrace.scenarios.studies.building.system import build_backends, build_system
 from foretrace.scenarios.studies.fitting.entry import settings_before_fit
+from foretrace.scenarios.studies.fitting.forms import part_to_fit
 from foretrace.sim.errors import ScenarioError
 from foretrace.sim.setting_groups import construct
 from foretrace.sim.units import Ratio, Seconds
@@ -140,6 +141,39 @@ def test_old_names_are_understood_with_a_message(caplog, old, new):
     assert "release 0.3" in message
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("peak_fp8: 1 Tflop/s", "peaks: {fp8: 1 Tflop/s}"),
+        ("launch_fp8: 9 us", "gemm: {fp8: {launch: 9 us}}"),
+        ("tf32: true", "gemm: {tf32: true}"),
+        ("cache: 2 MiB, cache_bandwidth: 1 TB/s", "cache: {size: 2 MiB, bandwidth: 1 TB/s}"),
+        ("shared_cache: 2 MiB", "chip: {cache: 2 MiB}"),
+    ],
+)
+def test_old_names_of_a_gpu_are_understood(old, new):
+    one, two = (
+        loads(
+            SCENARIO.replace("LIBRARY", "choice: nccl").replace("count: 2}", f"count: 2, {t}}}", 1)
+        )
+        for t in (old, new)
+    )
+    assert one.cluster.node.gpu == two.cluster.node.gpu
+
+
+def test_a_group_with_the_old_name_of_a_setting_is_set_and_varied_by_either():
+    base = loads(
+        SCENARIO.replace("LIBRARY", "choice: nccl") + "what_if:\n"
+        "  - {name: old, set: {cluster.node.gpu.cache: 2 MiB, cluster.node.gpu.cache_bandwidth: "
+        "1 TB/s}}\n"
+        "  - {name: new, set: {cluster.node.gpu.cache: {size: 2 MiB, bandwidth: 1 TB/s}}}\n"
+        "sweep: {vary: {cluster.node.gpu.cache: [2 MiB, 4 MiB]}}\n"
+    )
+    old, new = (one.cluster.node.gpu.settings["cache"] for one in base.others)
+    assert old == new == {"size": 2 * 2**20, "bandwidth": 1e12}
+    assert list(base.resolved()["sweep"]["vary"]) == ["cluster.node.gpu.cache.size"]
+
+
 def test_old_names_of_set_variants_and_sweeps_are_understood(caplog):
     more = (
         "what_if: [{name: a, set: {cluster.fabric.library.launch_ll: 9 us}}]\n"
@@ -173,11 +207,41 @@ def test_old_names_of_an_entry_of_ones_own_are_understood(tmp_path, caplog):
     assert "own.yaml:3:5: 'catalog.library.own.launch' is now" in caplog.text
 
 
+def test_old_names_of_a_gpu_of_ones_own_are_understood(tmp_path, caplog):
+    (tmp_path / "own.yaml").write_text(
+        "gpu:\n  own:\n    cache: {value: 4 MiB, source: {kind: assumed, where: here}}\n"
+        "    cache_bandwidth: {value: 1 TB/s, source: {kind: assumed, where: here}}\n"
+    )
+    text = SCENARIO.replace("h100-sxm5-80g", "own").replace("LIBRARY", "choice: nccl")
+    gpu = loads(text, catalogs=[tmp_path]).cluster.node.gpu
+    assert gpu.settings["cache"] == {"size": 4 * 2**20, "bandwidth": 1e12}
+    assert (
+        "own.yaml:3:5: 'catalog.gpu.own.cache' is now 'catalog.gpu.own.cache.size'" in caplog.text
+    )
+
+
 def test_what_a_fit_knows_is_named_with_dots():
     before = settings_before_fit("library", "", ["ll.launch=5 us"], [])
     assert before.settings == {"ll": {"launch": pytest.approx(5e-6)}}
     with pytest.raises(ScenarioError, match=r"did you mean 'll\.launch'"):
         settings_before_fit("library", "", ["ll.lunch=5 us"], [])
+
+
+def test_old_names_of_a_swap_are_understood(caplog):
+    swap = "hil: {swap: [{component: node0.nic0, driver: recorded, SAID}]}\n"
+    text = SCENARIO.replace("LIBRARY", "choice: nccl") + swap
+    old = loads(text.replace("SAID", "context: cold, others: model"), file="s.yaml")
+    new = loads(text.replace("SAID", "ops: {context: cold, others: model}"))
+    assert old.section("hil") == new.section("hil")
+    assert old.section("hil").swap[0].ops.context == "cold"
+    assert "'hil.swap.0.context' is now 'hil.swap.0.ops.context'" in caplog.text
+
+
+def test_a_fit_names_the_new_name_of_an_old_one():
+    with pytest.raises(ScenarioError, match=r"no 'launch_ll'; 'launch_ll' is now 'll\.launch'"):
+        settings_before_fit("library", "", ["launch_ll=5 us"], [])
+    with pytest.raises(ScenarioError, match=r"no parameter join; 'join' is now 'gemm\.join'; it"):
+        part_to_fit("gpu", {"bandwidth": 1e12}, ["join"])
 
 
 def test_the_library_of_scenarios_has_no_old_name(caplog):

@@ -193,6 +193,7 @@ def test_a_constant_that_the_logs_cannot_tell_is_kept(tmp_path):
             "which its cluster has not; raise 'nodes'",
         ),
         ([("all-reduce", 4, 2)], (), "8 parameters need 40 sizes to be fitted on"),
+        ([("all-reduce", 4, 2)], ["launch_ll"], "'launch_ll' is now 'll.launch'; there are simple"),
         ([("all-reduce", 4, 2)], ["launchh"], "no parameter launchh; there are simple.launch"),
     ],
 )

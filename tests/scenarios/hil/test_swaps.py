@@ -245,7 +245,8 @@ def test_a_recording_that_has_not_seen_the_ops_says_so(tmp_path):
 
 def test_what_was_not_measured_is_told(tmp_path):
     half = recording(tmp_path / "half.rec.gz", {SEND.format(MB): 1_250_000.0})
-    rest = loads(SCENARIO.format(nic=f"{half}, others: model", mode="replay", more="", expect=""))
+    nic = f"{half}, ops: {{others: model}}"
+    rest = loads(SCENARIO.format(nic=nic, mode="replay", more="", expect=""))
     one = check_devices(rest).told["components"]["node0.nic0"]
     assert one["left_out"]["ops"] == 8
     assert one["left_out"]["some"] == [SEND.format(KB)]

@@ -54,8 +54,8 @@ def test_a_gain_that_its_mechanism_makes_holds(cli, written):
     code, out, err = cli("run", written())
     assert code == 0, err
     said = " ".join(out.split())
-    assert "against narrow, as expected; nothing of it stays with any piece off" in said
-    assert "the control is flat." in said
+    assert "over narrow, as expected. Without any one piece, the gain is gone." in said
+    assert "The control does not change." in said
     page = next(Path().glob("runs/wide/*/report.html")).read_text()
     assert "Does the mechanism do it?" in page
     assert "without: the wide wire" in page
@@ -64,7 +64,7 @@ def test_a_gain_that_its_mechanism_makes_holds(cli, written):
 def test_a_gain_out_of_its_band_is_missed(cli, written):
     code, out, _ = cli("run", written(band="[3, 4]"))
     assert code == 5
-    assert "against narrow, not 3x to 4x" in " ".join(out.split())
+    assert "over narrow, not 3x to 4x" in " ".join(out.split())
 
 
 def test_a_gain_that_stays_with_the_piece_off_is_missed():
@@ -73,7 +73,7 @@ def test_a_gain_that_stays_with_the_piece_off_is_missed():
     assert switch["gain"] > 2
     assert not switch["met"]
     assert [row.met for row in ablation_rows(judged)] == [True, False, True]
-    assert "stay without: the wide wire" in ablation_sentences({"ablations": judged})[0]
+    assert "remains without: the wide wire" in ablation_sentences({"ablations": judged})[0]
 
 
 @pytest.mark.parametrize(("other", "said"), [
@@ -131,8 +131,8 @@ def test_a_measured_answer_that_is_missed_without_a_piece_holds(takes):
     assert one["error"] == pytest.approx(1 / 1.04 - 1)
     assert judged["switches"][0]["error"] > 0.8
     said = ablation_sentences({"ablations": judged})[0]
-    assert "within 10 % of what was measured in 1 of 1" in said
-    assert said.endswith("without any piece of it it is not; the control is flat.")
+    assert "predicts 1 of 1 measurements within 10 %" in said
+    assert said.endswith("piece, the error is larger. The control does not change.")
 
 
 def test_a_measured_answer_that_is_missed_ends_the_run_with_5(cli, takes, tmp_path, monkeypatch):
@@ -140,7 +140,9 @@ def test_a_measured_answer_that_is_missed_ends_the_run_with_5(cli, takes, tmp_pa
     Path("wide.yaml").write_text(measuring(takes(1.3)))
     code, out, _ = cli("run", "wide.yaml")
     assert code == 5
-    assert "in 0 of 1, -23.1 % at worst" in " ".join(out.split())
+    assert "0 of 1 measurements within 10 %, with an error of -23.1 % at worst" in " ".join(
+        out.split()
+    )
 
 
 def test_a_measured_answer_that_stays_with_a_piece_off_is_missed(takes):

@@ -5,7 +5,7 @@ from foretrace.scenarios.config.binding import entries_by_component, entry_for_c
 from foretrace.scenarios.config.loader import load
 from foretrace.scenarios.studies.building import system as building
 from foretrace.scenarios.studies.variants.variants import build_variants
-from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.system import Component, Location, System
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ def machine() -> System:
     """Two machines, the second of a kind with a name, and parts whose names are odd."""
     parts = [Component(name, "any") for name in ("fabric", "gpu0", "gpu[0]", "node1")]
     for node, pool in (("node0", ""), ("node1", "spare")):
-        parts += [Component(f"{node}.{below}", "any", node=node, pool=pool)
+        parts += [Component(f"{node}.{below}", "any", location=Location(node, pool))
                   for below in ("host", "gpu0", "gpu0.dma")]  # fmt: skip
     return System(tuple(parts))
 

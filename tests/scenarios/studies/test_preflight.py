@@ -14,7 +14,7 @@ extends: foretrace:first
 workload: {scale_to: {parallel: {data: 2}}}
 what_if:
   - name: guessed
-    backends: {node*.gpu*: {use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s}}
+    backends: {node*.gpu*: {use: roofline, bandwidth: 3 TB/s, peaks: {bf16: 900 Tflop/s}}}
 expect: []
 """
 
@@ -53,14 +53,14 @@ def test_a_run_and_validate_refuse_it_and_validate_without_ops_reads_no_trace(
 
 def test_what_can_be_answered_is_not_refused():
     fine = FIRST.replace(
-        "use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s", "use: recorded"
+        "use: roofline, bandwidth: 3 TB/s, peaks: {bf16: 900 Tflop/s}", "use: recorded"
     )
     assert [p.name for p in build_variants(loads(fine))] == ["base", "guessed"]
 
 
 def test_the_same_ops_are_answered_by_a_chain():
     """Before there were chains, one op of unknown flop refused a whole trace."""
-    model = "{use: roofline, bandwidth: 3 TB/s, peak_bf16: 900 Tflop/s}"
+    model = "{use: roofline, bandwidth: 3 TB/s, peaks: {bf16: 900 Tflop/s}}"
     assert model in FIRST
     chain = FIRST.replace(model, f"[{model}, recorded]")
     base, guessed = build_variants(loads(chain))

@@ -353,7 +353,7 @@ def test_a_precision_that_the_gpu_lacks_is_refused():
 @pytest.mark.parametrize(
     ("set", "told"),
     [
-        (["precision=nvfp4"], "in fp4; take fp8, or write cluster.node.gpu.peak_fp4"),
+        (["precision=nvfp4"], "in fp4; take fp8, or write cluster.node.gpu.peaks.fp4"),
         (["precision=mxfp8"], "apply a scale for 32 numbers; take fp8, or write cluster.node.gpu."),
         (["scales.block=128"], "nothing is in fp8 or fp4; take precision: fp8, or leave it out"),
         (["scales.blocks=128"], "did you mean 'workload.types.scales.block'"),

@@ -2,12 +2,14 @@
 
 import pytest
 from foretrace.sim.errors import GraphError
-from foretrace.sim.facts.system import Component, Route, System
+from foretrace.sim.facts.system import Component, Location, Route, System
 
 
 def machine(router=None):
     gpus = [
-        Component(f"card{i}", "gpu", slots=1, node=f"m{i // 2}", pool="ab"[i // 2], rail=i % 2)
+        Component(
+            f"card{i}", "gpu", slots=1, location=Location(f"m{i // 2}", "ab"[i // 2], rail=i % 2)
+        )
         for i in range(4)
     ]
     wires = [Component(f"wire{k}", "link", rate=1e9 * (k + 1), latency=1e-6 * k) for k in range(2)]
@@ -48,7 +50,7 @@ def test_a_kind_of_machine_stands_for_the_machine_in_a_glob():
     pools = ("fast", "fast", "slow")
     made = System(
         tuple(
-            Component(name, "nic", rate=1.0, node=name[:5], pool=pool)
+            Component(name, "nic", rate=1.0, location=Location(name[:5], pool))
             for name, pool in zip(parts, pools, strict=True)
         )
     )

@@ -6,7 +6,7 @@ from foretrace.sim.errors import SimulationError
 from foretrace.sim.facts.backend import Backend, Timing
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
-from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.system import Component, Location, System
 from foretrace.sim.run.job import Job
 from foretrace.sim.run.simulation import Simulation
 from foretrace.sim.run.workload import Workload
@@ -15,8 +15,11 @@ GPUS = ("node0.gpu0", "node0.gpu1")
 ROOMS = tuple(f"{name}.memory" for name in GPUS)
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=4, node="node0") for name in GPUS),
-        *(Component(name, "memory", capacity=10, role="memory") for name in ROOMS),
+        *(Component(name, "gpu", slots=4, location=Location("node0")) for name in GPUS),
+        *(
+            Component(name, "memory", capacity=10, location=Location(role="memory"))
+            for name in ROOMS
+        ),
     ),
     GPUS,
     {gpu: {"memory": room} for gpu, room in zip(GPUS, ROOMS, strict=True)},

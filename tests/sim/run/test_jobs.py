@@ -9,7 +9,7 @@ from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.metric import Metric
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.system import Component, Location, System
 from foretrace.sim.run.allocator import Allocator
 from foretrace.sim.run.job import Job
 from foretrace.sim.run.periodic import Periodic
@@ -21,7 +21,7 @@ ENGINES = ("reference", "core")
 GPUS = tuple(f"node{i}.gpu{k}" for i in range(2) for k in range(2))
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=1, node=name[:5]) for name in GPUS),
+        *(Component(name, "gpu", slots=1, location=Location(name[:5])) for name in GPUS),
         Component("uplink", "link", rate=1e9),
         Component("fabric", "fabric"),
     ),

@@ -12,7 +12,7 @@ from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.system import Component, System
+from foretrace.sim.facts.system import Component, Location, System
 from foretrace.sim.run import held_graphs
 from foretrace.sim.run.job import Job
 from foretrace.sim.run.simulation import Simulation
@@ -24,11 +24,23 @@ NODES = 2
 GPUS = [f"node{n}.gpu{k}" for n in range(NODES) for k in range(2)]
 SYSTEM = System(
     (
-        *(Component(name, "gpu", slots=1 + (i % 2), node=name[:5]) for i, name in enumerate(GPUS)),
-        *(Component(f"node{n}.host", "host", slots=1, node=f"node{n}") for n in range(NODES)),
-        *(Component(f"node{n}.link", "link", rate=5.0, node=f"node{n}") for n in range(NODES)),
+        *(
+            Component(name, "gpu", slots=1 + (i % 2), location=Location(name[:5]))
+            for i, name in enumerate(GPUS)
+        ),
+        *(
+            Component(f"node{n}.host", "host", slots=1, location=Location(f"node{n}"))
+            for n in range(NODES)
+        ),
+        *(
+            Component(f"node{n}.link", "link", rate=5.0, location=Location(f"node{n}"))
+            for n in range(NODES)
+        ),
         Component("fabric", "fabric"),
-        *(Component(f"node{n}.hbm", "memory", capacity=4, node=f"node{n}") for n in range(NODES)),
+        *(
+            Component(f"node{n}.hbm", "memory", capacity=4, location=Location(f"node{n}"))
+            for n in range(NODES)
+        ),
     ),
     tuple(GPUS),
     {gpu: {"host": f"{gpu[:5]}.host"} for gpu in GPUS},

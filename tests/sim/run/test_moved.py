@@ -8,16 +8,16 @@ from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
 from foretrace.sim.facts.graph import Builder
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.facts.place import place
-from foretrace.sim.facts.system import Component, Route, System
+from foretrace.sim.facts.system import Component, Location, Route, System
 from foretrace.sim.run.simulation import Simulation
 
 ENGINES = pytest.mark.parametrize("engine", ["reference", "core"])
 SLOW, SPARE, FAR = "node0.gpu0", "node1.gpu0", "node2.gpu0"
 SYSTEM = System(
     (
-        Component(SLOW, "gpu", slots=1, node="node0"),
-        Component(SPARE, "gpu", slots=1, node="node1"),
-        Component(FAR, "gpu", slots=1, node="node2"),
+        Component(SLOW, "gpu", slots=1, location=Location("node0")),
+        Component(SPARE, "gpu", slots=1, location=Location("node1")),
+        Component(FAR, "gpu", slots=1, location=Location("node2")),
         Component("near", "link", rate=2e9),
         Component("spine", "link", rate=1e9),
         Component("fabric", "fabric"),

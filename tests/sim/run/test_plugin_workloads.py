@@ -8,7 +8,16 @@ from pathlib import Path
 import foretrace
 import numpy as np
 import pytest
-from foretrace import Backend, Component, Simulation, SimulationError, System, Timing, require
+from foretrace import (
+    Backend,
+    Component,
+    Location,
+    Simulation,
+    SimulationError,
+    System,
+    Timing,
+    require,
+)
 from foretrace.models.network.collective.collectives import Fabric
 from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
@@ -110,7 +119,7 @@ def scheduled(plugin, engine, *processes, **asks):
     fleet = plugin("fleet")
     system = System(
         (
-            *(Component(g, "gpu", slots=8, node=g.partition(".")[0]) for g in GPUS),
+            *(Component(g, "gpu", slots=8, location=Location(g.partition(".")[0])) for g in GPUS),
             Component("fabric", "fabric"),
         ),
         GPUS,
