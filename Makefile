@@ -68,11 +68,13 @@ lab-test: .venv/.dev ## build and boot the lab, and all its tests: real RDMA, CX
 	$(BIN)/python -m foretrace.calibration.judge.lab
 	$(BIN)/python -m foretrace.calibration.judge.lab_gloo
 
-BENCHMARKS := wdag handover spmd spmd_network incast flows growth memory topologies collectives_at_scale ring_messages \
-	import_kineto sweep search startup first_run
+BENCHMARKS := engine.wdag engine.handover engine.spmd network.spmd_network network.incast network.flows \
+	engine.growth engine.memory network.topologies network.collectives_at_scale \
+	network.ring_messages commands.import_kineto commands.sweep commands.search commands.startup \
+	commands.first_run
 bench: .venv/.dev ## every benchmark, one after the other, each against its floor or peer
 	@missed=; for name in $(BENCHMARKS); do \
-		echo "== $$name"; $(BIN)/python benchmarks/$$name.py || missed="$$missed $$name"; \
+		echo "== $$name"; $(BIN)/python -m foretrace.benchmarks.$$name || missed="$$missed $$name"; \
 	done; test -z "$$missed" || { echo "missed:$$missed"; exit 1; }
 
 clean: ## everything that make made

@@ -22,12 +22,14 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from foretrace.models.calibration.robust_constants import least_robust_squares, median_error
 from foretrace.models.compute.gpu_groups import Fp8Gemm, Gemm, Peaks
 from foretrace.models.compute.kernels import FORM, OURS, REGIMES, Beside, KernelFamily
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
 from foretrace.scenarios.studies.explaining.trace_answers import catalog_gpu
+from foretrace.scenarios.studies.fitting import gpu_fit
 from foretrace.sim.facts.doubt import QUANTILES
 from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.setting_groups import construct
@@ -38,21 +40,8 @@ from scipy.optimize import least_squares
 from ..rows.kernel_rows import CHIPS, DATA, PEAKS, Group, groups, traces
 from ..rows.program import program_and_commit
 
-ROWS = ("launch", "first", "again", "near", "memory", "cache")
-STREAMS = ("launch", "near", "memory", "cache")
-CONSTANTS = {
-    "norm": ROWS, "layer norm": ROWS, "activation": ROWS, "rope": ROWS,
-    "elementwise": STREAMS, "reduction": STREAMS, "gather": STREAMS,
-    "gather of few": ("launch", "first"),
-    "attention": ("launch", "first", "again", "near"),
-    "decode attention": ROWS,
-    "experts": ("launch", "arithmetic", "near", "memory", "cache"),
-}  # fmt: skip
-START = {
-    "launch": 3e3, "first": 700.0, "again": 500.0, "near": 0.6, "memory": 0.8, "arithmetic": 1.5,
-    "cache": 0.6, "call": 3e3,
-}  # fmt: skip
-TENSOR = {"attention": {"first": 1.5, "again": 1.0}}  # over what the peak needs
+START = {**gpu_fit.START, "call": 3e3}
+CONSTANTS = {name: keys for name, keys in gpu_fit.CONSTANTS.items() if name != "softmax"}
 NAMES = {"a100": "a100-sxm4-80g", "h100": "h100-sxm5-80g", "h200": "h200-sxm-141g"}
 USUAL = 0.05  # of a time, what a fit does not explain anyway
 EACH = 400  # rows of a group in a fit
@@ -119,9 +108,8 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
     fixed = pinned(name, some)
     keys = [k for k in CONSTANTS[name] if k not in fixed]
     keys += ["call"] if any(called(g) for g in some) and "call" not in fixed else []
-    start = np.log(
-        [(TENSOR.get(name, {}) | {})[k] if k in TENSOR.get(name, {}) else START[k] for k in keys]
-    )
+    usual = {**START, **(gpu_fit.TENSOR if name == "attention" else {})}
+    start = np.log([usual[k] for k in keys])
     parts = [
         g._replace(work=g.work[:EACH], peak=g.peak[:EACH], seconds=g.seconds[:EACH]) for g in some
     ]
@@ -137,12 +125,8 @@ def fitted(name: str, some: list[Group]) -> KernelFamily:
         return np.concatenate([np.log(seconds(one, g) / g.seconds) for g in parts]) * weight
 
     scale = 1.0 / np.sqrt(min(len(g.seconds) for g in parts))
-    robust = {"loss": "soft_l1", "f_scale": scale, "max_nfev": 80}
     tries = [start, start - np.array([2.0 if k in ("first", "again") else 0.5 for k in keys])]
-    best = min(
-        (least_squares(wrong, t, bounds=(start - 9, start + 6), **robust) for t in tries),
-        key=lambda found: found.cost,
-    )
+    best = least_robust_squares(wrong, tries, (start - 9, start + 6), scale, 80)
     values = {k: float(f"{v:.4g}") for k, v in zip(keys, np.exp(best.x).tolist(), strict=True)}
     cold = 0.0 if name in NEVER_COLD else COLD
     return KernelFamily(**{k: float(f"{v:.4g}") for k, v in fixed.items()}, **values, cold=cold)
@@ -193,10 +177,6 @@ def library(g: Group) -> str:
     return g.source.partition("/")[0]
 
 
-def median(found: np.ndarray) -> float:
-    return float(np.median(np.abs(np.expm1(-found)))) if len(found) else float("nan")
-
-
 MANY = ("elementwise", "attention", "decode attention", "experts")  # that several libraries have
 
 
@@ -237,7 +217,7 @@ def line(some: list[Group], judged: list[Group]) -> np.ndarray:
                 [np.log(g.seconds / np.maximum(a + b * g.work[:, judge], 1e-9)) for g in judged]
             )
         )
-    return min(found, key=median)
+    return min(found, key=median_error)
 
 
 def main() -> None:
@@ -279,22 +259,25 @@ def main() -> None:
             all_wrong = np.concatenate([e for _, (e, _) in mine] or there)
             pools[NAMES[gpu], name] = noisy([e for _, e in wrong], more)
             made[gpu][name] = replace(
-                fitted(name, some), quantiles=told, error=round(median(all_wrong), 3),
+                fitted(name, some), quantiles=told, error=round(median_error(all_wrong), 3),
                 source=source_of(some),
             )  # fmt: skip
             width = {r: np.diff(ends(told, r))[0] for r in told}
             print(
                 f"{name:18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}"
-                f"{median(np.concatenate(lines)) if lines else np.nan:9.1%}"
-                f"{median(all_wrong) if mine else np.nan:9.1%}"
+                f"{median_error(np.concatenate(lines)) if lines else np.nan:9.1%}"
+                f"{median_error(all_wrong) if mine else np.nan:9.1%}"
                 f"{np.mean(np.concatenate(inside)) if inside else np.nan:9.1%}"
-                f"{median(np.concatenate(there)) if there else np.nan:12.1%}"
+                f"{median_error(np.concatenate(there)) if there else np.nan:12.1%}"
                 f"{width[''] / np.quantile(np.abs(all_wrong), 0.9):8.1f}"
             )
         pools["nvidia", name] = noisy([errors(f, g) for g, f in across], every_source)
         whole = np.concatenate([errors(f, g)[0] for g, f in across]) if across else np.empty(0)
         made["nvidia"][name] = replace(
-            fitted(name, of), quantiles=pooled, error=round(median(whole), 3), source=source_of(of)
+            fitted(name, of),
+            quantiles=pooled,
+            error=round(median_error(whole), 3),
+            source=source_of(of),
         )
     print(
         f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out"
@@ -373,7 +356,7 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
     for gpu in CHIPS:
         some = [g for g in of if g.gpu == gpu and g.source != FITTED_ON[gpu]]
         found = [roofline_errors(gpu, g) for g in some]
-        error = median(np.concatenate([e for e, _ in found]))
+        error = median_error(np.concatenate([e for e, _ in found]))
         pools[NAMES[gpu], "product"] = found
         made[gpu]["product"] = KernelFamily(
             quantiles=quantiles(found), error=round(error, 3),
@@ -389,14 +372,14 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
         ]
         across += others
         rows = sum(len(g.seconds) for g in some)
-        there = median(np.concatenate([e for e, _ in others]))
+        there = median_error(np.concatenate([e for e, _ in others]))
         print(
             f"{'product':18s}{gpu:6s}{rows:7d}{len(some):8d}{'':9s}{error:9.1%}{'':9s}{there:12.1%}"
         )
     whole = np.concatenate([e for e, _ in across])
     pools["nvidia", "product"] = across
     made["nvidia"]["product"] = KernelFamily(
-        quantiles=quantiles(across), error=round(median(whole), 3),
+        quantiles=quantiles(across), error=round(median_error(whole), 3),
         source="calibration/fit/gpus.py, of one GPU judged on another",
     )  # fmt: skip
 
@@ -604,7 +587,7 @@ def once(made: dict[str, dict[str, KernelFamily]], aside: list[Group]) -> None:
             bias, inside = np.median(np.expm1(-found[0])), covered(family.quantiles, found).mean()
             print(
                 f"  {g.family:18s}{g.gpu:6s}{g.source:22s}{len(g.seconds):6d} rows  median "
-                f"{median(found[0]):6.1%}  bias {bias:+6.1%}  90 % hold {inside:.0%}"
+                f"{median_error(found[0]):6.1%}  bias {bias:+6.1%}  90 % hold {inside:.0%}"
             )
 
 

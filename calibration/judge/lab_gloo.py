@@ -16,10 +16,10 @@ import numpy as np
 from foretrace.hil.lab.campaign_recording import bundled_recording
 from foretrace.hil.sample import Sample
 from foretrace.models.network.collective.collectives import Fabric
-from foretrace.models.network.collective.gloo import Lan, all_reduce_end_times
 from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.switch import Switch, star
+from foretrace.plugins.gloo.messages import Lan, all_reduce_end_times
 from foretrace.sim.facts.graph import Builder, Member
 from foretrace.sim.facts.ops import Kind
 from foretrace.sim.run.simulation import Simulation

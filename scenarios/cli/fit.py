@@ -15,6 +15,7 @@ from .terminal.common import Catalogs, Json, print_json
 
 if TYPE_CHECKING:
     from ..studies.fitting.bench import Bench
+    from ..studies.fitting.curves import Curve
     from ..studies.fitting.round_trip import RoundTrip
     from ..studies.fitting.rows import MeasuredRows
 
@@ -72,14 +73,15 @@ def fit(
 ) -> None:
     """Fit a part to recordings, with whole groups held out. The recorded ops are run with it."""
     from ..studies.fitting.bench import BENCHES, Bench
-    from ..studies.fitting.loaded import LOADED_KIND
+    from ..studies.fitting.loaded import LOADED_MEMORY
     from ..studies.fitting.network import NETWORK_KIND
-    from ..studies.fitting.rates import RATES_KIND, require_no_streams
+    from ..studies.fitting.rates import MESSAGE_RATES, require_no_streams
     from ..studies.fitting.rows import HOLDOUTS, measured_rows
 
     if holdout not in HOLDOUTS:
         raise ScenarioError(f"--holdout '{holdout}': take one of {', '.join(HOLDOUTS)}")
-    known = (*BENCHES, NETWORK_KIND, RATES_KIND, LOADED_KIND)
+    curves = {curve.kind: curve for curve in (MESSAGE_RATES, LOADED_MEMORY)}
+    known = (*BENCHES, NETWORK_KIND, *curves)
     if component not in known:
         raise ScenarioError(f"fit '{component}': take one of {', '.join(known)}")
     _require_source(component, logs or [], recording, machine)
@@ -95,10 +97,8 @@ def fit(
         _give(report, text, out, json)
         return
     data = measured_rows(recording, only)
-    if component == RATES_KIND:
-        report, text = _fit_rates(data, holdout, stated, asked, catalog)
-    elif component == LOADED_KIND:
-        report, text = _fit_loaded(data, holdout, stated, asked, catalog)
+    if component in curves:
+        report, text = _fit_curve(curves[component], data, holdout, stated, asked, catalog)
     else:
         require_no_streams(component, data)
         bench = Bench(component, machine, tuple(catalog))
@@ -205,18 +205,18 @@ def _fit_part(
     return fit_to_dict(bench.kind, found, data, holdout, bar) | _told(back), text
 
 
-def _fit_rates(
-    data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit, catalogs: list[Path]
-) -> tuple[dict[str, Any], str]:
-    """Report and file of the message rates of a NIC."""
+def _fit_curve(
+    curve: Curve, data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit,
+    catalogs: list[Path],
+) -> tuple[dict[str, Any], str]:  # fmt: skip
+    """Report and file of a curve: message rates of a NIC, or a memory under load."""
     from ..studies.fitting.entry import fit_to_dict, settings_before_fit
-    from ..studies.fitting.rates import RATES_KIND, fit_rates, rates_file
 
     start, know, parameter, name = asked
-    before = settings_before_fit("nic", start, know, catalogs)
-    found, still = fit_rates(data, before.settings, parameter, holdout)
-    report = fit_to_dict(RATES_KIND, found, data, holdout, bar) | _told(None)
-    file = rates_file(name, found, still, report, _today())
+    before = settings_before_fit(curve.part, start, know, catalogs)
+    found, still = curve.fit(data, before.settings, parameter, holdout)
+    report = fit_to_dict(curve.kind, found, data, holdout, bar) | _told(None)
+    file = curve.file(name, found, still, report, _today())
     return report, jsonlib.dumps(file, indent=1) + "\n"
 
 
@@ -241,21 +241,6 @@ def _fit_network(
     )
     report = fit_to_dict("library", fit.found, data, "sizes", bar) | _told(None)
     return {**report, "together": network_lines(fit, data.rows)}, text
-
-
-def _fit_loaded(
-    data: MeasuredRows, holdout: str, bar: float | None, asked: AskedFit, catalogs: list[Path]
-) -> tuple[dict[str, Any], str]:
-    """Report and file of a memory under load."""
-    from ..studies.fitting.entry import fit_to_dict, settings_before_fit
-    from ..studies.fitting.loaded import LOADED_KIND, fit_loaded, loaded_file
-
-    start, know, parameter, name = asked
-    before = settings_before_fit("memory", start, know, catalogs)
-    found, still = fit_loaded(data, before.settings, parameter, holdout)
-    report = fit_to_dict(LOADED_KIND, found, data, holdout, bar) | _told(None)
-    file = loaded_file(name, found, still, report, _today())
-    return report, jsonlib.dumps(file, indent=1) + "\n"
 
 
 def _told(back: RoundTrip | None) -> dict[str, Any]:

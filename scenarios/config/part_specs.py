@@ -14,6 +14,7 @@ from pydantic import Field, ValidationInfo, create_model
 
 from ...models.network.part import pcie as pcie  # a kind of part of ours
 from ...models.parts import PARTS, NodePart
+from ...sim.facts.backend import Backend
 from ...sim.units import Bytes, Watts
 from .schema import Section, validation_error
 from .settings import (
@@ -114,7 +115,7 @@ OURS = {
     "memory": PartKind(MemoryFacts, ("memory",), help="DRAM of the host.", priced_by="size"),
     "switch": PartKind(OtherFacts, ("switch",), place="fabric"),
     "link": PartKind(OtherFacts, ("link",), place="link"),
-    "library": PartKind(OtherFacts, ("fabric", "gloo"), place="fabric"),
+    "library": PartKind(OtherFacts, ("fabric",), place="fabric"),
 }
 
 
@@ -187,6 +188,18 @@ class Part:
         """
         return settings_taken(backend_settings_model(backend), self.settings)
 
+    def backend(self) -> str:
+        """Backend that predicts it: one whose required settings it gives, else that of its kind.
+
+        >>> Part("library", settings={"algorithms": "ring"}).backend()
+        'fabric'
+        """
+        own, *others = (cls.registered_name for cls in part_backends(self.kind))
+        required = {name: set(required_settings(name)) for name in others}
+        return next(
+            (name for name, keys in required.items() if keys and keys <= {*self.settings}), own
+        )
+
 
 def settings_taken(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Those of some nested settings that a model takes."""
@@ -206,7 +219,8 @@ def entry_model(kind: str) -> type[Section]:
     """
     told = KINDS[kind]
     fields: dict[str, Any] = {}
-    for model in (told.facts, *_backend_settings(told.backends)):
+    models = (constructor_model(cls, optional=True) for cls in part_backends(kind))
+    for model in (told.facts, *models):
         for name, info in model.model_fields.items():
             fields.setdefault(name, (info.annotation, info))
     return create_model(f"{kind}_entry", __base__=Section, __doc__=f"A {kind}.", **fields)
@@ -313,9 +327,21 @@ def read_component_override(data: Any, info: ValidationInfo) -> ComponentOverrid
     return ComponentOverride(**dict(_Override.model_validate(data, context=info.context)))
 
 
-def _backend_settings(backends: tuple[str, ...]) -> list[type[Section]]:
-    known = known_backends()
-    return [backend_settings_model(name, optional=True) for name in backends if name in known]
+def required_settings(backend: str) -> list[str]:
+    """Settings of a backend that have no default."""
+    model = backend_settings_model(backend)
+    return [name for name, field in model.model_fields.items() if field.is_required()]
+
+
+def part_backends(kind: str) -> list[type[Backend]]:
+    """Backends whose settings a kind of part has: our own first, then those that claim it.
+
+    >>> [cls.__name__ for cls in part_backends("nic")]
+    ['Nic']
+    """
+    known, own = known_backends(), KINDS[kind].backends
+    claiming = [name for name, cls in known.items() if cls.answers_part == kind]
+    return [known[name] for name in (*own, *claiming) if name in known]
 
 
 def read_part(kind: str, data: Any, info: ValidationInfo) -> Part:

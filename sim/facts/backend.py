@@ -252,12 +252,16 @@ class Backend:
         A promise: an answer depends on the columns of its op, but for ``rank``, and on its
         members; not on the component, nor on what was asked before or beside it.  Then all ranks
         of a class of a template are asked about at once; without it every op is asked.
+    answers_part : str
+        Kind of part (``library``, ``nic`` …) that may carry its settings.  A part that gives all
+        settings that it requires is bound to it; any other keeps the backend of its kind.
     """
 
     registered_name: ClassVar[str] = ""
     source: str = ""
     online: bool = False
     uniform: bool = False
+    answers_part: ClassVar[str] = ""
 
     def open(self, system: System) -> None:
         """Prepare for this system; called once before the first question."""

@@ -17,7 +17,8 @@ from ..engine_api.interface import NEVER
 
 KEEP = ("none", "ranks", "ops")
 MOST_OPS = 5_000_000  # more are kept only on request
-# By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
+# By benchmarks/commands/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a
+# Zen 4 VM.
 BYTES_PER_OP_RUN = 510.0  # at the peak of a simulation, ops being held one by one
 BOXES = (
     "compute",

@@ -8,30 +8,20 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
-from foretrace import models
-from foretrace.models.compute.host import Host
-from foretrace.models.compute.roofline import Roofline
-from foretrace.models.memory.memory import Memory
-from foretrace.models.network.collective.collectives import Fabric
-from foretrace.models.network.collective.gloo_fabric import Gloo
-from foretrace.models.network.part.link import Link
-from foretrace.models.network.part.nic import Nic
-from foretrace.models.network.part.switch import Switch
+from foretrace.scenarios.config.catalog import installed
+from foretrace.scenarios.config.part_specs import Part
+from foretrace.scenarios.config.settings import known_backends
 from foretrace.sim.setting_groups import construct, group_of, nested
 from foretrace.sim.units import Bytes, Unit, Watts, quantity
 from ruamel.yaml import YAML
 
 CHECKOUT = Path(__file__).parents[2]
-FOLDER = Path(models.__path__[0]) / "catalog"
-BACKEND = {
-    "gpu": Roofline, "host": Host, "memory": Memory, "cxl": Memory, "link": Link, "nic": Nic,
-    "switch": Switch, "library": Fabric,
-}  # fmt: skip
+FOLDER = CHECKOUT / "models" / "catalog"
 
 
 def backend(kind, values):
-    """What predicts a part; a library whose messages are known is gloo."""
-    return Gloo if "message" in values else BACKEND[kind]
+    """What predicts a part: a backend of a plug-in where the part gives all that it requires."""
+    return known_backends()[Part(kind, settings=values).backend()]
 
 
 FACTS = {"memory": Bytes, "size": Bytes, "power": Watts}
@@ -69,7 +59,7 @@ def annotation(cls, key):
 
 def entries():
     """(file, kind, name, values) of every part."""
-    for file in sorted(FOLDER.glob("*.yaml")):
+    for file in (sheet.file for sheet in installed().sheets):
         for kind, parts in YAML(typ="safe").load(file).items():
             for name, values in parts.items():
                 yield file.name, kind, name, dict(flat(values))
@@ -167,8 +157,6 @@ def test_newer_gpus_of_the_list_are_not_slower():
 
 
 def test_the_loader_reads_the_whole_catalog():
-    from foretrace.scenarios.config.catalog import installed
-
     catalog = installed()
     for kind, names in WANTED.items():
         assert set(names) <= set(catalog.names(kind))

@@ -17,6 +17,7 @@ from foretrace.models.memory.memory import Memory
 from foretrace.models.network.collective.library import Protocol
 from foretrace.models.network.part.link import Link
 from foretrace.models.network.topology.topology import GpuSpec, NodeSpec, cluster
+from foretrace.plugins.gloo import fabric as registered  # noqa: F401  adds its backend
 from foretrace.plugins.layer_profile.backend import LayerProfile
 from foretrace.plugins.layer_profile.profile_rows import ProfileKey
 from foretrace.sim.errors import BackendError
@@ -28,7 +29,8 @@ from foretrace.sim.testing import check_backend
 for _module in pkgutil.walk_packages(models.__path__, "foretrace.models."):
     importlib.import_module(_module.name)
 
-OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith("foretrace.models."))
+SHIPPED = ("foretrace.models.", "foretrace.plugins.")
+OURS = sorted(n for n, c in BACKENDS.items() if c.__module__.startswith(SHIPPED))
 SYSTEM = cluster(
     1,
     NodeSpec(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ....models.parts import PARTS
-from ..part_specs import KINDS
+from ..part_specs import KINDS, part_backends
 from ..problems import FilePosition, InvalidScenarioError, Problem
 from ..schema import section_at
 from ..settings import known_backends, known_media, known_processes, known_workloads
@@ -203,5 +203,4 @@ def _named(known: Mapping[str, type], name: str) -> list[type]:
 
 
 def _of_part(kind: str) -> list[type]:
-    names = KINDS[kind].backends if kind in KINDS else ()
-    return [*_named(PARTS, kind), *(c for n in names for c in _named(known_backends(), n))]
+    return [*_named(PARTS, kind), *(part_backends(kind) if kind in KINDS else ())]

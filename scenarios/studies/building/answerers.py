@@ -11,8 +11,6 @@ from ....models.compute.recorded import Recorded
 from ....models.compute.roofline import Roofline
 from ....models.memory.copy import Copy
 from ....models.memory.host_stream import HostStream
-from ....models.network.collective.collectives import Fabric as Collectives
-from ....models.network.collective.gloo_fabric import Gloo
 from ....sim.errors import ScenarioError
 from ....sim.facts.backend import Backend
 from ....sim.facts.system import SELECTED, Component
@@ -20,7 +18,7 @@ from ....sim.setting_groups import construct, merged
 from ...config.binding import Binding
 from ...config.part_specs import Part
 from ...config.scenario import Scenario
-from ...config.settings import plain_settings
+from ...config.settings import known_backends, plain_settings
 from ...workloads.parallel import RecordedOn
 
 CARRIED = Carried.registered_name
@@ -147,13 +145,10 @@ def _gpu_model_of_machine(scenario: Scenario, part: Component) -> str:
     return _gpu_of_machine(scenario, part).model
 
 
-def _communication_library(part: Part | None, fidelity: str) -> Collectives:
-    """Communication library: gloo where the cost of its messages is known."""
-    known = part.of("gloo") if part is not None else {}
-    if "message" in known:
-        return construct(Gloo, {**known, "fidelity": fidelity})
-    known = part.of("fabric") if part is not None else {}
-    return construct(Collectives, {**known, "fidelity": fidelity})
+def _communication_library(part: Part, fidelity: str) -> Backend:
+    """Backend of the fabric: that of the communication library, by the settings it gives."""
+    name = part.backend()
+    return construct(known_backends()[name], {**part.of(name), "fidelity": fidelity})
 
 
 class DefaultBackends:
@@ -173,7 +168,8 @@ class DefaultBackends:
             self.copy = Chain.of(self.copy, self.recorded)
         self._chains: dict[str, Backend] = {}
         described = scenario.cluster.fabric
-        self.fabric = _communication_library(described.library, described.fidelity)
+        library = described.library or Part("library")
+        self.fabric = _communication_library(library, described.fidelity)
 
     def of(self, part: Component) -> Backend | None:
         """Backend of a component; None where somebody else has to name one."""

@@ -14,7 +14,8 @@ from ....sim.record.aggregates import BYTES_PER_OP_RUN
 from ....sim.units import Bytes, Seconds
 
 HEADROOM = 0.9  # of the free memory that a run may plan with
-# By benchmarks/spmd_network.py: 1,024 ranks of 17,000 jittered ops that share rates, 0.23 GiB.
+# By benchmarks/network/spmd_network.py: 1,024 ranks of 17,000 jittered ops that share
+# rates, 0.23 GiB.
 BYTES_PER_TEMPLATE_OP = 15.0
 BYTES_PER_PROCESS = 245e6  # with nothing in it
 

@@ -61,6 +61,11 @@ class SettingsBeforeFit:
     texts: Mapping[str, Any]
     node: TreeNode | None
 
+    def source_of(self, key: str, text: str) -> NumberSource | None:
+        """Source of a setting in the catalog entry; None where that does not say this text."""
+        node = find_node(self.node, tuple(key.split("."))) if self.node else None
+        return node.source if node and str(node.value) == text else None
+
 
 def settings_before_fit(
     kind: str, start: str, given: Sequence[str], catalogs: Sequence[Path]
@@ -215,7 +220,7 @@ def catalog_entry_text(
     for key in keys:
         p = by.get(key)
         if p is None or p.kept:
-            values[key] = _kept_value_text(key, before, p, data)
+            values[key] = entry_value(*kept_value(key, before, data.where, p.before if p else None))
             continue
         low, high = p.interval or (p.value, p.value)
         where = (
@@ -233,18 +238,21 @@ def catalog_entry_text(
     return "\n".join([*head, *entry_lines(values)]) + "\n"
 
 
-def _kept_value_text(
-    key: str, before: SettingsBeforeFit, p: FittedParameter | None, data: Measured
-) -> str:
-    """As it was, and that a fit could not tell it."""
-    node = find_node(before.node, tuple(key.split("."))) if before.node else None
-    start = parameter_text(key, p.before) if p else ""
-    text = str(before.texts.get(key, start))
-    source = node.source if node and str(node.value) == text else None
-    why = f"kept: {data.where} cannot tell it; " if p else ""
+def kept_value(
+    key: str, before: SettingsBeforeFit, rows: str, start: float | None
+) -> tuple[str, NumberSource]:
+    """Text and source of a setting that keeps its value.
+
+    Parameters
+    ----------
+    rows : what was recorded, in one line
+    start : value before the fit of a parameter that the rows cannot tell; None for another setting
+    """
+    text = str(before.texts.get(key, "" if start is None else parameter_text(key, start)))
+    source = before.source_of(key, text)
+    why = "" if start is None else f"kept: {rows} cannot tell it; "
     where = f"{why}{source.where if source else 'given to the fit'}"
-    told = replace(source, where=where) if source else NumberSource("assumed", where)
-    return entry_value(text, told)
+    return text, replace(source, where=where) if source else NumberSource("assumed", where)
 
 
 def entry_lines(values: Mapping[str, str]) -> list[str]:

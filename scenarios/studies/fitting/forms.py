@@ -16,7 +16,7 @@ from ....sim.errors import ScenarioError
 from ....sim.facts.backend import uncontended_seconds
 from ....sim.facts.ops import Ops
 from ....sim.setting_groups import construct, dotted, merged, nested
-from ...config.part_specs import settings_taken
+from ...config.part_specs import Part, part_backends, required_settings, settings_taken
 from ...config.reading.renamed_settings import renamed_settings_text
 from ...config.settings import backend_settings_model
 from .bench import Bench, BenchOp
@@ -37,17 +37,20 @@ PARAMETERS: dict[str, dict[str, float]] = {
 }
 """By kind, the parameters that are fitted unless others are named, with where a search starts whose
 parameter is unknown."""
-GLOO = {"message": 2e-6}
+CLAIMED = 2e-6  # where a search of a setting that a plug-in requires starts
 LINEAR = ("memory", "cxl", "link", "switch", "nic")
 
 
 def parameters_of(kind: str, settings: Mapping[str, Any]) -> dict[str, float]:
     """Parameters that a fit of such a part changes unless others are named.
 
-    >>> list(parameters_of("library", {"message": 2e-6}))
-    ['message']
+    >>> list(parameters_of("switch", {}))
+    ['latency', 'bandwidth']
     """
-    return GLOO if kind == "library" and "message" in settings else PARAMETERS[kind]
+    part, own = Part(kind, settings=settings), part_backends(kind)[0].registered_name
+    if part.backend() == own:
+        return PARAMETERS[kind]
+    return dict.fromkeys(required_settings(part.backend()), CLAIMED)
 
 
 def part_model(

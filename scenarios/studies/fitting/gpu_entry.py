@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ....models.calibration.robust_constants import FittedConstant
 from ....models.compute.kernels import FORM, KernelFamily
 from ....reports.numbers import three_digits
-from ...config.reading.tree import NumberSource, find_node
-from .entry import SettingsBeforeFit, entry_lines, entry_value, parameter_text
-from .gpu_constants import GpuConstant
+from ...config.reading.tree import NumberSource
+from .entry import SettingsBeforeFit, entry_lines, entry_value, kept_value, parameter_text
 from .gpu_fit import CONSTANTS, MAIN, OTHERS, SCALED, TILES, GpuFit
 from .gpu_rows import PRODUCT, GpuRows
 
@@ -59,7 +59,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def entry_constants(found: GpuFit) -> dict[str, GpuConstant]:
+def entry_constants(found: GpuFit) -> dict[str, FittedConstant]:
     """Fitted constants that the entry has itself, by name."""
     return {
         c.name: c for stage, several in found.constants.items() if stage not in CONSTANTS
@@ -91,7 +91,10 @@ def gpu_entry_text(
             source = NumberSource("fitted", where, date, error, _note(key, found))
             text = parameter_text(key, c.value)
         else:
-            text, source = _before(key, before, told, fitted.get(key), rows, date)
+            start = fitted[key].value if key in fitted else None
+            text, source = kept_value(key, before, rows.where, start)
+            if told.get(key) == text and before.source_of(key, text) is None:
+                source = NumberSource("measured", TOLD_BY, date)
         values[key] = entry_value(text, source)
     tiles = found.model.settings.get(TILES, 0)
     if SCALED in found.constants and TILES not in before.texts and tiles:
@@ -116,24 +119,6 @@ def _note(key: str, found: GpuFit) -> str:
 def _error_of(found: GpuFit, family: str) -> str:
     errors = found.errors.get(family)
     return f"{three_digits(100 * errors.error)} %" if errors is not None else ""
-
-
-def _before(
-    key: str, before: SettingsBeforeFit, told: Mapping[str, str], c: GpuConstant | None,
-    rows: GpuRows, date: str,
-) -> tuple[str, NumberSource]:  # fmt: skip
-    """Text and source of a setting that no row changed."""
-    why = f"kept: {rows.where} cannot tell it; " if c is not None else ""
-    text = str(before.texts.get(key, parameter_text(key, c.value) if c else ""))
-    node = find_node(before.node, tuple(key.split("."))) if before.node else None
-    if node is not None and str(node.value) == text:
-        source = node.source or NumberSource("assumed", f"of {before.node}")
-        return text, NumberSource(
-            source.kind, why + source.where, source.date, source.error, source.note
-        )
-    if told.get(key) == text:
-        return text, NumberSource("measured", TOLD_BY, date)
-    return text, NumberSource("assumed", f"{why}given to the fit")
 
 
 def kernels_text(families: Mapping[str, KernelFamily]) -> str:
@@ -165,7 +150,7 @@ def gpu_report(rows: GpuRows, found: GpuFit, round_trip: dict[str, Any]) -> dict
     }
 
 
-def _constant_facts(stage: str, c: GpuConstant) -> dict[str, Any]:
+def _constant_facts(stage: str, c: FittedConstant) -> dict[str, Any]:
     own = stage in CONSTANTS
     name = f"{stage} {c.name}" if own else c.name
     text = f"{c.value:.4g}" if own else parameter_text(c.name, c.value)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....models.calibration.robust_constants import FittedConstant, fit_constants, median_error
 from ....models.compute.kernel_work import kernel_work
 from ....models.compute.kernels import GpuDatasheet, KernelFamily, load_families
 from ....models.compute.matrix_product import matrix_product, rows_are_aligned
@@ -24,7 +25,6 @@ from ....sim.facts.doubt import QUANTILES
 from ....sim.facts.ops import Kind, Ops
 from ....sim.facts.signature import WIDTH, parse_signature
 from ....sim.setting_groups import construct, dotted, nested
-from .gpu_constants import GpuConstant, fit_constants
 from .gpu_rows import PRODUCT, GpuRows
 
 Floats = NDArray[np.float64]
@@ -78,6 +78,11 @@ class GpuConstants:
         known = (float(self.settings[n]) for n in CHIP)
         return GpuDatasheet(*known)
 
+    def has_peak(self, rows: GpuRows) -> Mask:
+        """(n,) whether the peak of a product's type is known; true of other families."""
+        known = [self.settings.get(f"peaks.{compute_element_type(t)}") for t in rows.texts]
+        return np.asarray((rows.families != PRODUCT) | np.array([*map(bool, known)], bool))
+
     def roofline(self, **changed: float) -> Roofline:
         """Its backend, with other settings."""
         made = construct(Roofline, nested({**self.settings, **changed}))
@@ -120,7 +125,7 @@ class FamilyErrors:
     def error(self) -> float:
         """Median error of what was set aside; of what was fitted, where that is all."""
         told = self.held if len(self.held) else self.fitted
-        return float(np.median(np.abs(np.expm1(-told))))
+        return median_error(told)
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ class GpuFit:
     """
 
     model: GpuConstants
-    constants: Mapping[str, tuple[GpuConstant, ...]]
+    constants: Mapping[str, tuple[FittedConstant, ...]]
     errors: Mapping[str, FamilyErrors]
     left: tuple[str, ...]
 
@@ -177,7 +182,7 @@ class _Stages:
         donor = str(settings.get("kernels") or DONOR)
         self.donor = load_families(donor)
         self.model = GpuConstants({**known, COLD_START: 0.0}, {})
-        self.constants: dict[str, tuple[GpuConstant, ...]] = {}
+        self.constants: dict[str, tuple[FittedConstant, ...]] = {}
         self.left = list(rows.left)
         self.family = rows.families
         self.dtype = np.array([compute_element_type(t) for t in rows.texts])
@@ -342,7 +347,7 @@ class _Stages:
         """Errors by family, of rows that the model answers; its families learn of them."""
         rows = self.rows
         fitted = [n for n in self.constants if n in CONSTANTS]
-        known = np.isin(self.family, fitted) | ((self.family == PRODUCT) & self._has_peak())
+        known = np.isin(self.family, [*fitted, PRODUCT]) & self.model.has_peak(rows)
         at = rows.of(known)
         wrong = np.full(len(rows.texts), np.nan)
         texts = [rows.texts[i] for i in at.tolist()]
@@ -362,9 +367,6 @@ class _Stages:
         self.model.families[name] = replace(
             family, quantiles=quantiles, error=round(errors.error, 3), source=self.rows.where
         )
-
-    def _has_peak(self) -> Mask:
-        return np.array([f"peaks.{t}" in self.model.settings for t in self.dtype], bool)
 
     def _all_left(self) -> list[str]:
         """What was left out before, and recorded ops of which no family was fitted."""

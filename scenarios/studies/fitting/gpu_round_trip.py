@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ def gpu_round_trip(
     ----------
     entry : text of the catalog file whose families are in that file, by the name ``fitted``
     """
-    at = np.flatnonzero(np.isin(rows.families, list(found.errors)) & _has_peak(rows, found))
+    at = np.flatnonzero(np.isin(rows.families, list(found.errors)) & found.model.has_peak(rows))
     texts = [rows.texts[i] for i in at.tolist()]
     after = rows.after[at]
     simulated = np.empty(len(at))
@@ -85,16 +84,3 @@ def _lines_of_families(rows: GpuRows, at: NDArray[np.int_], simulated: Floats) -
                     f"({int(mine.sum())} ops)"
                 )
     return lines
-
-
-def _has_peak(rows: GpuRows, found: GpuFit) -> Any:
-    from ....models.compute.roofline import compute_element_type
-
-    known = found.model.settings
-    return np.array(
-        [
-            f != "product" or bool(known.get(f"peaks.{compute_element_type(t)}"))
-            for t, f in zip(rows.texts, rows.families.tolist(), strict=True)
-        ],
-        bool,
-    )

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....hil.drivers.memory.memory_load import LOADED, STREAM
-from ....models.calibration.calibrate import Calibration, calibrate
-from ....models.calibration.identifiability import Model, Parameter
+from ....models.calibration.identifiability import Model
 from ....models.memory.loaded import LoadedMemory
 from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Ops
 from ....sim.facts.signature import parse_signature
+from .curves import Curve
 from .rows import MeasuredRows
 
 Floats = NDArray[np.float64]
 LOADED_KIND = "loaded"
 GUESSES = {"latency": 1e-7, "read": 5e10, "write": 5e10, "in_flight": 2000.0, "queueing": 1e-8,
            "turnaround": 0.1, "sharpness": 0.1}  # fmt: skip
-USUAL = ("latency", "read", "write", "in_flight", "queueing")
 LINES = 64 * 64.0  # B that a thread has outstanding where nobody measured it: 64 lines
-DRAWS = 8  # refits; each searches a bandwidth for every row
-TOLD = 10.0  # ends of an interval: a peak binds few combinations, and refits lose some of them
-FORM, SCHEMA = "foretrace-loaded-memory", 1
 
 
 class LoadOp(NamedTuple):
@@ -68,34 +64,9 @@ def loaded_model(still: Mapping[str, float]) -> Model:
     return seconds
 
 
-def fit_loaded(
-    data: MeasuredRows, settings: Mapping[str, Any], names: Sequence[str], holdout: str
-) -> tuple[Calibration, dict[str, float]]:
-    """Calibration of a memory under load, and the parameters that stood still.
-
-    Parameters
-    ----------
-    settings : of the memory before the fit, SI: ``latency``, ``bandwidth`` and what else is known
-    names : parameters that may change; those of one queue's curve, if empty
-    holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of threads and share of reads
-
-    Raises
-    ------
-    ScenarioError
-        The recording has other ops, latency or bandwidth is not known, or no such parameter.
-    """
-    if strange := sorted(set(names) - set(GUESSES)):
-        raise ScenarioError(
-            f"fit {LOADED_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
-        )
+def _require_loads(data: MeasuredRows) -> None:
     for text in data.texts:
         load_op(text)
-    before = _before_fit(settings)
-    chosen = tuple(names) or USUAL
-    still = {name: value for name, value in before.items() if name not in chosen}
-    parameters = [Parameter(name, before[name], GUESSES[name]) for name in chosen]
-    found = calibrate(loaded_model(still), parameters, data.rows(holdout), draws=DRAWS, told=TOLD)
-    return found, still
 
 
 def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
@@ -112,20 +83,9 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
             "in_flight": outstanding, **still}  # fmt: skip
 
 
-def loaded_file(
-    name: str,
-    found: Calibration,
-    still: Mapping[str, float],
-    report: Mapping[str, Any],
-    today: str,
-) -> dict[str, Any]:
-    """A fit as a file, whose ``parameters`` are those of ``LoadedMemory``."""
-    return {
-        "form": FORM,
-        "schema": SCHEMA,
-        "name": name,
-        "parameters": {**still, **found.values},
-        "intervals": {p.name: p.interval for p in found.parameters},
-        "source": f"{report['where']}; foretrace fit {LOADED_KIND}, {today}",
-        "held_out": {k: report[k] for k in ("holdout", "fits")},
-    }
+LOADED_MEMORY = Curve(
+    kind=LOADED_KIND, part="memory", form="foretrace-loaded-memory", guesses=GUESSES,
+    usual=("latency", "read", "write", "in_flight", "queueing"), draws=8, before=_before_fit,
+    model=loaded_model, check=_require_loads,
+)  # fmt: skip
+"""Fit of ``LoadedMemory``; ``shapes`` are combinations of threads and share of reads."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ....models.calibration.calibrate import Calibration, calibrate
 from ....models.calibration.held_out_errors import HeldOutErrors
 from ....models.calibration.held_out_rows import CalibrationRows
-from ....models.calibration.identifiability import Model, Parameter, best_values
-from ....models.calibration.model_selection import FOLDS, GROUPS_A_PARAMETER, fold_numbers
+from ....models.calibration.identifiability import Model, Parameter
+from ....models.calibration.model_selection import GROUPS_A_PARAMETER, cross_validated_errors
 from ....models.calibration.parameter_search import CLOSE
 from ....models.network.collective.library_times import LibraryTimes
 from ....sim.errors import ScenarioError
@@ -24,9 +24,9 @@ from ....sim.facts.signature import parse_signature
 from ....sim.facts.system import System
 from ....sim.setting_groups import dotted, nested
 from ...config.loader import load
-from ...config.reading.renamed_settings import renamed_settings_text
 from ..building.system import build_system
 from .collective_logs import CollectiveRow
+from .curves import require_parameters
 
 Floats = NDArray[np.float64]
 NETWORK_KIND = "network"
@@ -188,11 +188,7 @@ def fit_network(
     ScenarioError
         An unknown parameter, or too few rows.
     """
-    if strange := sorted(set(names) - set(GUESSES)):
-        raise ScenarioError(
-            f"fit {NETWORK_KIND}: no parameter {', '.join(strange)}"
-            f"{renamed_settings_text('library', strange)}; there are {', '.join(GUESSES)}"
-        )
+    require_parameters(NETWORK_KIND, names, GUESSES, "library")
     chosen = list(names) or _told_by(data.rows)
     known = dotted(settings)
     still = nested({k: v for k, v in known.items() if k not in chosen})
@@ -214,7 +210,7 @@ def fit_network(
         )
     model = data.model(still)
     found = calibrate(model, start, rows, draws=DRAWS)
-    factor = _factor_by_cross_validation(model, start, fitted)
+    factor = _factor_of_most(cross_validated_errors(model, start, fitted, search=CLOSE))
     judged = None
     if len(beyond.groups):
         judged = HeldOutErrors.of(model(found.values, beyond.ops), beyond)
@@ -231,19 +227,6 @@ def _told_by(rows: Sequence[CollectiveRow]) -> list[str]:
     others = any(r.collective != "all-to-all" for r in rows)
     across = any(r.nodes > 1 for r in rows)
     return [*(WITHIN if others else ()), *(SENDS if sends else ()), *(ACROSS if across else ())]
-
-
-def _factor_by_cross_validation(
-    model: Model, parameters: Sequence[Parameter], rows: CalibrationRows
-) -> float:
-    """Factor within which 90 % of rows are that their fold's fit had not seen."""
-    fold, wrong = fold_numbers(rows.groups), np.zeros(len(rows.groups))
-    for k in range(FOLDS):
-        own, rest = (rows.take(np.flatnonzero(m)) for m in (fold != k, fold == k))
-        values = best_values(model, parameters, {}, own, [p.start for p in parameters], CLOSE)
-        named = dict(zip((p.name for p in parameters), values, strict=True))
-        wrong[fold == k] = np.log(model(named, rest.ops) / rest.seconds)
-    return _factor_of_most(wrong)
 
 
 def _factor_of_most(wrong: Floats) -> float:

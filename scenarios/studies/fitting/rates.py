@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....hil.drivers.rdma.rdma import DEPTH, parse_op
-from ....models.calibration.calibrate import Calibration, calibrate
-from ....models.calibration.identifiability import Model, Parameter
+from ....models.calibration.identifiability import Model
 from ....models.network.part.message_rate import MessageRate
 from ....sim.errors import ScenarioError
 from ....sim.facts.ops import Ops
+from .curves import Curve
 from .rows import RATES, MeasuredRows
 
 Floats = NDArray[np.float64]
 RATES_KIND = "rates"
 GUESSES = {"latency": 2e-6, "bandwidth": 1e10, "service": 1e-7, "pair": 1e-7, "outstanding": 1e6}
-USUAL = ("latency", "bandwidth", "service", "pair")
-DRAWS = 12  # refits; each asks a model that is not smooth
-TOLD = 10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
 UNBOUND = 1e18  # B outstanding: no limit that matters
-FORM, SCHEMA = "foretrace-rates", 1
 
 
 def stream_of(signature: str) -> tuple[float, float, float]:
@@ -67,55 +63,12 @@ def rate_model(still: Mapping[str, float]) -> Model:
     return seconds
 
 
-def fit_rates(
-    data: MeasuredRows, settings: Mapping[str, Any], names: Sequence[str], holdout: str
-) -> tuple[Calibration, dict[str, float]]:
-    """Calibration of message rates, and the parameters that stood still.
-
-    Parameters
-    ----------
-    settings : of the NIC before the fit, SI: ``bandwidth``, and what else is known
-    names : parameters that may change; all but ``outstanding``, if empty
-    holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of size, depth and queue pairs
-
-    Raises
-    ------
-    ScenarioError
-        The recording tells no rates, the line rate is not known, or no such parameter.
-    """
+def _require_streams(data: MeasuredRows) -> None:
     if data.metric not in RATES:
         raise ScenarioError(
             f"fit {RATES_KIND}: the recording tells {data.metric}; record with metric "
             f"{' or '.join(RATES)}"
         )
-    if strange := sorted(set(names) - set(GUESSES)):
-        raise ScenarioError(
-            f"fit {RATES_KIND}: no parameter {', '.join(strange)}; there are {', '.join(GUESSES)}"
-        )
-    before = _before_fit(settings)
-    chosen = tuple(names) or USUAL
-    still = {name: value for name, value in before.items() if name not in chosen}
-    parameters = [Parameter(name, before[name], GUESSES[name]) for name in chosen]
-    rows = data.rows(holdout)
-    return calibrate(rate_model(still), parameters, rows, draws=DRAWS, told=TOLD), still
-
-
-def rates_file(
-    name: str,
-    found: Calibration,
-    still: Mapping[str, float],
-    report: Mapping[str, Any],
-    today: str,
-) -> dict[str, Any]:
-    """A fit as a file, whose ``parameters`` are those of ``MessageRate``."""
-    return {
-        "form": FORM,
-        "schema": SCHEMA,
-        "name": name,
-        "parameters": {**still, **found.values},
-        "source": f"{report['where']}; foretrace fit {RATES_KIND}, {today}",
-        "held_out": {k: report[k] for k in ("holdout", "fits")},
-    }
 
 
 def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
@@ -138,3 +91,11 @@ def _before_fit(settings: Mapping[str, Any]) -> dict[str, float]:
         "outstanding": UNBOUND,
         **kept,
     }
+
+
+MESSAGE_RATES = Curve(
+    kind=RATES_KIND, part="nic", form="foretrace-rates", guesses=GUESSES,
+    usual=("latency", "bandwidth", "service", "pair"), draws=12, before=_before_fit,
+    model=rate_model, check=_require_streams,
+)  # fmt: skip
+"""Fit of ``MessageRate``; ``shapes`` are combinations of size, depth and queue pairs."""

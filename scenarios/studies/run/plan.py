@@ -34,7 +34,8 @@ from ..variants.step_calibration import measured_step
 from ..variants.variant import Variant, runs_as_template
 from ..workers.workers import usable_cores
 
-# By benchmarks/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a Zen 4 VM.
+# By benchmarks/commands/sweep.py --cost, the first scenario on 2 to 64 ranks, one core of a
+# Zen 4 VM.
 SECONDS_PER_OP = {"core": 5.0e-7, "reference": 4e-5}  # of one simulation, measured
 # Of llama3-8b on 32 ranks and gpt3-13b on 64: models are asked about each op of a described model.
 SECONDS_ASKED_PER_OP = 2.5e-6  # beside, of one simulation of what was not recorded, measured

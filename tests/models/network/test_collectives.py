@@ -5,7 +5,6 @@ import pytest
 from foretrace.models.network.collective import nccl
 from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
 from foretrace.models.network.collective.collectives import Fabric
-from foretrace.models.network.collective.gloo_fabric import Gloo
 from foretrace.models.network.collective.library import (
     Buffers,
     CoreCosts,
@@ -24,6 +23,7 @@ from foretrace.models.network.part.link import Link
 from foretrace.models.network.part.nic import Nic
 from foretrace.models.network.part.switch import Switch, star
 from foretrace.models.network.topology.topology import NodeSpec, cluster
+from foretrace.plugins.gloo.fabric import Gloo
 from foretrace.sim.errors import BackendError
 from foretrace.sim.facts.csr import Csr
 from foretrace.sim.facts.graph import Builder, Member

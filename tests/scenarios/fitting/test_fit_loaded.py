@@ -9,7 +9,7 @@ import pytest
 from foretrace.hil.recording import Recording
 from foretrace.hil.sample import Sample
 from foretrace.models.memory.loaded import LoadedMemory
-from foretrace.scenarios.studies.fitting.loaded import fit_loaded, load_op
+from foretrace.scenarios.studies.fitting.loaded import LOADED_MEMORY, load_op
 from foretrace.scenarios.studies.fitting.rows import measured_rows
 from foretrace.sim.errors import ScenarioError
 
@@ -42,7 +42,7 @@ def recorded(tmp_path):
 
 @pytest.mark.nightly
 def test_known_constants_come_back_and_combinations_that_no_fit_saw(recorded):
-    found, still = fit_loaded(measured_rows([recorded()]), KNOWN, (), "shapes")
+    found, still = LOADED_MEMORY.fit(measured_rows([recorded()]), KNOWN, (), "shapes")
     assert found.kept == ()
     assert still == {"turnaround": 0.0, "sharpness": 0.0}
     for name, value in found.values.items():
@@ -54,7 +54,7 @@ def test_known_constants_come_back_and_combinations_that_no_fit_saw(recorded):
 @pytest.mark.nightly
 def test_a_bus_that_turns_around_and_a_sharp_bend_are_told(recorded):
     sharp = LoadedMemory(**{**asdict(TRUE), "turnaround": 0.15, "sharpness": 0.5})
-    found, _ = fit_loaded(measured_rows([recorded(sharp, 0.002)]), KNOWN, ALL, "shapes")
+    found, _ = LOADED_MEMORY.fit(measured_rows([recorded(sharp, 0.002)]), KNOWN, ALL, "shapes")
     assert found.values["turnaround"] == pytest.approx(0.15, rel=0.05)
     assert found.values["sharpness"] == pytest.approx(0.5, rel=0.2)
     assert found.held.median < 0.005
@@ -62,7 +62,7 @@ def test_a_bus_that_turns_around_and_a_sharp_bend_are_told(recorded):
 
 def test_what_is_not_known_before_is_asked_for(recorded):
     with pytest.raises(ScenarioError, match=r"bandwidth is not known before; .* --know bandwidth="):
-        fit_loaded(measured_rows([recorded()]), {"latency": 1e-7}, (), "shapes")
+        LOADED_MEMORY.fit(measured_rows([recorded()]), {"latency": 1e-7}, (), "shapes")
 
 
 def test_other_ops_are_refused_by_name():

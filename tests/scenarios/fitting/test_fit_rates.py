@@ -10,7 +10,7 @@ from foretrace.hil.recording import Recording, read
 from foretrace.hil.sample import Sample
 from foretrace.models.network.part.message_rate import MessageRate
 from foretrace.scenarios.studies.fitting.rates import (
-    fit_rates,
+    MESSAGE_RATES,
     rate_model,
     require_no_streams,
     stream_of,
@@ -49,7 +49,7 @@ def recorded(tmp_path_factory):
 @pytest.mark.nightly
 def test_known_constants_come_back_from_depths_that_were_not_held_out(recorded):
     data = measured_rows([recorded("rates.rec.gz")])
-    found, _ = fit_rates(data, KNOWN, (), "depths")
+    found, _ = MESSAGE_RATES.fit(data, KNOWN, (), "depths")
     assert found.kept == ()
     for name, value in found.values.items():
         assert value == pytest.approx(getattr(TRUE, name), rel=0.02), name
@@ -64,7 +64,7 @@ def test_combinations_that_no_fit_saw_are_foretold_on_real_queue_pairs():
     assert (len({s.signature for s in kept.samples}), kept.failed, kept.ended) == (108, (), "")
     data = measured_rows(["foretrace:rates-10gbit"])
     frame = {"bandwidth": 1.25e9, "mtu": 4096.0, "header": 58.0}
-    found, still = fit_rates(data, frame, (), "shapes")
+    found, still = MESSAGE_RATES.fit(data, frame, (), "shapes")
     aside, once = data.rows("shapes").held_out_masks()
     unseen = aside | once
     model = rate_model(still)(found.values, data.ops)
@@ -125,7 +125,7 @@ def test_the_fit_of_a_nic_does_not_pool_streams_with_single_messages(
 def test_rates_are_not_fitted_to_completions(recorded):
     data = measured_rows([recorded("alone.rec.gz", "completion", "")])
     with pytest.raises(ScenarioError, match="tells completion; record with metric message_rate"):
-        fit_rates(data, KNOWN, (), "shapes")
+        MESSAGE_RATES.fit(data, KNOWN, (), "shapes")
 
 
 def test_the_command_writes_what_the_model_takes(recorded, cli, tmp_path):

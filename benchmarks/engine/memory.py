@@ -1,0 +1,81 @@
+"""Bytes an op: of the table, of the result, and of what a run allocates beyond them.
+
+A whole ``Simulation.run`` of a placed graph holds the engine's state and, of every op, what its
+backend said (26 bytes: when, how long in seconds and ticks, who and from where).
+
+Usage: python -m foretrace.benchmarks.engine.memory [ops]
+"""
+
+import sys
+import tracemalloc
+from typing import Any
+
+from foretrace.sim.facts.ops import DTYPES, Ops
+from foretrace.sim.facts.place import place
+from foretrace.sim.run.simulation import Session
+
+from .._measure import report
+from ._engine import lowered, run, simulation_of
+from ._wdag import Wdag
+
+RANKS = 1000
+MACHINE = Session.new_machine
+
+
+def queueing(session: Session, parts: Any) -> Any:
+    """An engine that takes every op through its queue, whether it has to or not."""
+    made: Any = MACHINE(session, parts)
+    made.runs_ahead = False
+    return made
+
+
+def nbytes(table: object) -> int:
+    """Bytes of the arrays in a record."""
+    return sum(getattr(column, "nbytes", 0) for column in vars(table).values())
+
+
+def state(ops: int, ahead: bool) -> tuple[int, float, float]:
+    """Ops, bytes an op that a run needs beyond graph and columns, bytes an op of the columns."""
+    Session.new_machine = MACHINE if ahead else queueing  # type: ignore[method-assign]
+    simulation = simulation_of(RANKS, 1)
+    simulation.run(Wdag(16, 2).graph())  # compiled code is no state
+    graph = place(Wdag(RANKS, max(2, ops // (RANKS * 10))).graph(), simulation.system)
+    tracemalloc.start()  # NumPy tells it of every array; what a process has resident says more
+    result = simulation.run(graph, keep="ops")  # of the allocator's free lists than of the engine
+    peak, n = tracemalloc.get_traced_memory()[1], len(graph)
+    tracemalloc.stop()
+    kept = nbytes(result.columns)
+    return n, (peak - kept) / n, kept / n
+
+
+def engine_alone(ops: int) -> float:
+    """Bytes an op of the engine's state where every op goes through its queue."""
+    simulation = simulation_of(RANKS, 1)
+    integers = lowered(simulation, Wdag(RANKS, max(2, ops // (RANKS * 10))).graph())
+    tracemalloc.start()
+    columns = run(simulation, integers, ahead=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return (peak - nbytes(columns)) / len(integers)
+
+
+def main(ops: int = 4_000_000) -> None:
+    n, static, kept = state(ops, ahead=True)
+    _, queued, _ = state(ops, ahead=False)
+    table = nbytes(Ops.of(rank=[0] * 1000)) / 1000
+    report(
+        "memory",
+        {
+            "bytes of a whole run an op, fixed order": (static, "<=", 40),
+            "bytes of engine state an op, event-driven": (engine_alone(ops), "<=", 40),
+            "bytes of the ops table a row": (table, "<=", 48),
+        },
+        ops=n,
+        columns=len(DTYPES),
+        result_bytes_an_op=kept,
+        whole_run_event_driven=queued,
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""What it costs to submit a small graph again and again, and what that leaves behind.
+
+Usage: python -m foretrace.benchmarks.engine.submissions [submissions]
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import simpy
+from foretrace.sim.facts.backend import Backend, Spread, Timing
+from foretrace.sim.facts.graph import Builder, Graph
+from foretrace.sim.facts.ops import Kind, Ops
+from foretrace.sim.facts.system import Component, System
+from foretrace.sim.run.process import Running
+from foretrace.sim.run.simulation import Simulation
+
+from .._measure import cpu, report
+
+OPS, DISTINCT = 5, 200  # ops of the graph; numbers that its rows take in turn
+EVENTS = 5  # SimPy events of a submission that somebody awaits: the floor
+GPU = "node0.gpu0"
+
+
+class PerFlop(Backend):
+    """A picosecond a flop, with jitter of ranks and ops."""
+
+    source = "benchmark"
+    spread = Spread(np.linspace(0.9, 1.1, 11), np.linspace(0.8, 1.2, 21), np.empty(0))
+
+    def timing(self, ops: Ops, now: float = 0.0) -> Timing:
+        return Timing.of(ops.flop * 1e-12, spread=self.spread)
+
+
+def step() -> Graph:
+    """Five kernels, one after the other."""
+    build, last = Builder("step"), ()
+    for i in range(OPS):
+        last = (build.op(Kind.COMPUTE, flop=1e6 * (i + 1), bytes=0, after=last),)
+    return build.graph()
+
+
+def serve(
+    count: int, change: Callable[[int], dict[int, float]] | None, looks: list[float] | None = None
+) -> None:
+    """One run that submits the step so often; notes what is resident after a sixth and at last."""
+
+    def serving(sim: Running) -> Iterator[simpy.Event]:
+        prepared = sim.prepare(step())
+        for i in range(count):
+            flop = None if change is None else change(i)
+            yield sim.submit(prepared, flop=flop).done
+            sim.emit("end", sim.now)
+            if looks is not None and i in (count // 6, count - 1):
+                looks.append(resident())
+
+    system = System((Component(GPU, "gpu", slots=1),), (GPU,))
+    Simulation(system, {"*": PerFlop()}).run(None, serving, replica=0, keep="none")
+
+
+def change(i: int) -> dict[int, float]:
+    """Other flop for each row."""
+    return {row: 1e6 * (1 + (i + row) % DISTINCT) for row in range(OPS)}
+
+
+def floor(count: int) -> None:
+    """A process that waits as often, in SimPy alone."""
+    env = simpy.Environment()
+
+    def waiting() -> Iterator[simpy.Event]:
+        for _ in range(count * EVENTS):
+            yield env.timeout(1)
+
+    env.process(waiting())
+    env.run()
+
+
+def resident() -> float:
+    """Bytes of this process that are in memory now (Linux)."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096.0
+
+
+def main(count: int = 1_000_000) -> None:
+    """Time a part of them beside the floor, then look at memory over all of them."""
+    part, spent = min(count, 50_000), {}
+    for work in (lambda n: serve(n, None), lambda n: serve(n, change)):
+        work(2000)  # compile
+    works = {
+        "floor": lambda: floor(part),
+        "unchanged": lambda: serve(part, None),
+        "changed": lambda: serve(part, change),
+    }
+    rounds = {name: [] for name in works}
+    for _ in range(3):
+        for name, work in works.items():
+            rounds[name].append(cpu(work) / part * 1e6)
+    spent = {name: float(np.median(each)) for name, each in rounds.items()}
+    looks: list[float] = []
+    serve(count, change, looks)
+    report(
+        "submissions",
+        {
+            "us a submission, unchanged numbers, new draws": (spent["unchanged"], "<=", 60),
+            "us a submission, changed numbers": (spent["changed"], "<=", 150),
+            "times the floor, unchanged": (spent["unchanged"] / spent["floor"], "<=", 25),
+            "times the floor, changed": (spent["changed"] / spent["floor"], "<=", 60),
+            "MB that the rest of the run leaves behind": ((looks[1] - looks[0]) / 1e6, "<=", 50),
+        },
+        submissions=count,
+        ops=OPS,
+        microseconds=spent,
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""All-reduce of gloo over TCP, message by message, as a backend of the fabric."""

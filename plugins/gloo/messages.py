@@ -1,0 +1,243 @@
+"""gloo's all-reduce over TCP, simulated message by message on hosts behind shaped ports.
+
+A segment leaves only when the one who gets it has said that it is ready.  With two ranks that
+word travels with the data; with three or more it leaves by a port that is busy with the data of
+another neighbour, and waits behind up to two segments of it.  A rank that comes late by more than
+the delay of a port thus keeps a link of the ring idle, and never catches up.
+
+Facts are those of gloo's sources at cc44198 (``allreduce.cc``, ``transport/tcp/pair.cc``), of
+torch's process group, which has two threads, and of Linux's TCP and netem.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from ...sim.units import ByteRate, Bytes, Seconds
+
+SEGMENT = 1 << 20  # B, at most; and at least two to a rank's part
+FLIGHT = 2  # segments that a rank has asked for and not yet got
+PREAMBLE = 48  # B before a segment; alone it is a notification
+PAYLOAD, AROUND = 1448, 66  # B of a full frame, and of its headers with time stamps
+BURST = 45 * PAYLOAD  # B that TCP hands over at once: full frames below 64 KiB
+THREADS = 2  # of a rank, which do its collectives
+
+Hook = Callable[..., None]
+
+
+@dataclass
+class Lan:
+    """Hosts on one bridge, each behind a port that sends in order of arrival; an event loop.
+
+    Parameters
+    ----------
+    ranks : one to a host
+    rate : of a port
+    delay : of a port, before it sends
+    message : that handling a message takes a processor
+    processors : that the ranks share; 0 for one each
+
+    Examples
+    --------
+    >>> lan = Lan(2, rate=1e9, delay=1e-6)
+    >>> lan.send(0, 934, print, "here"); lan.run(); round(lan.now * 1e6, 3)
+    here
+    2.0
+    """
+
+    ranks: int
+    rate: ByteRate
+    delay: Seconds
+    message: Seconds = 0.0
+    processors: int = 1
+    now: Seconds = 0.0
+    _events: list[tuple[float, int, Hook, tuple[Any, ...]]] = field(default_factory=list)
+    _count: int = 0
+
+    def __post_init__(self) -> None:
+        self._sent = [0.0] * self.ranks
+        self._free = [0.0] * (self.processors or self.ranks)
+
+    def schedule(self, when: Seconds, then: Hook, *args: Any) -> None:
+        """Schedule a callback; those of one instant run in the order they were scheduled."""
+        self._count += 1
+        heapq.heappush(self._events, (when, self._count, then, args))
+
+    def run(self) -> None:
+        """Run events until none is left."""
+        while self._events:
+            self.now, _, then, args = heapq.heappop(self._events)
+            then(*args)
+
+    def occupy_processor(self, rank: int, then: Hook, *args: Any) -> None:
+        """Occupy the rank's processor for one message, then call back."""
+        mine = rank % len(self._free)
+        self._free[mine] = max(self.now, self._free[mine]) + self.message
+        self.schedule(self._free[mine], then, *args)
+
+    def send(self, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+        """Send one burst of frames through the port of its receiver."""
+        wire = size + AROUND * max(1, ceil(size / PAYLOAD))
+        self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
+        self.schedule(self._sent[to], then, *args)
+
+    def stream(self, source: int, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+        """Send bursts, each acknowledged; the last one is handled on arrival."""
+        for left in range(int(size), 0, -BURST):
+            last = left <= BURST
+            self.send(to, min(left, BURST), self._deliver_message, source, to, last, then, args)
+
+    def _deliver_message(
+        self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]
+    ) -> None:
+        self.send(source, 0, _ignore_acknowledgement)
+        if last:
+            self.occupy_processor(to, then, *args)
+
+
+def _ignore_acknowledgement() -> None:
+    """Handler of an acknowledgement: it only takes its port's time."""
+
+
+class RingAllReduce:
+    """One all-reduce: every rank receives from the next and sends to the previous one.
+
+    Parameters
+    ----------
+    lan : what it crosses
+    size : of all that is reduced
+    ended : told the rank, when it has everything
+    """
+
+    def __init__(self, lan: Lan, size: Bytes, ended: Hook):
+        self.lan, self.ended, n = lan, ended, lan.ranks
+        parts = ceil(max(ceil(size / SEGMENT), FLIGHT * n) / n)
+        self.lap = parts * (n - 1)  # segments that a rank gets until all is reduced
+        self.segment = ceil(size / (parts * n))
+        self.posted, self.got, self.sent = [0] * n, [0] * n, [0] * n
+        self.ready = [0] * n  # words of the one before that it waits for a segment
+
+    def _segments_done_before_request(self, k: int) -> int:
+        """Segments received and sent before the k-th is requested; all of them between the laps."""
+        lap, at = divmod(k, self.lap)
+        return k - FLIGHT + 1 if at >= FLIGHT else lap * self.lap
+
+    def request_segments(self, rank: int) -> None:
+        """Request segments as far as those received and sent allow."""
+        while min(self.got[rank], self.sent[rank]) >= self._segments_done_before_request(
+            self.posted[rank]
+        ):
+            if self.posted[rank] == 2 * self.lap:
+                self.ended(rank)
+                return
+            self.posted[rank] += 1
+            self._send_preamble(rank, +1, self._on_request)
+            self._send_preamble(rank, -1, None)
+            self._send_next_segment(rank)
+
+    def _send_preamble(self, rank: int, way: int, then: Hook | None) -> None:
+        """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
+        to = (rank + way) % self.lan.ranks
+        if then is None:
+            self.lan.send(to, PREAMBLE, _ignore_acknowledgement)
+        else:
+            self.lan.send(to, PREAMBLE, self.lan.occupy_processor, to, then, to)
+
+    def _on_request(self, rank: int) -> None:
+        self.ready[rank] += 1
+        if self._send_next_segment(rank):
+            self.request_segments(rank)
+
+    def _send_next_segment(self, rank: int) -> bool:
+        """Send the next segment if it was requested and is there."""
+        if not (self.ready[rank] and self.sent[rank] < self.posted[rank]):
+            return False
+        self.ready[rank] -= 1
+        self.sent[rank] += 1
+        to = (rank - 1) % self.lan.ranks
+        self.lan.stream(rank, to, PREAMBLE + self.segment, self._on_segment, to)
+        return True
+
+    def _on_segment(self, rank: int) -> None:
+        self.got[rank] += 1
+        self.request_segments(rank)
+
+
+class AllReduceCalls:
+    """All-reduces that ranks call one after the other, by their threads.
+
+    Parameters
+    ----------
+    lan : what they cross
+    size : of each
+    came : (ranks, calls) when each rank calls each
+    """
+
+    def __init__(self, lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]):
+        self.lan = lan
+        self.ends = [[0.0] * len(row) for row in came]
+        self.waiting: list[deque[int]] = [deque() for _ in came]
+        self.idle = [THREADS] * len(came)
+        self.rings = [RingAllReduce(lan, size, self._end_hook(k)) for k in range(len(came[0]))]
+        order = sorted((t, rank, k) for rank, row in enumerate(came) for k, t in enumerate(row))
+        for t, rank, k in order:
+            lan.schedule(t, self._on_call, rank, k)
+
+    def _end_hook(self, k: int) -> Hook:
+        return lambda rank: self._on_end(rank, k)
+
+    def _on_call(self, rank: int, k: int) -> None:
+        self.waiting[rank].append(k)
+        self._take_next_call(rank)
+
+    def _take_next_call(self, rank: int) -> None:
+        if self.waiting[rank] and self.idle[rank]:
+            self.idle[rank] -= 1
+            self.lan.occupy_processor(
+                rank, self.rings[self.waiting[rank].popleft()].request_segments, rank
+            )
+
+    def _on_end(self, rank: int, k: int) -> None:
+        self.ends[rank][k] = self.lan.now
+        self.idle[rank] += 1
+        self._take_next_call(rank)
+
+
+def all_reduce_end_times(
+    lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]
+) -> list[list[Seconds]]:
+    """(calls, ranks) seconds at which each rank has each result.
+
+    Parameters
+    ----------
+    lan : not used before
+    size : of each all-reduce
+    came : (ranks, calls) when each rank calls each
+
+    Examples
+    --------
+    Two ranks take what the bytes take and the delay of every step; the third makes them wait.
+
+    >>> def took(n: int, late: float) -> float:
+    ...     came = [[0.0] for _ in range(n - 1)] + [[late]]
+    ...     lan = Lan(n, rate=1.25e9, delay=5e-6, processors=0)
+    ...     ends = all_reduce_end_times(lan, 1 << 20, came)
+    ...     return max(max(row) for row in ends) - late
+    >>> bound = lambda n: 2 * (n - 1) / n * (1 << 20) / 1.25e9
+    >>> [round(took(2, late) / bound(2), 2) for late in (0, 40e-6)]
+    [1.07, 1.07]
+    >>> [round(took(4, late) / bound(4), 2) for late in (0, 40e-6)]
+    [1.08, 1.34]
+
+    References
+    ----------
+    Patarasu, Yuan 2009, doi:10.1016/j.jpdc.2008.09.002 (the ring).
+    """
+    calls = AllReduceCalls(lan, size, came)
+    lan.run()
+    return calls.ends

@@ -1,0 +1,105 @@
+"""Fit of a curve that a model draws from a few parameters, in a file that the model reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....models.calibration.calibrate import Calibration, calibrate
+from ....models.calibration.identifiability import Model, Parameter
+from ....sim.errors import ScenarioError
+from ...config.reading.renamed_settings import renamed_settings_text
+from .rows import MeasuredRows
+
+Settings = Mapping[str, Any]
+TOLD = 10.0  # ends of an interval: a bound binds few combinations, and refits lose some of them
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Kind of curve.
+
+    Parameters
+    ----------
+    kind : word of ``foretrace fit``
+    part : kind of part whose settings are known before
+    form : of its file
+    guesses : where the search starts, by parameter
+    usual : parameters that change unless others are named
+    draws : refits for intervals; each asks a model that is not smooth
+    before : parameters by the settings of the part, before the fit
+    model : seconds of rows, by the parameters that change and those held fixed
+    check : refuses recordings of anything else
+    """
+
+    kind: str
+    part: str
+    form: str
+    guesses: Mapping[str, float]
+    usual: Sequence[str]
+    draws: int
+    before: Callable[[Settings], dict[str, float]]
+    model: Callable[[Mapping[str, float]], Model]
+    check: Callable[[MeasuredRows], None]
+
+    def fit(
+        self, data: MeasuredRows, settings: Settings, names: Sequence[str], holdout: str
+    ) -> tuple[Calibration, dict[str, float]]:
+        """Fit the curve; also returns the parameters held fixed.
+
+        Parameters
+        ----------
+        settings : of the part before the fit, SI
+        names : parameters that may change; the usual ones, if empty
+        holdout : one of ``HOLDOUTS``; ``shapes`` are combinations of what an op says
+
+        Raises
+        ------
+        ScenarioError
+            The recording has other ops, a setting is not known before, or no such parameter.
+        """
+        self.check(data)
+        require_parameters(self.kind, names, self.guesses)
+        before, chosen = self.before(settings), tuple(names) or self.usual
+        still = {name: value for name, value in before.items() if name not in chosen}
+        parameters = [Parameter(name, before[name], self.guesses[name]) for name in chosen]
+        rows = data.rows(holdout)
+        found = calibrate(self.model(still), parameters, rows, draws=self.draws, told=TOLD)
+        return found, still
+
+    def file(
+        self, name: str, found: Calibration, still: Mapping[str, float], report: Settings,
+        today: str,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A fit as a file, whose ``parameters`` are those of the model."""
+        return {
+            "form": self.form,
+            "schema": 1,
+            "name": name,
+            "parameters": {**still, **found.values},
+            "intervals": {p.name: p.interval for p in found.parameters},
+            "source": f"{report['where']}; foretrace fit {self.kind}, {today}",
+            "held_out": {k: report[k] for k in ("holdout", "fits")},
+        }
+
+
+def require_parameters(
+    kind: str, names: Sequence[str], known: Mapping[str, float], part: str = ""
+) -> None:
+    """Refuse names of parameters that a kind of fit does not have.
+
+    Parameters
+    ----------
+    part : kind of part whose renamed settings the message names; "" for none
+
+    >>> require_parameters("rates", ["latncy"], {"latency": 1e-6})
+    Traceback (most recent call last):
+    foretrace.sim.errors.ScenarioError: fit rates: no parameter latncy; there are latency
+    """
+    if strange := sorted(set(names) - set(known)):
+        raise ScenarioError(
+            f"fit {kind}: no parameter {', '.join(strange)}"
+            f"{renamed_settings_text(part, strange) if part else ''}; "
+            f"there are {', '.join(known)}"
+        )
