@@ -6,11 +6,18 @@ mappings, or flat with dotted names where a program counts them one by one, as a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from .errors import ScenarioError
+
+log = logging.getLogger(__name__)
+
+UNTIL = "0.3"
+"""The release that no longer reads old names of settings."""
 T = TypeVar("T")
 
 
@@ -54,6 +61,35 @@ def construct(cls: type[T], settings: Mapping[str, Any]) -> T:
 
 def _constructed(group: type | None, value: Any) -> Any:
     return construct(group, value) if group and isinstance(value, Mapping) else value
+
+
+def with_current_names(cls: Any, settings: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Settings whose old names are replaced by those of today, each with a warning.
+
+    Parameters
+    ----------
+    cls : its ``renamed_settings`` map old names to ``group.name``
+    where : prefix of the setting's name in messages
+
+    Raises
+    ------
+    ScenarioError
+        A setting has both its old name and its new one.
+    """
+    for old, new in cls.renamed_settings.items():
+        group, _, key = new.partition(".")
+        members = settings.get(group, {})
+        if old not in settings or not isinstance(members, Mapping):
+            continue
+        if key in members:
+            raise ScenarioError(
+                f"{where}.{old}: is the old name of {new}, which is given too; keep {new}"
+            )
+        log.warning("%s.%s: is now %s; rename it, release %s drops the old name",
+                    where, old, new, UNTIL)  # fmt: skip
+        rest = {k: v for k, v in settings.items() if k != old}
+        settings = {**rest, group: {**members, key: settings[old]}}
+    return settings
 
 
 def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from foretrace.models.calibration.robust_constants import least_robust_squares, median_error
 from foretrace.models.compute.gpu_groups import Fp8Gemm, Gemm, Peaks
-from foretrace.models.compute.kernels import FORM, OURS, REGIMES, Beside, KernelFamily
+from foretrace.models.compute.kernels import FORM, OURS, REGIMES, Beside, Evidence, KernelFamily
 from foretrace.models.compute.op_shape import OpShape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.scenarios.config.catalog import installed
@@ -259,9 +259,9 @@ def main() -> None:
             all_wrong = np.concatenate([e for _, (e, _) in mine] or there)
             pools[NAMES[gpu], name] = noisy([e for _, e in wrong], more)
             made[gpu][name] = replace(
-                fitted(name, some), quantiles=told, error=round(median_error(all_wrong), 3),
-                source=source_of(some),
-            )  # fmt: skip
+                fitted(name, some),
+                evidence=Evidence(source_of(some), round(median_error(all_wrong), 3), told),
+            )
             width = {r: np.diff(ends(told, r))[0] for r in told}
             print(
                 f"{name:18s}{gpu:6s}{sum(len(g.seconds) for g in some):7d}{len(some):8d}"
@@ -275,9 +275,7 @@ def main() -> None:
         whole = np.concatenate([errors(f, g)[0] for g, f in across]) if across else np.empty(0)
         made["nvidia"][name] = replace(
             fitted(name, of),
-            quantiles=pooled,
-            error=round(median_error(whole), 3),
-            source=source_of(of),
+            evidence=Evidence(source_of(of), round(median_error(whole), 3), pooled),
         )
     print(
         f"90 % ends hold {np.mean(np.concatenate([c for _, c in held])):.1%} of all rows left out"
@@ -358,11 +356,11 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
         found = [roofline_errors(gpu, g) for g in some]
         error = median_error(np.concatenate([e for e, _ in found]))
         pools[NAMES[gpu], "product"] = found
+        sources = ", ".join(sorted(g.source for g in some))
+        where = f"calibration/fit/gpus.py, judged on {sources}"
         made[gpu]["product"] = KernelFamily(
-            quantiles=quantiles(found), error=round(error, 3),
-            source="calibration/fit/gpus.py, judged on "
-            + ", ".join(sorted(g.source for g in some)),
-        )  # fmt: skip
+            evidence=Evidence(where, round(error, 3), quantiles(found))
+        )
         others = [
             roofline_errors(o, only(g, PEAKS[o]))
             for o in CHIPS
@@ -378,10 +376,10 @@ def products(made: dict, seen: list[Group], pools: dict[tuple[str, str], Found])
         )
     whole = np.concatenate([e for e, _ in across])
     pools["nvidia", "product"] = across
+    where = "calibration/fit/gpus.py, of one GPU judged on another"
     made["nvidia"]["product"] = KernelFamily(
-        quantiles=quantiles(across), error=round(median_error(whole), 3),
-        source="calibration/fit/gpus.py, of one GPU judged on another",
-    )  # fmt: skip
+        evidence=Evidence(where, round(median_error(whole), 3), quantiles(across))
+    )
 
 
 STREAMING = ("norm", "activation", "rope", "elementwise", "gather", "reduction")
@@ -415,7 +413,7 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
             if name not in families:  # the family on other GPUs rather than another on this one
                 several = made["nvidia"]
                 donor = several.get(name) or families.get(stand_in) or several[stand_in]
-                families[name] = replace(donor, quantiles=told, error=float("nan"), source="")
+                families[name] = replace(donor, evidence=Evidence(quantiles=told))
         for name in CONSTANTS:
             if name not in families:
                 families[name] = made["nvidia"][name]
@@ -424,18 +422,18 @@ def assumed(made: dict[str, dict[str, KernelFamily]], seen: list[Group]) -> None
             for o in [gpu] if gpu in CHIPS else [o for o in CHIPS if o != g.gpu]:
                 plain.setdefault(g.family, []).append(roofline_errors(o, only(g, PEAKS[o])))
         families["roofline"] = KernelFamily(
-            quantiles=quantiles([pooled(found) for found in plain.values()])
+            evidence=Evidence(quantiles=quantiles([pooled(found) for found in plain.values()]))
         )
     wide = {
         n: replace(
             f,
             launch=f.launch + (f.call if n in CALLED[:2] else 0.0),  # no engine of theirs bounds it
             call=0.0 if n in CALLED[:2] else f.call,
-            quantiles=made["nvidia"][
-                "roofline" if n in ("product", "attention", "experts", "roofline") else "stream"
-            ].quantiles,
-            error=float("nan"),
-            source="",
+            evidence=Evidence(
+                quantiles=made["nvidia"][
+                    "roofline" if n in ("product", "attention", "experts", "roofline") else "stream"
+                ].evidence.quantiles
+            ),
         )
         for n, f in made["nvidia"].items()
     }
@@ -526,7 +524,8 @@ def with_traces(made: dict[str, dict[str, KernelFamily]], pools: dict, told: Tol
             if some:
                 again = max(round(len(tables) / len(some)), 1)
                 quantiles_ = quantiles([*tables, *some * again])
-                families[name] = replace(family, quantiles=quantiles_)
+                evidence = replace(family.evidence, quantiles=quantiles_)
+                families[name] = replace(family, evidence=evidence)
 
 
 def supposed(family: KernelFamily) -> Found:
@@ -534,7 +533,7 @@ def supposed(family: KernelFamily) -> Found:
 
     They are about 0: how much other families are slower than their model says nothing of this one.
     """
-    told = {r: np.array(q) - np.median(q) for r, q in family.quantiles.items()}
+    told = {r: np.array(q) - np.median(q) for r, q in family.evidence.quantiles.items()}
     return [(told[r], np.full(len(told[r]), i)) for i, r in enumerate(REGIMES) if r in told]
 
 
@@ -554,12 +553,15 @@ def levelled(families: dict[str, KernelFamily], told: Told) -> dict[str, KernelF
     for name, family in families.items():
         by = float(np.mean(of.get(name, [whole])))
         moved = {
-            r: tuple(np.round(np.array(q) - by, 3).tolist()) for r, q in family.quantiles.items()
+            r: tuple(np.round(np.array(q) - by, 3).tolist())
+            for r, q in family.evidence.quantiles.items()
         }
         traces_ = len(of.get(name, []))
         source = f"at the level of {traces_ or 'all families of'} recorded traces"
         made[name] = replace(
-            family, level=round(float(np.exp(by)), 3), quantiles=moved, source=source
+            family,
+            level=round(float(np.exp(by)), 3),
+            evidence=replace(family.evidence, quantiles=moved, source=source),
         )
     return made
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.errors import BackendError
+from ...sim.setting_groups import construct, merged, with_current_names
 from .kernel_work import FULL
 
 FORM = "foretrace-kernels"
@@ -44,6 +46,23 @@ class GpuDatasheet(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What the constants of a family were fitted on, and the errors on rows that no fit saw.
+
+    Parameters
+    ----------
+    source : data of the fit; "" for constants that are assumed
+    error : median relative error of held-out rows; NaN if none were held out
+    quantiles : quantiles of ln(measured / predicted) of held-out rows, as in ``Doubt``, by regime;
+        key "" for the other regimes
+    """
+
+    source: str = ""
+    error: float = float("nan")
+    quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class KernelFamily:
     """Constants of one family; 0 for what costs nothing.
 
@@ -59,11 +78,8 @@ class KernelFamily:
     cold : cycles that a start takes longer where other kernels ran since its like, as in a step
     call : cycles beside the kernel in a measured call: other kernels of an engine's operator, gaps
         of a loop.  Only what was measured so holds it, no answer does
-    level : of all of it, where recorded traces of the GPU told only how much slower it is
-    quantiles : of ln(measured / predicted) of held-out rows, by regime, as ``Doubt`` has them; ""
-        for the others
-    error : median held-out error
-    source : what it was fitted on; "" for what is assumed
+    level : factor on the whole time, where recorded traces of the GPU show only that; 1 otherwise
+    evidence : what the constants were fitted on, and their errors
     """
 
     launch: float = 0.0
@@ -76,9 +92,11 @@ class KernelFamily:
     cold: float = 0.0
     call: float = 0.0
     level: float = 1.0
-    quantiles: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    error: float = float("nan")
-    source: str = ""
+    evidence: Evidence = Evidence()
+
+    renamed_settings: ClassVar[Mapping[str, str]] = {
+        name: f"evidence.{name}" for name in ("source", "error", "quantiles")
+    }
 
     def time_parts(
         self, work: Floats, chip: GpuDatasheet, peak: Floats, beside: Beside = "nothing"
@@ -114,9 +132,11 @@ class KernelFamily:
         return np.stack([starts, np.where(steps, 0.0, chain), moving, arithmetic])
 
     def as_plain_data(self) -> dict[str, Any]:
-        """What a file holds of it."""
-        told = {k: v for k, v in asdict(self).items() if v not in (0.0, "", {}) and v == v}
-        return {k: v for k, v in told.items() if (k, v) != ("level", 1.0)}
+        """Constants that differ from the defaults, as a file holds them."""
+        usual = asdict(KernelFamily())
+        evidence = {k: v for k, v in asdict(self.evidence).items() if v and v == v}
+        own = {k: v for k, v in asdict(self).items() if v != usual[k]}
+        return {**own, "evidence": evidence} if evidence else own
 
 
 def _block_rounds(blocks: Floats, threads: Floats, chip: GpuDatasheet) -> Floats:
@@ -148,12 +168,7 @@ def load_families(name: str) -> dict[str, KernelFamily]:
     """
     file = Path(name) if name.endswith(".json") else OURS / f"{name}.json"
     try:
-        data = json.loads(file.read_text())
-        if data["form"] != FORM:
-            raise ValueError(f"its form is {data['form']!r}")
-        known = load_families(data["like"]) if "like" in data else {}
-        own = {n: _changed(known.get(n), one) for n, one in data["families"].items()}
-        return _with_attention_backward({**known, **own})
+        return dict(_read_families(file, file.stat().st_mtime_ns))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         ours = ", ".join(sorted(f.stem for f in OURS.glob("*.json")))
         raise BackendError(
@@ -162,8 +177,21 @@ def load_families(name: str) -> dict[str, KernelFamily]:
         ) from error
 
 
-def _changed(known: KernelFamily | None, told: Mapping[str, Any]) -> KernelFamily:
-    return replace(known, **told) if known else KernelFamily(**told)
+@cache
+def _read_families(file: Path, written: int) -> dict[str, KernelFamily]:
+    """Families in a file last written at a time in ns, so that a file is read once."""
+    data = json.loads(file.read_text())
+    if data["form"] != FORM:
+        raise ValueError(f"its form is {data['form']!r}")
+    known = load_families(data["like"]) if "like" in data else {}
+    own = {n: _changed(known.get(n), one, f"{file}: {n}") for n, one in data["families"].items()}
+    return _with_attention_backward({**known, **own})
+
+
+def _changed(known: KernelFamily | None, data: Mapping[str, Any], where: str) -> KernelFamily:
+    """Family with the constants that a file gives, the others as in the family that it is like."""
+    given = with_current_names(KernelFamily, data, where)
+    return construct(KernelFamily, merged(known.as_plain_data() if known else {}, given))
 
 
 SLOWER = 1.15
@@ -176,5 +204,6 @@ def _with_attention_backward(known: dict[str, KernelFamily]) -> dict[str, Kernel
     own = known.get("attention")
     if own is None or "attention backward" in known:
         return known
-    back = replace(own, first=SLOWER * own.first, again=SLOWER * own.again, source="")
+    back = replace(own, first=SLOWER * own.first, again=SLOWER * own.again)
+    back = replace(back, evidence=replace(own.evidence, source=""))
     return {**known, "attention backward": back}

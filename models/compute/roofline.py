@@ -348,19 +348,19 @@ class Roofline(Backend):
         return name
 
     def _doubt(self, name: str, regime: int) -> Doubt:
-        known = self.families.get(name, KernelFamily()).quantiles
+        known = self.families.get(name, KernelFamily()).evidence.quantiles
         word = REGIMES[regime]
         return Doubt(name, word, tuple(known.get(word, known.get("", ()))))
 
     def _source(self, name: str) -> str:
         family = self.families.get(name, KernelFamily())
         if family.level != 1.0:
-            return f"fitted:{self.kernels} {name}, {family.source}"
-        if name == ROOFLINE or (not family.launch and family.source):
+            return f"fitted:{self.kernels} {name}, {family.evidence.source}"
+        if name == ROOFLINE or (not family.launch and family.evidence.source):
             return self.source
-        if not family.source:
+        if not family.evidence.source:
             return f"assumed:{self.kernels} {name}, like other families"
-        return f"fitted:{self.kernels} {name}, {family.error:.0%} on what was held out"
+        return f"fitted:{self.kernels} {name}, {family.evidence.error:.0%} on what was held out"
 
     def _launch_and_factors(self, ops: Ops) -> Floats:
         """(3, n) s of launch, and factors of whole tiles and of rows that are not aligned."""

@@ -41,7 +41,7 @@ def judged(data, gpu, constants):
         work = np.array([kernel_work(r.shape) for r in by_family[name]], float)
         parts = families[name].time_parts(work, chip(GPUS[gpu]), np.ones(len(work)))
         said, took = parts.sum(axis=0), np.array([r.seconds for r in by_family[name]])
-        told = families[name].quantiles
+        told = families[name].evidence.quantiles
         ends = [Doubt(name, r, tuple(told.get(r, told[""]))).interval() for r in REGIMES]
         low, high = np.array(ends)[parts.argmax(axis=0)].T
         found[name] = said, took, (said * low <= took) & (took <= said * high)

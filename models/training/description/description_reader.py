@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -12,10 +11,9 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from ....sim.errors import ScenarioError
+from ....sim.setting_groups import with_current_names
 from .description import KINDS_OF_PART, Adapted, ImageNetwork, Model, Recommender, Transformer
 from .hugging_face import read_config
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 TAGS = ("[line]", *KINDS_OF_PART.values())
@@ -62,27 +60,9 @@ def read_description(data: Mapping[str, Any], where: str = "workload.model") -> 
         return _read(ImageNetwork, data, where)
     if "tables" in data:
         return _read(Recommender, data, where)
-    model = _read(Transformer, _with_current_names(data, where), where)
+    model = _read(Transformer, with_current_names(Transformer, data, where), where)
     _check_sizes(model, where)
     return model
-
-
-def _with_current_names(data: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    """A description whose keys have the names of today; old ones are read for one release."""
-    for old, new in Transformer.renamed_settings.items():
-        group, _, key = new.partition(".")
-        beside = data.get(group, {})
-        if old not in data or not isinstance(beside, Mapping):
-            continue
-        if key in beside:
-            raise ScenarioError(
-                f"{where}.{old}: is the old name of {new}, which is given too; keep {new}"
-            )
-        log.warning("%s.%s: is now %s; rename it, release 0.3 drops the old name",
-                    where, old, new)  # fmt: skip
-        rest = {k: v for k, v in data.items() if k != old}
-        data = {**rest, group: {**beside, key: data[old]}}
-    return data
 
 
 def _check_sizes(model: Transformer, where: str) -> None:

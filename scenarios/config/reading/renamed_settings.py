@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ....models.parts import PARTS
+from ....sim.setting_groups import UNTIL
 from ..part_specs import KINDS, part_backends
 from ..problems import FilePosition, InvalidScenarioError, Problem
 from ..schema import section_at
@@ -21,7 +22,6 @@ from .tree import Path, TreeNode, dotted_path_text, find_node, with_merged_at
 
 log = logging.getLogger(__name__)
 
-UNTIL = "0.3"  # the release that no longer understands old names
 USUAL_WORKLOAD = "trace"
 EMPTY = TreeNode({}, FilePosition(""))
 

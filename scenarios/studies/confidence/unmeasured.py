@@ -123,7 +123,7 @@ def is_unfitted_roofline(backend: Backend | None) -> bool:
 
 def unfitted_roofline_bounds() -> tuple[float, float]:
     """Factors on a blind roofline's times that hold 90 %, as rooflines of other GPUs err."""
-    doubt = Doubt(ROOFLINE, "", tuple(load_families(OTHERS)[ROOFLINE].quantiles[""]))
+    doubt = Doubt(ROOFLINE, "", tuple(load_families(OTHERS)[ROOFLINE].evidence.quantiles[""]))
     return doubt.factor(1 - END), doubt.factor(END)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ....models.calibration.robust_constants import FittedConstant, fit_constants, median_error
 from ....models.compute.kernel_work import kernel_work
-from ....models.compute.kernels import GpuDatasheet, KernelFamily, load_families
+from ....models.compute.kernels import Evidence, GpuDatasheet, KernelFamily, load_families
 from ....models.compute.matrix_product import matrix_product, rows_are_aligned
 from ....models.compute.op_shape import op_shape
 from ....models.compute.roofline import TENSOR_TYPES, Roofline, compute_element_type
@@ -294,7 +294,9 @@ class _Stages:
         other = {k: usual[k] for k in start}
         found = self._fit(name, mask, start, predict_of, name, other)
         if found is not None:
-            self.model.families[name] = replace(_family_of(found), source=self.rows.where)
+            self.model.families[name] = replace(
+                _family_of(found), evidence=Evidence(self.rows.where)
+            )
 
     def _works(self, at: NDArray[np.int_]) -> tuple[Floats, Floats]:
         """Work and peak of rows of a family."""
@@ -340,8 +342,8 @@ class _Stages:
                 mine[name] = other
         if "elementwise" in self.constants:
             own = mine["elementwise"]
-            mine[STREAM] = replace(own, source="", error=float("nan"),
-                                   quantiles=self.donor[STREAM].quantiles)  # fmt: skip
+            spread = self.donor[STREAM].evidence.quantiles
+            mine[STREAM] = replace(own, evidence=Evidence(quantiles=spread))
 
     def _errors(self) -> dict[str, FamilyErrors]:
         """Errors by family, of rows that the model answers; its families learn of them."""
@@ -364,9 +366,8 @@ class _Stages:
         told = errors.held if len(errors.held) else errors.fitted
         quantiles = {"": tuple(np.quantile(told, levels).round(3).tolist())}
         family = self.model.families[name]
-        self.model.families[name] = replace(
-            family, quantiles=quantiles, error=round(errors.error, 3), source=self.rows.where
-        )
+        evidence = Evidence(self.rows.where, round(errors.error, 3), quantiles)
+        self.model.families[name] = replace(family, evidence=evidence)
 
     def _all_left(self) -> list[str]:
         """What was left out before, and recorded ops of which no family was fitted."""

@@ -8,7 +8,13 @@ import pytest
 from foretrace.models.compute.demand import demand, family
 from foretrace.models.compute.gpu_groups import Chip, Peaks
 from foretrace.models.compute.kernel_work import kernel_work
-from foretrace.models.compute.kernels import REGIMES, GpuDatasheet, KernelFamily, load_families
+from foretrace.models.compute.kernels import (
+    REGIMES,
+    Evidence,
+    GpuDatasheet,
+    KernelFamily,
+    load_families,
+)
 from foretrace.models.compute.op_shape import AXES, op_shape
 from foretrace.models.compute.roofline import Roofline
 from foretrace.sim.errors import BackendError
@@ -209,12 +215,12 @@ def test_each_answer_names_its_family_its_regime_and_what_it_rests_on():
 
 def test_what_was_assumed_is_doubted_more_than_what_was_fitted():
     families = load_families("h100-sxm5-80g")
-    assert not families["softmax"].source
+    assert not families["softmax"].evidence.source
     assert spread(families["softmax"]) > spread(families["activation"])
 
 
 def spread(one):
-    return one.quantiles[""][-2] - one.quantiles[""][1]
+    return one.evidence.quantiles[""][-2] - one.evidence.quantiles[""][1]
 
 
 @pytest.mark.parametrize(
@@ -230,9 +236,9 @@ def test_every_file_of_kernels_tells_quantiles_of_every_family(name):
         families
     )
     for one in families.values():
-        assert "" in one.quantiles
-        assert set(one.quantiles) <= {*REGIMES, ""}
-        for levels in one.quantiles.values():
+        assert "" in one.evidence.quantiles
+        assert set(one.evidence.quantiles) <= {*REGIMES, ""}
+        for levels in one.evidence.quantiles.values():
             assert list(levels) == sorted(levels)
 
 
@@ -272,3 +278,16 @@ def test_flop_and_bytes_that_an_op_of_unknown_name_has_are_its_own():
     assert gpu.timing(known).doubt[0].family == "roofline"
     assert float(gpu.timing(unknown).fixed[0]) < 1e-5
     assert gpu.timing(unknown).doubt[0].family == "stream"
+
+
+def test_a_file_with_evidence_beside_the_constants_is_read_for_one_release(tmp_path, caplog):
+    """Files of `foretrace fit gpu` before 0.2 had source, error and quantiles flat."""
+    flat = {"launch": 1e3, "source": "own rows", "error": 0.1, "quantiles": {"": [-0.1, 0.1]}}
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps({"form": "foretrace-kernels", "families": {"norm": flat}}))
+    norm = load_families(str(file))["norm"]
+    assert (norm.launch, norm.evidence) == (1e3, Evidence("own rows", 0.1, {"": [-0.1, 0.1]}))
+    assert f"{file}: norm.source: is now evidence.source; rename it" in caplog.text
+    caplog.clear()
+    load_families(str(file))
+    assert not caplog.text  # once per file

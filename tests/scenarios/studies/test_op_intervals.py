@@ -47,7 +47,7 @@ def test_each_predicted_op_has_the_factors_between_which_it_lies(ops):
     product, softmax = ops("roofline")
     known = load_families("h100-sxm5-80g")
     for row, family, regime in ((product, "product", "launch"), (softmax, "softmax", "launch")):
-        doubt = Doubt(family, regime, known[family].quantiles[regime])
+        doubt = Doubt(family, regime, known[family].evidence.quantiles[regime])
         assert (row["low"], row["high"]) == pytest.approx(doubt.interval())
 
 
