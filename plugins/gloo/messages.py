@@ -175,16 +175,20 @@ class AllReduceCalls:
     ----------
     lan : what they cross
     size : of each
-    came : (ranks, calls) when each rank calls each
+    call_times : (ranks, calls) when each rank calls each
     """
 
-    def __init__(self, lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]):
+    def __init__(self, lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]):
         self.lan = lan
-        self.ends = [[0.0] * len(row) for row in came]
-        self.waiting: list[deque[int]] = [deque() for _ in came]
-        self.idle = [THREADS] * len(came)
-        self.rings = [RingAllReduce(lan, size, self._end_hook(k)) for k in range(len(came[0]))]
-        order = sorted((t, rank, k) for rank, row in enumerate(came) for k, t in enumerate(row))
+        self.ends = [[0.0] * len(row) for row in call_times]
+        self.waiting: list[deque[int]] = [deque() for _ in call_times]
+        self.idle = [THREADS] * len(call_times)
+        self.rings = [
+            RingAllReduce(lan, size, self._end_hook(k)) for k in range(len(call_times[0]))
+        ]
+        order = sorted(
+            (t, rank, k) for rank, row in enumerate(call_times) for k, t in enumerate(row)
+        )
         for t, rank, k in order:
             lan.schedule(t, self._on_call, rank, k)
 
@@ -209,7 +213,7 @@ class AllReduceCalls:
 
 
 def all_reduce_end_times(
-    lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]
+    lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]
 ) -> list[list[Seconds]]:
     """(calls, ranks) seconds at which each rank has each result.
 
@@ -217,16 +221,16 @@ def all_reduce_end_times(
     ----------
     lan : not used before
     size : of each all-reduce
-    came : (ranks, calls) when each rank calls each
+    call_times : (ranks, calls) when each rank calls each
 
     Examples
     --------
     Two ranks take what the bytes take and the delay of every step; the third makes them wait.
 
     >>> def took(n: int, late: float) -> float:
-    ...     came = [[0.0] for _ in range(n - 1)] + [[late]]
+    ...     call_times = [[0.0] for _ in range(n - 1)] + [[late]]
     ...     lan = Lan(n, rate=1.25e9, delay=5e-6, processors=0)
-    ...     ends = all_reduce_end_times(lan, 1 << 20, came)
+    ...     ends = all_reduce_end_times(lan, 1 << 20, call_times)
     ...     return max(max(row) for row in ends) - late
     >>> bound = lambda n: 2 * (n - 1) / n * (1 << 20) / 1.25e9
     >>> [round(took(2, late) / bound(2), 2) for late in (0, 40e-6)]
@@ -238,6 +242,6 @@ def all_reduce_end_times(
     ----------
     Patarasu, Yuan 2009, doi:10.1016/j.jpdc.2008.09.002 (the ring).
     """
-    calls = AllReduceCalls(lan, size, came)
+    calls = AllReduceCalls(lan, size, call_times)
     lan.run()
     return calls.ends

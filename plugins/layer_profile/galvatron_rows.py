@@ -46,7 +46,7 @@ def read_galvatron(read: Mapping[str, float], sequence: int) -> dict[ProfileKey,
         if row is None or int(row[3]) != sequence:
             continue
         if not each >= 0:
-            raise ValueError(f"{key} is {each!r}, which is no time")
+            raise ValueError(f"{key} is {each!r}; a time must be 0 or more")
         batch, kind = int(row[2]), "dense" if row[1] == "0" else "output"
         took = each * 1e-3 * batch
         for phase, times in (("forward", 1.0), ("backward", BACKWARD)):
@@ -54,5 +54,5 @@ def read_galvatron(read: Mapping[str, float], sequence: int) -> dict[ProfileKey,
             found.setdefault(ProfileKey(phase, "embedding"), {})[batch, 1] = 0.0
     if ProfileKey("forward", "dense") not in found:
         held = sorted({int(row[3]) for key in read if (row := ROW.fullmatch(key))})
-        raise ValueError(f"holds layers of {held} tokens; say sequence: {held[0]}")
+        raise ValueError(f"has layers with sequence lengths {held}; set sequence: {held[0]}")
     return found

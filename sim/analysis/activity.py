@@ -208,8 +208,8 @@ def _boxes_of_aggregates(
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
     if kept.boxes is None or not same:
         raise NotKeptError(
-            f"activity: of {result.count:,} ops no rows were kept (keep={result.keep!r}); "
-            "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
+            f"activity: the result has no op rows (keep={result.keep!r}, {result.count:,} ops); "
+            "run with keep='ops', or with keep='ranks' and ask for complete steps only"
         )
     boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)
     return dict(zip(BOXES, boxes, strict=True))

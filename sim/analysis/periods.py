@@ -25,7 +25,8 @@ def counted_edges(
     kept = step_edges(result)[warm_up : None if count is None else warm_up + count + 1]
     if edges is None or len(kept) < 2:
         raise ValueError(
-            f"the run has {number} iterations, none is left after {warm_up} of warm-up"
+            f"the run has {number} iterations and {warm_up} are warm-up, so none is left; "
+            "use fewer warm-up iterations"
         )
     return kept
 

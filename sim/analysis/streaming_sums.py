@@ -94,7 +94,7 @@ class StreamingSums:
         self.spans = PeriodSpans(first)
         boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
         self.line = RankBoxTicks(boxes, first, compiled)
-        self.ranks, self.beside = 0, NEVER
+        self.ranks, self.last_outside_periods = 0, NEVER
         self.held_yet: list[SameShapeGraphs] = []  # with graphs that are not over and hold
         self.held_late: list[SameShapeGraphs] = []  # that gave back after the last end so far
         self.waited_yet: list[BusyIntervals] = []  # waits for capacities that may be counted or not
@@ -131,7 +131,7 @@ class StreamingSums:
                 rows.append(waits.busy(group, waits.settled))
                 self.waited_yet.append(waits.busy(group, waits.open))
                 until = min(until, waits.reached)
-        latest = max(self.spans.last, self.beside)
+        latest = max(self.spans.last, self.last_outside_periods)
         self.held_late = [g for g in self.held_late if (g.returned > latest)[g.over].any()]
         for group in groups:
             until = min(until, _earliest_open_tick(group, self.spans))
@@ -144,9 +144,9 @@ class StreamingSums:
         if own.any():
             start = np.where(own, group.start[:, :n], LATE).min(axis=0)
             self.spans.add(run, start, np.where(own, end, NEVER).max(axis=0))
-        beside = fresh & ~group.own[:, None]
-        if beside.any():
-            self.beside = max(self.beside, int(end[beside].max()))
+        outside = fresh & ~group.own[:, None]
+        if outside.any():
+            self.last_outside_periods = max(self.last_outside_periods, int(end[outside].max()))
         took = np.where(fresh, end - group.start[:, :n], 0)
         if took.sum(dtype=np.float64) < 2.0**62:
             took = took.sum(axis=0)[None]
@@ -176,7 +176,7 @@ class StreamingSums:
         np.add.at(found, (claims.component, group.run.graph.ops.kind[claims.op]), held)
         return found
 
-    def used(self, last: int) -> NDArray[np.float64]:
+    def used_seconds(self, last: int) -> NDArray[np.float64]:
         """(components, kinds) s of work at full rate and of holding, up to the run's last end."""
         found = self.moved.copy()
         for group in self.held_yet:
@@ -188,7 +188,7 @@ class StreamingSums:
             found -= self._held_seconds(group, start, end, group.over[:, None])
         return found
 
-    def kept(self, ops: int) -> RunAggregates:
+    def aggregates(self, ops: int) -> RunAggregates:
         """Aggregates of the job at the end of the run.
 
         Parameters
@@ -198,9 +198,10 @@ class StreamingSums:
         steps, start, end = self.spans.table(self.ranks)
         found = RunAggregates(
             ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
-            beside=max(self.beside, self.spans.beside), under_way=self.spans.beside,
+            beside=max(self.last_outside_periods, self.spans.last_outside_periods),
+            under_way=self.spans.last_outside_periods,
         )  # fmt: skip
-        found = replace(found, moved=self.used(found.last))
+        found = replace(found, moved=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
         boxes = self.line.between(found.marks, self.ranks)
         if self.keep == "ranks":
@@ -304,7 +305,7 @@ class PeriodSpans:
         return int(self._end.max())
 
     @property
-    def beside(self) -> int:
+    def last_outside_periods(self) -> int:
         """Tick of the last end of an op in no period."""
         return int(self._end[self._row[-1]].max()) if -1 in self._row else NEVER
 
@@ -325,7 +326,7 @@ class PeriodSpans:
         rows = [self._row[p] for p in self._period_numbers]
         if not rows:
             return np.array([self.origin])
-        first = [self.origin, self.first[1], max(self.origin, self.beside)]
+        first = [self.origin, self.first[1], max(self.origin, self.last_outside_periods)]
         return np.unique(np.append(self._end[rows].max(axis=1), first))
 
 
@@ -379,7 +380,7 @@ class RankBoxTicks:
             found[IDLE] += np.diff(marks)[:, None] - found.sum(axis=0)
         return found
 
-    def whole(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
+    def total(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
         """(b, ranks) ticks in each box of one window around the whole run."""
         self.add([], self.marks, last, ranks)
         found: NDArray[np.int64] = self.boxes.sum(axis=1)
@@ -404,7 +405,7 @@ def merge_job_aggregates(
     for one in kept:
         for text, t in one.sources.items():
             sources[text] = sources.get(text, 0) + t
-    boxes = np.concatenate([s.line.whole(first, last, s.ranks) for s in sums], axis=1)
+    boxes = np.concatenate([s.line.total(first, last, s.ranks) for s in sums], axis=1)
     start = np.concatenate([np.where(k.start < 0, LATE, k.start).min(axis=0) for k in kept])
     busy = np.sum([k.busy for k in kept], axis=0, dtype=object)
     found = RunAggregates(
@@ -414,7 +415,7 @@ def merge_job_aggregates(
         np.where(start == LATE, NEVER, start)[None],
         np.concatenate([k.end.max(axis=0) for k in kept])[None],
         busy if busy.max(initial=0) >= 2**62 else busy.astype(np.int64),
-        np.sum([s.used(last) for s in sums], axis=0),
+        np.sum([s.used_seconds(last) for s in sums], axis=0),
         sources,
         beside=last,
     )

@@ -68,7 +68,7 @@ class SubmittedGraph(HandedInGraph):
             return not isinstance(self.moved[row], Answer)
         return len(self.shape.online) > 0 and bool(self.shape.online[row] >= 0)
 
-    def whole(self, row: int) -> tuple[int, int]:
+    def full_times(self, row: int) -> tuple[int, int]:
         """Fixed ticks and work of a row as it was handed in, or where it was moved to."""
         if row in self.moved:
             there = self.moved[row]
@@ -78,7 +78,7 @@ class SubmittedGraph(HandedInGraph):
         has = at < len(lowered.flows) and lowered.flows.op[at] == row
         return int(lowered.fixed[row]), lowered.flows.work(at) if has else 0
 
-    def note_answer(self, row: int, fixed: int, work: int) -> None:
+    def set_online_times(self, row: int, fixed: int, work: int) -> None:
         """Note what an online backend said about a row."""
         if not self._fixed:
             self._fixed = array("q", bytes(8 * self.count))
@@ -86,7 +86,7 @@ class SubmittedGraph(HandedInGraph):
         if work or self._work:
             self._work[row] = work
 
-    def told(self, row: int) -> tuple[int, int]:
+    def online_times(self, row: int) -> tuple[int, int]:
         """Fixed ticks and work that an online backend said about a row."""
         return (self._fixed[row] if self._fixed else 0), self._work.get(row, 0)
 
@@ -98,17 +98,17 @@ class SubmittedGraph(HandedInGraph):
             self.lies = store.add_block(self.block, self.numbers, self.at)
         self.base = self.lies.cell
 
-    def give_rows(self, store: RunMemory) -> None:
+    def free_rows(self, store: RunMemory) -> None:
         """Free its rows in the tables of flows, holders and claims."""
         flows = self.shape.flows
         if self.lies is not None and len(flows):
             uses = len(flows.component)
-            store.sharing.give((self.lies.flow, len(flows)), (self.lies.use, uses))
+            store.sharing.free_rows((self.lies.flow, len(flows)), (self.lies.use, uses))
         if self.lies is not None:
             store.holder_rows.give(self.lies.holder, self.lies.holders)
             store.claim_rows.give(self.lies.claim, self.lies.claims)
         for more_flows, more_uses in self.extra:
-            store.sharing.give(more_flows, more_uses)
+            store.sharing.free_rows(more_flows, more_uses)
 
     def move(self, to: GraphOffsets) -> None:
         """Note the new offsets of its cells after a compaction."""

@@ -76,13 +76,13 @@ class CapacityQueues:
         self.at = at
         self.moving: set[int] = set()  # components whose line may move
 
-    def ask(self, claim: Claim, tick: int) -> None:
+    def request(self, claim: Claim, tick: int) -> None:
         """Append a claim to its queue."""
         claim.state, claim.asked, claim.granted, claim.returned = ASKED, tick, NEVER, NEVER
         self.at[claim.component].line.append(claim)
         self.moving.add(claim.component)
 
-    def leave(self, claim: Claim, tick: int) -> None:
+    def withdraw(self, claim: Claim, tick: int) -> None:
         """Take a claim out of its queue, or give back what it holds."""
         if claim.state == ASKED:
             self.at[claim.component].line.remove(claim)

@@ -108,7 +108,7 @@ class OpState:
         fixed, work = self.whole
         return RemainingWork(self.fixed_left, fixed, self.work_left, work)
 
-    def tell(self, answer: Answer, left: RemainingWork) -> None:
+    def set_answer(self, answer: Answer, left: RemainingWork) -> None:
         """Take an answer of which a share is left to do."""
         self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
         self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
@@ -119,10 +119,10 @@ class OpState:
         self.online = -1
         if isinstance(there, Answer):
             self.there, self.fixed, self.work = None, there.fixed, there.work
-            self.tell(there, left)
+            self.set_answer(there, left)
         else:
             self.there, self.fixed, self.work = there, 0, 0
-            self.tell(NOTHING, ALL)
+            self.set_answer(NOTHING, ALL)
             self.asks, self.share = True, left
 
     @property

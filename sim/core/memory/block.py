@@ -81,7 +81,7 @@ class GraphBlock:
         self.owners = lowered.flows.op.astype(np.int64)
         self._put: Callable[..., None] | None = None
 
-    def put(self, store: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
+    def copy_into(self, store: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
         """Copy the block into a memory that has room, with these numbers."""
         _, flows, uses, _ = store.sharing.state
         what = (

@@ -13,8 +13,8 @@ from ...kernel.blocks import Blocks
 from ...media.max_min.medium_memory import MaxMinMemory
 from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
 from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
-from .fill import reset_graph_rows
 from .plugged_memory import plugged_memory
+from .row_reset import reset_graph_rows
 from .state_layout import (
     ALSO,
     AMOUNT,
@@ -312,12 +312,12 @@ class RunMemory:
             self._make_links(len(block.links))
         flow = use = 0
         if len(block.flows):
-            flow, use = self.sharing.take(len(block.flows), len(block.uses))
+            flow, use = self.sharing.reserve_rows(len(block.flows), len(block.uses))
             self._grow_flow_owners()
         holders, claims = len(block.holders), len(block.claims)
         holder, claim = self._take(holders, claims) if claims else (0, 0)
         at = base, edges, self.graphs, self.collectives, flow, use, holder, claim, now
-        block.put(self, numbers, at)
+        block.copy_into(self, numbers, at)
         self.graphs += 1
         self.cells += m
         self.edges += len(block.links)
@@ -326,13 +326,15 @@ class RunMemory:
             base, m, at[3], len(block.collectives), flow, use, holder, holders, claim, claims
         )  # fmt: skip
 
-    def report(self) -> NDArray[np.uint8]:
+    def newly_ended_ops(self) -> NDArray[np.uint8]:
         """(cells,) 1 for ops that ended since the last call."""
         fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
         mark_newly_ended(self.rows, fresh)
         return fresh
 
-    def keep(self, graphs: Sequence[int], stay: Sequence[GraphOffsets]) -> list[GraphOffsets]:
+    def keep_graphs(
+        self, graphs: Sequence[int], stay: Sequence[GraphOffsets]
+    ) -> list[GraphOffsets]:
         """Drop all graphs but some, compact memory, and return where those lie then.
 
         Parameters

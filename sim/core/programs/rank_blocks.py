@@ -39,7 +39,7 @@ class RankBlocks:
     whole: NDArray[np.bool_]
 
     @classmethod
-    def of_template(cls, template: SpmdGraph, meet: Rendezvous) -> RankBlocks:
+    def of_template(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
         """Blocks of ranks of one program in one group of the family that meets most often.
 
         Examples
@@ -55,24 +55,24 @@ class RankBlocks:
         calls = template.calls[:, template.program].sum(axis=1)
         own, program = np.arange(template.ranks), template.program.astype(np.int64)
         if not len(calls) or not calls.any():
-            return cls.singles(template, meet)
+            return cls.single_ranks(template, rendezvous)
         group = template.groups[int(np.argmax(calls))].astype(np.int64)
         order = np.lexsort((own, program, group))
         new = np.ones(len(order), bool)
         new[1:] = (np.diff(group[order]) != 0) | (np.diff(program[order]) != 0)
         begins = np.flatnonzero(new)
         place = own - np.repeat(begins, np.diff(np.append(begins, len(order))))
-        return cls._of_order(order, new | (place % MOST == 0), meet)
+        return cls._of_order(order, new | (place % MOST == 0), rendezvous)
 
     @classmethod
-    def singles(cls, template: SpmdGraph, meet: Rendezvous) -> RankBlocks:
+    def single_ranks(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
         """Each rank a block of its own."""
         own = np.arange(template.ranks)
-        return cls._of_order(own, np.ones(len(own), bool), meet)
+        return cls._of_order(own, np.ones(len(own), bool), rendezvous)
 
     @classmethod
     def _of_order(
-        cls, order: NDArray[np.int64], new: NDArray[np.bool_], meet: Rendezvous
+        cls, order: NDArray[np.int64], new: NDArray[np.bool_], rendezvous: Rendezvous
     ) -> RankBlocks:
         """Blocks of ranks in order, one beginning wherever one is new."""
         at = np.append(np.flatnonzero(new), len(order)).astype(np.int64)
@@ -80,12 +80,12 @@ class RankBlocks:
         of[order] = np.cumsum(new) - 1
         size, place = np.diff(at), np.empty(len(order), np.int64)
         place[order] = np.arange(len(order)) - np.repeat(at[:-1], size)
-        whole = np.zeros((len(meet.group), len(size)), bool)
-        for f, group in enumerate(meet.group):
+        whole = np.zeros((len(rendezvous.group), len(size)), bool)
+        for f, group in enumerate(rendezvous.group):
             mine = group[order]
             one = np.minimum.reduceat(mine, at[:-1]) == np.maximum.reduceat(mine, at[:-1])
             first = mine[at[:-1]]
-            whole[f] = one & (meet.member_at[first + 1] - meet.member_at[first] == size)
+            whole[f] = one & (rendezvous.member_at[first + 1] - rendezvous.member_at[first] == size)
         return cls(at, order.astype(np.int64), of, place, whole)
 
     @property

@@ -86,7 +86,7 @@ def settle_levels(s: State) -> None:
                 bundles[0, FIRST_ROOMY] = c
         if new != old:
             parts[c, LEVEL] = new
-            _note_level(s, c, old, new)
+            _update_lowest_levels(s, c, old, new)
             _queue_affected_components(s, c, old, new)
 
 
@@ -125,7 +125,7 @@ def _find_lowest_levels(s: State, b: Int) -> None:
 
 
 @jit_without_refcounts
-def _note_level(s: State, c: Int, old: Int, new: Int) -> None:
+def _update_lowest_levels(s: State, c: Int, old: Int, new: Int) -> None:
     """Note a changed level in the two lowest of the classes that use the component."""
     parts, _, uses, bundles = s
     u = parts[c, HEAD]

@@ -117,7 +117,7 @@ def test_time_under_a_limit_of_its_own_is_the_asked_components():
     assert charged(run(build, table)) == {"node0.gpu0": 5.0}
 
 
-def test_what_a_process_waited_for_is_its_own():
+def test_capacity_waits_belong_to_the_process_that_waited():
     def later(sim):
         yield sim.wait(3.0)
         build = Builder("more")

@@ -52,14 +52,14 @@ def test_15_the_head_of_the_line_blocks_one_that_would_fit(machine):
     assert found == [(0, 0, 5), (0, 5, 10), (0, 5, 10)]
 
 
-def test_16_no_slot_is_held_by_who_waits_for_a_capacity(machine):
+def test_16_an_op_waiting_for_a_capacity_holds_no_slot(machine):
     first = op(GPU, holds=[(KV, 3, 1)], fixed=5)
     second = op(GPU, after=[0], fixed=5)
     third = op(GPU, holds=[(KV, 3)], fixed=5)
     assert run(machine, first, second, third) == [(0, 0, 5), (5, 5, 10), (0, 10, 15)]
 
 
-def test_17_takes_count_what_was_taken_since_the_last_turn(machine):
+def test_17_a_take_counts_amounts_taken_since_the_last_turn(machine):
     took = []
 
     def first(m):
@@ -77,7 +77,7 @@ def test_17_takes_count_what_was_taken_since_the_last_turn(machine):
 # Ops.
 
 
-def test_what_is_given_back_in_a_round_is_granted_in_it(machine):
+def test_a_released_amount_is_granted_in_the_same_round(machine):
     waits = op(holds=[(KV, 4)], fixed=1)
     assert run(machine, op(holds=[(KV, 4)], fixed=5), waits) == [(0, 0, 5), (0, 5, 6)]
     found = machine.columns()
@@ -231,7 +231,7 @@ def test_amounts_of_63_bits_do_not_wrap(machine):
         ([(KV, 1, 0)], "unknown op", "another of the 1 ops"),
     ],
 )
-def test_what_can_never_be_held_is_refused(machine, holds, kind, said):
+def test_amounts_above_the_capacity_are_refused(machine, holds, kind, said):
     with pytest.raises(GraphError, match=said) as error:
         submit(machine, op(holds=holds))
     assert error.value.kind == kind
@@ -384,7 +384,7 @@ def test_an_owner_gives_back_all_it_holds_and_leaves_all_lines(machine):
         (lambda m: m.release(KV, 1), "1 given back, but its owner holds 0"),
     ],
 )
-def test_what_a_process_can_never_get_or_give_is_an_error_at_the_call(machine, call, said):
+def test_impossible_acquire_or_release_raises_at_the_call(machine, call, said):
     with pytest.raises(SimulationError, match=said):
         call(machine)
 
@@ -450,7 +450,7 @@ def test_holders_are_named_by_id_after_rows_of_claims_were_taken_again(machine):
         machine.run()
 
 
-def test_lines_stay_whole_when_what_is_over_is_given_back(machine):
+def test_queues_stay_intact_when_finished_graphs_are_freed(machine):
     """Who stands in one may leave it afterwards, wherever it lies by then."""
     submit(machine, op(GPU, holds=[(HBM, 1)], fixed=2))
     submit(machine, *[op(GPU, fixed=5)] * 4, *[op(holds=[(KV, 3)], fixed=4)] * 3)
@@ -514,10 +514,10 @@ def test_the_random_programs_give_back_what_held_amounts():
 
 def test_an_engine_whose_lines_let_others_pass_is_noticed():
     class Passing(ReferenceEngine):
-        def _take_round(self):
+        def _run_round(self):
             for part in self.at:
                 part.line.sort(key=lambda claim: claim.amount)
-            return super()._take_round()
+            return super()._run_round()
 
     different = 0
     for seed in range(60):

@@ -186,7 +186,7 @@ def test_running_ahead_changes_nothing():
     assert ran > 150
 
 
-def test_what_ran_ahead_is_over_and_later_graphs_come_behind():
+def test_graphs_run_ahead_of_the_clock_end_before_later_graphs():
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
     first = engine.submit(literal_graph("first", chain(3, 0)))
     engine.run()

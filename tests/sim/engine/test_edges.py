@@ -173,7 +173,7 @@ def test_x4_ten_minutes_on_16384_gpus_are_9830400_seconds(chain):
     assert sum(found.busy.values()) == (9_830_400 if chain else 0)
 
 
-def test_x4_a_template_whose_rank_has_106_days_twice_over_is_told_right():
+def test_x4_a_template_with_twice_106_days_per_rank_is_summed_correctly():
     ops = Ops.of(kind=[Kind.DELAY] * 3, duration=8e6)
     program = RankProgram(ops, Csr.empty(3), np.full(3, -1, np.int16))
     of = Graph("t", (SpmdGraph((program,), np.zeros(1, np.int32)),))
@@ -404,7 +404,7 @@ def test_x11_a_whole_part_of_a_second_is_a_tick(tick):
 
 
 @ENGINES
-def test_x12_what_was_an_error_of_python_has_a_name_and_a_place(engine):
+def test_x12_former_python_errors_name_the_op_or_component(engine):
     build = Builder("g")
     build.op(Kind.COMPUTE, rank=-1)
     with pytest.raises(GraphError, match="'g' op 0: is on rank -1; ranks count from 0"):
@@ -495,7 +495,7 @@ class Counted(list):
 
 
 @pytest.mark.parametrize("add", ["prepend", "append_doubly_linked"])
-def test_x13_to_leave_a_list_takes_as_long_from_a_short_one_as_from_a_long_one(add, monkeypatch):
+def test_x13_leaving_a_list_costs_the_same_for_any_length(add, monkeypatch):
     plain = {
         name: getattr(f, "py_func", f) for name, f in vars(linked_lists).items() if callable(f)
     }
@@ -518,7 +518,7 @@ def test_x13_to_leave_a_list_takes_as_long_from_a_short_one_as_from_a_long_one(a
 
 @pytest.mark.parametrize("kind", every(2, ["running", "queued", "released later", "barred"]))
 @pytest.mark.parametrize("verb", ["cancel", "stop"])
-def test_x13_many_ops_are_taken_out_one_by_one_from_behind(kind, verb):
+def test_x13_removing_many_ops_from_the_end_is_fast(kind, verb):
     n = 20_000 if not INTERPRETED else 200
     case = {
         "running": LiteralOp(fixed=1000),
@@ -615,7 +615,7 @@ def test_x9_a_template_pauses_and_goes_on_where_it_was(monkeypatch):
 
 
 @pytest.mark.skipif(INTERPRETED, reason="a million ops take too long without compiled kernels")
-def test_x14_what_is_kept_of_less_takes_no_more_memory_on_the_way():
+def test_x14_keeping_less_detail_takes_no_more_peak_memory():
     n, ranks = 1 << 20, 64
     row, none = np.arange(n), np.empty(0, np.int32)
     ops = Ops.of(rank=row * ranks // n, period=row % (n // ranks) * 9 * ranks // n, duration=1e-6)

@@ -215,7 +215,7 @@ def test_members_of_one_queue_are_not_folded() -> None:
     assert found.op.tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_what_drivers_answer_is_not_folded() -> None:
+def test_ops_timed_by_drivers_are_not_folded() -> None:
     graph = data_parallel(2, layers=1).lowered()
     asked = replace(graph, online=np.array([0, -1, -1], np.int16))
     assert fold_identical_ops(data_parallel(2).parts(), asked) is None
@@ -335,7 +335,7 @@ def test_a_run_that_was_steered_is_not_repeated() -> None:
         result.blame()
 
 
-def test_what_is_not_kept_is_asked_for_by_name() -> None:
+def test_an_analysis_names_the_data_that_was_not_kept() -> None:
     with pytest.raises(ValueError, match="keep is 'all'; it is one of"):
         network(2, 30.0).run(ring(2, 1), keep="all")
 

@@ -101,7 +101,7 @@ def test_chains_of_removed_collectives_pass_on_what_came_before_rank_by_rank():
     assert effects[0].ops == 2
 
 
-def test_what_was_no_member_waits_for_all_that_the_members_waited_for():
+def test_successors_of_a_removed_collective_wait_for_all_its_members_dependencies():
     build = Builder("outside")
     own = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + 2 * r) for r in range(2)]
     members = [Member(r, 0, (own[r],)) for r in range(2)]
@@ -144,7 +144,7 @@ def test_effects_count_ops_and_their_share_of_the_recorded_time():
 
 
 @ENGINES
-def test_what_goes_to_another_stream_overlaps_what_came_after_it(engine):
+def test_ops_moved_to_another_stream_overlap_later_ops(engine):
     build = Builder("overlap")
     a = build.op(Kind.COMPUTE, stream=7, duration=1.0, name="a")
     b = build.op(Kind.COMPUTE, stream=7, duration=5.0, name="b", after=[a])
@@ -163,7 +163,7 @@ def test_a_kernel_of_communication_keeps_its_place_on_the_gpu_on_its_new_stream(
 
 
 @ENGINES
-def test_what_goes_to_another_rank_runs_there(engine):
+def test_ops_moved_to_another_rank_run_there(engine):
     build = Builder("two ranks")
     first = build.op(Kind.COMPUTE, rank=0, duration=1.0, name="mine")
     build.op(Kind.COMPUTE, rank=0, duration=1.0, name="expert", after=[first])

@@ -17,13 +17,13 @@ def machine(router=None):
     return System((*gpus, *wires), tuple(g.name for g in gpus), **told)
 
 
-def test_facts_are_what_was_said_and_not_what_a_name_looks_like():
+def test_facts_come_from_fields_and_not_from_names():
     made = machine()
     assert [made.node_of(g) for g in made.numbers] == ["m0", "m0", "m1", "m1"]
     assert System((Component("node7.gpu3", "gpu", slots=1),)).node_of(0) == ""
 
 
-def test_components_are_selected_by_all_that_is_said():
+def test_components_are_selected_by_all_given_conditions():
     made = machine()
     assert made.select(kind="gpu", pool="b") == ("card2", "card3")
     assert made.select(node="m0") == ("card0", "card1")
@@ -40,7 +40,7 @@ def test_components_are_selected_by_all_that_is_said():
         ({"pool": "c"}, "no component has pool 'c'; there is a, b"),
     ],
 )
-def test_a_fact_that_nothing_has_is_an_error_that_says_what_there_is(said, message):
+def test_selecting_an_unused_fact_lists_the_existing_ones(said, message):
     with pytest.raises(GraphError, match=message):
         machine().select(**said)
 

@@ -107,7 +107,7 @@ def test_a_rank_whose_op_waits_for_a_capacity_is_waiting(engine):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks"])
-def test_busy_is_the_integral_of_what_is_held_over_the_whole(engine, keep):
+def test_capacity_utilization_is_the_mean_held_fraction(engine, keep):
     def server(sim):
         yield sim.acquire("node0.kv", 2)
         yield sim.wait(1.0)
@@ -184,7 +184,7 @@ def test_a_run_that_hangs_on_a_capacity_says_who_holds_it(engine):
     assert said in str(error.value)
 
 
-def test_more_than_there_is_is_refused_by_name(engine):
+def test_a_job_that_needs_more_than_the_capacity_is_refused_by_name(engine):
     with pytest.raises(GraphError, match=r"graph 'graph' op 0: 9 of node0\.kv; there are 8 in all"):
         simulation(engine).run(graph((0, 1.0, 9)))
 

@@ -73,7 +73,7 @@ def test_a_job_that_does_not_wait_is_refused_by_name():
         run(("a", Holding(6), 0.0), ("b", Holding(5, waits=False), 0.5))
 
 
-def test_more_than_there_is_is_an_error():
+def test_requests_above_the_capacity_are_an_error():
     with pytest.raises(SimulationError, match="11"):
         run(("a", Holding(11), 0.0))
 

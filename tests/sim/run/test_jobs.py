@@ -338,7 +338,7 @@ def test_a_job_says_what_a_failure_took_from_it(simulation):
     assert result.of("a").makespan == 3.5
 
 
-def test_each_loss_of_a_job_is_told_once(simulation):
+def test_each_loss_of_a_job_is_reported_once(simulation):
     """Two graphs: the failure of the first is told, then that of the second, once."""
     told = []
 
@@ -385,7 +385,7 @@ def test_a_node_fails_and_comes_back_as_a_whole(simulation):
     assert seen == [[False, False, True, True], [False] * 4]
 
 
-def test_a_node_that_is_none_is_refused(simulation):
+def test_an_unknown_node_is_refused(simulation):
     def typo(sim):
         yield sim.wait(1.0)
         sim.fail("nod1")
@@ -490,7 +490,7 @@ def test_nothing_is_left_of_processes_that_returned(simulation):
     assert not session.main.processes
 
 
-def test_open_is_whether_the_job_has_work(simulation):
+def test_open_is_true_while_the_job_has_work(simulation):
     """A loop that watches a job ends with it, whatever goes on beside it."""
 
     def watch(sim):
@@ -683,7 +683,7 @@ def test_a_job_is_not_under_way_before_its_run():
         (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not built yet"),
     ],
 )
-def test_what_is_neither_graph_nor_process_is_refused(what, said):
+def test_a_workload_that_starts_neither_graph_nor_process_is_refused(what, said):
     with pytest.raises(TypeError, match=said):
         machine().run(Once(what))
 

@@ -78,7 +78,7 @@ def run(engine, graph, *processes, slow=None, spare=None, **how):
 
 @ENGINES
 @pytest.mark.parametrize("of", ["neither", "slow", "spare", "both"])
-def test_moved_ops_take_what_the_gpu_takes_on_which_they_go_on(engine, of):
+def test_moved_ops_take_the_time_of_their_new_gpu(engine, of):
     slow = Takes(10.0, online=of in ("slow", "both"))
     spare = Takes(1.0, online=of in ("spare", "both"))
     result = run(engine, in_a_row(), to_the_spare(12, [1, 2]), slow=slow, spare=spare)
@@ -88,7 +88,7 @@ def test_moved_ops_take_what_the_gpu_takes_on_which_they_go_on(engine, of):
 
 @ENGINES
 @pytest.mark.parametrize("online", [False, True])
-def test_the_share_that_is_left_of_an_op_is_left_of_what_it_takes_there(engine, online):
+def test_a_moved_op_resumes_with_the_same_remaining_fraction(engine, online):
     spare = Takes(1.0, online=online)
     result = run(engine, in_a_row(), to_the_spare(12, [1, 2], keep=True), spare=spare)
     assert result.end.tolist() == [10.0, 12.8, 13.8]  # a fifth of op 1 was done, nothing of op 2
@@ -158,7 +158,7 @@ def test_an_op_that_would_hold_something_else_there_is_refused_by_name(engine):
 
 
 @ENGINES
-def test_slots_and_gpus_are_not_said_at_once(engine):
+def test_slots_and_gpus_cannot_be_given_together(engine):
     with pytest.raises(TypeError, match="slots or instead"):
         run(engine, in_a_row(1), to_the_spare(1, [0], instead={SLOW: SPARE}))
 
@@ -186,7 +186,7 @@ def spared(engine, spare, takes):
 
 
 @ENGINES
-def test_a_spare_behind_another_switch_and_a_slower_one_cost_what_they_cost(engine):
+def test_a_distant_or_slower_spare_costs_more(engine):
     quick, slow = spared(engine, FAR, 1.0), spared(engine, FAR, 3.0)
     assert quick.makespan == 2.0 + 2 * (1.0 + 2.0)  # over the spine 2 s, where 1 s was before
     assert slow.makespan == 2.0 + 2 * (3.0 + 2.0)

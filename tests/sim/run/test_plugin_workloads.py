@@ -95,7 +95,7 @@ def test_half_the_kv_cache_changes_the_time_to_first_token(plugin, engine):
     assert answers[1][1] > 1.2 * answers[0][1]
 
 
-def test_the_engines_serve_alike(plugin):
+def test_both_engines_give_the_same_serving_results(plugin):
     serving, tight = plugin("serving"), 300 * 2**20  # B; requests have to give way
     (_, a), (_, b) = (served(e, serving, tight, requests=20, rate=50.0) for e in ENGINES)
     assert np.array_equal(a.columns.end, b.columns.end)
@@ -153,7 +153,7 @@ def test_a_machine_that_fails_costs_the_job_on_it_what_it_did_not_save(plugin):
     assert failed.of("a").ranks == 4
 
 
-def test_the_engines_agree_on_the_fleet(plugin):
+def test_both_engines_give_the_same_fleet_results(plugin):
     a, b = (
         scheduled(plugin, engine, crash, a=(4, 20), b=(4, 12), c=(2, 3, 5.0))
         for engine in ("core", "reference")

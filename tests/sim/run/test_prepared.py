@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.analysis.folded_aggregates import aggregates_of_op_rows
+from foretrace.sim.analysis.row_aggregates import aggregates_of_op_rows
 from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
@@ -138,7 +138,7 @@ def test_a_prepared_graph_is_submitted_as_the_graph_itself_is(engine, replica):
 
 
 @ENGINES
-def test_other_numbers_are_timed_as_in_a_graph_that_has_them(engine):
+def test_submitted_numbers_are_timed_like_a_graph_with_them(engine):
     flop, moved = {1: 9e6, 4: 0.0}, {3: 500.0}
 
     def changed():
@@ -194,7 +194,7 @@ def test_backends_are_asked_once_for_each_row_that_differs():
 
 
 @ENGINES
-def test_gpus_and_rank_say_where_a_prepared_graph_runs(engine):
+def test_gpus_and_rank_place_a_prepared_graph(engine):
     build = Builder("one")
     build.op(Kind.COMPUTE, flop=1e6)
 
@@ -302,7 +302,7 @@ def test_amounts_of_a_submission_are_those_of_the_graph_itself(engine, tied, rep
 
 
 @ENGINES
-def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
+def test_different_amounts_need_no_new_prepared_graph(engine):
     kept = []
 
     def process(sim):
@@ -318,7 +318,7 @@ def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
 
 
 @ENGINES
-def test_more_than_there_is_is_refused_by_row(engine):
+def test_an_op_that_needs_more_than_the_capacity_is_refused_by_row(engine):
     class Greedy(Holding):
         def timing(self, ops, now=0.0):
             rows = [[(HBM, int(flop / 1e6))] if flop >= 1e6 else [] for flop in ops.flop]
@@ -589,7 +589,7 @@ def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(eng
 
 
 @ENGINES
-def test_what_is_over_stays_so_after_it_was_given_back(engine, monkeypatch):
+def test_finished_ops_stay_finished_after_their_memory_is_freed(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     seen = []
 

@@ -68,7 +68,7 @@ def side_by_side(*seconds):
     return build.graph()
 
 
-def test_who_asks_for_an_end_again_goes_on_at_once(simulation):
+def test_waiting_twice_for_the_same_end_returns_at_once(simulation):
     """Also one that was told long ago, whose event the engine may have let go."""
     seen = []
 
@@ -177,7 +177,7 @@ def test_what_a_failure_stopped_goes_on_elsewhere(simulation):
     assert result.makespan == 1.0
 
 
-def test_lost_work_is_in_bytes_for_everybody_who_is_told(simulation):
+def test_lost_work_is_reported_in_bytes(simulation):
     told = []
 
     def fault(sim):

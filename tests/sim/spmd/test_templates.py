@@ -269,10 +269,10 @@ def test_one_rank_of_a_class_runs_and_all_get_its_times(caplog):
     ("reason", "change"),
     [
         ("Given does not say which components it answers alike for", {"uniform": False}),
-        ("Given is asked during the run", {"online": True}),
+        ("Given times its ops only during the run", {"online": True}),
     ],
 )
-def test_what_a_backend_does_not_promise_is_written_out_and_said(caplog, reason, change):
+def test_without_a_uniform_backend_the_graph_is_written_out_and_logged(caplog, reason, change):
     simulation = machine(4, None)
     for name, value in change.items():
         setattr(simulation.backends["*"], name, value)
@@ -299,7 +299,7 @@ def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
     template = SpmdGraph((loose,), np.zeros(2, np.int32))
     result, as_template = ran_as_template(caplog, machine(2, 2), graph_of(template))
     assert not as_template
-    assert "3 ops may want the 2 slots of gpu0 at once" in caplog.text
+    assert "3 ops may need the 2 slots of gpu0 at once" in caplog.text
     assert result.makespan_ticks == 5
     assert ran_as_template(caplog, machine(2, 3), graph_of(template))[1]
 
@@ -366,7 +366,7 @@ def test_a_time_beyond_the_range_is_named_by_the_written_run():
         machine(2, None).run(graph_of(template), keep="ranks")
 
 
-def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
+def test_analyses_of_op_rows_rerun_one_rank_of_each_class(caplog):
     template = random_template(4)
     simulation, graph = machine(template.ranks, None), graph_of(step(6, 2))
     simulation = machine(6, 1)
@@ -387,7 +387,7 @@ def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
 def test_a_draw_cannot_be_shown_op_by_op_later():
     spread = Spread(np.array([0.9, 1.1]), np.empty(0))
     result = machine(4, None, spread=spread).run(graph_of(step(4)), keep="ranks", replica=1)
-    with pytest.raises(NotKeptError, match="every rank drew durations of its own; run it with"):
+    with pytest.raises(NotKeptError, match="every rank has its own random durations; run it with"):
         result.critical_path()
 
 
