@@ -12,7 +12,7 @@ from ._wdag import Wdag
 RANKS = 1000
 
 
-def seconds_per_op(ops: int, ahead: bool) -> tuple[int, float]:
+def ops_and_seconds(ops: int, ahead: bool) -> tuple[int, float]:
     """Ops, and CPU seconds of the fastest of three runs."""
     dag = Wdag(RANKS, max(2, ops // (RANKS * 10)))
     go = prepared_run(simulation_of(RANKS, 1), dag.graph(), ahead)
@@ -21,8 +21,8 @@ def seconds_per_op(ops: int, ahead: bool) -> tuple[int, float]:
 
 def main(largest: int = 10_000_000) -> None:
     sizes = [largest // 100, largest // 10, largest]
-    static = [seconds_per_op(n, ahead=True) for n in sizes]
-    queued = [seconds_per_op(n, ahead=False) for n in sizes]
+    static = [ops_and_seconds(n, ahead=True) for n in sizes]
+    queued = [ops_and_seconds(n, ahead=False) for n in sizes]
     report(
         "growth",
         {

@@ -97,7 +97,7 @@ class CapacityQueues:
         self.at[component].held += amount
         self.moving.add(component)
 
-    def move(self, tick: int) -> list[Claim]:
+    def grant(self, tick: int) -> list[Claim]:
         """Claims that are granted now, since there is room for them."""
         granted = []
         for part in [self.at[c] for c in sorted(self.moving)]:

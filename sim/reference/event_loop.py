@@ -117,7 +117,7 @@ class EventLoop(EngineControl):
         arrived = self._arrivals()
         for op, place in arrived:
             self._arrive(self.rows[op], place)
-        given = self.lines.move(self.tick)
+        given = self.lines.grant(self.tick)
         for claim in given:
             self._grant_claim(claim)
         for op, place in sorted(self.joining):

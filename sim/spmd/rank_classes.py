@@ -66,13 +66,13 @@ class RankClasses:
 
 
 def classify(
-    simulation: BoundSystem, graph: Graph, template: SpmdGraph, every: bool = False
+    simulation: BoundSystem, graph: Graph, template: SpmdGraph, ask_every_rank: bool = False
 ) -> RankClasses:
     """Classes of the ranks of an SPMD graph, after asking backends about its ops.
 
     Parameters
     ----------
-    every : whether every rank is asked about its own ops, not one of those that look alike: what
+    ask_every_rank : whether every rank is asked about its own ops; what
         looks alike takes equal times, but shares rates of its own
 
     Raises
@@ -84,12 +84,12 @@ def classify(
     """
     template.check()
     _refuse_other_roles(graph, template)
-    question_table = QuestionTable(simulation, graph, template, every)
+    question_table = QuestionTable(simulation, graph, template, ask_every_rank)
     made = [_ProgramClasses(question_table, p) for p in range(len(template.programs))]
     said = question_table.ask()
     rank_answers = RankAnswers.of(said, simulation, graph.name)
-    if not every and any(of.shares_rates_for_other_ranks(rank_answers) for of in made):
-        return classify(simulation, graph, template, every=True)
+    if not ask_every_rank and any(of.shares_rates_for_other_ranks(rank_answers) for of in made):
+        return classify(simulation, graph, template, ask_every_rank=True)
     program = np.zeros(template.ranks, np.int32)
     programs: list[RankProgram] = []
     answers: list[Numbers] = []

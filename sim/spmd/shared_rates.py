@@ -84,7 +84,7 @@ class TemplateFlows:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         first = np.concatenate([[0], np.cumsum(asking)]).astype(np.int64)
         thread = np.concatenate([_NUMBERS, *(t.pairs.thread for t in mine)])
-        count = np.concatenate([_NUMBERS, *(t.pairs.asks for t in mine)])
+        count = np.concatenate([_NUMBERS, *(t.pairs.op_count for t in mine)])
         kind = np.concatenate([_NUMBERS.astype(np.uint8), *(t.pairs.kind for t in mine)])
         return cls(
             threads,

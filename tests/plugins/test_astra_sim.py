@@ -63,7 +63,7 @@ def test_the_makespan_equals_that_of_astra_sim(inputs, tmp_path):
 def test_settings_that_are_not_converted_are_listed(inputs):
     text = scenario_text(*inputs(), name="x")
     assert 'Not carried over: scheduling-policy: "FIFO", preferred-dataset-splits: 1, local' in text
-    assert "Ring of 8: here they meet in a switch" in text
+    assert "Ring of 8 ranks: modelled as a switch" in text
 
 
 def test_two_dimensions_become_machines_with_several_gpus(inputs):
@@ -121,7 +121,9 @@ def test_a_scenario_is_not_written_over(inputs, tmp_path):
     made = CliRunner().invoke(
         app, ["astra-sim", *map(str, command), "--out", str(tmp_path / "there.yaml")]
     )
-    assert str(made.exception).endswith("exists; name another file with --out, or remove it")
+    assert str(made.exception).endswith(
+        "already exists; give another file with --out, or remove it"
+    )
     assert (tmp_path / "there.yaml").read_text() == "mine"
 
 

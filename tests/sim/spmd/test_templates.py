@@ -193,14 +193,16 @@ def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_s
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, monkeypatch):
+def test_blocks_whose_ranks_wait_for_each_other_are_split(columns, monkeypatch):
     """They go side by side until one hears what another sends later; then each on its own.
 
     Of two columns the middle ones meet in pairs too, across the groups.
     """
     apart = []
-    plain = program_executor._taken_apart
-    monkeypatch.setattr(program_executor, "_taken_apart", lambda *a: apart.append(1) or plain(*a))
+    plain = program_executor._split_into_single_ranks
+    monkeypatch.setattr(
+        program_executor, "_split_into_single_ranks", lambda *a: apart.append(1) or plain(*a)
+    )
     hears, works, sends, meets = Kind.RECV, Kind.COMPUTE, Kind.SEND, Kind.COLLECTIVE
     pairs = [(meets, 1)] * (columns > 1)
     written = [
@@ -268,7 +270,7 @@ def test_one_rank_of_a_class_runs_and_all_get_its_times(caplog):
 @pytest.mark.parametrize(
     ("reason", "change"),
     [
-        ("Given does not say which components it answers alike for", {"uniform": False}),
+        ("Given does not declare which components have equal timings", {"uniform": False}),
         ("Given times its ops only during the run", {"online": True}),
     ],
 )
