@@ -21,7 +21,7 @@ from typing import Any
 from ...sim.units import ByteRate, Bytes, Seconds
 
 SEGMENT = 1 << 20  # B, at most; and at least two to a rank's part
-FLIGHT = 2  # segments that a rank has asked for and not yet got
+FLIGHT = 2  # outstanding segment requests of a rank
 PREAMBLE = 48  # B before a segment; alone it is a notification
 PAYLOAD, AROUND = 1448, 66  # B of a full frame, and of its headers with time stamps
 BURST = 45 * PAYLOAD  # B that TCP hands over at once: full frames below 64 KiB
@@ -117,10 +117,10 @@ class RingAllReduce:
     def __init__(self, lan: Lan, size: Bytes, ended: Hook):
         self.lan, self.ended, n = lan, ended, lan.ranks
         parts = ceil(max(ceil(size / SEGMENT), FLIGHT * n) / n)
-        self.lap = parts * (n - 1)  # segments that a rank gets until all is reduced
+        self.lap = parts * (n - 1)  # segments that a rank receives per lap
         self.segment = ceil(size / (parts * n))
         self.posted, self.got, self.sent = [0] * n, [0] * n, [0] * n
-        self.ready = [0] * n  # words of the one before that it waits for a segment
+        self.ready = [0] * n  # notifications from the previous rank that it is ready for a segment
 
     def _segments_done_before_request(self, k: int) -> int:
         """Segments received and sent before the k-th is requested; all of them between the laps."""

@@ -180,7 +180,7 @@ def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
     while c != NONE:
         following = rows[c]["next"]
         rows[c]["unmet"] = 0
-        append(rows, world, GRANTED, c)  # whoever is still barred comes back
+        append(rows, world, GRANTED, c)  # ops that are still barred return to the list
         c = following
     # Before any flow joins here: one that has just joined hides those that are due.
     if world[FLOWS] and NONE < due(s) <= now:

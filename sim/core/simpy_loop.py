@@ -186,7 +186,7 @@ class SimpyLoop(Actions):
                 k = bisect_right(self.bases, c) - 1
                 graph = self.joined[k]
                 row = c - graph.base
-                # a row that moved is asked alone
+                # a moved op gets its own call
                 backend = graph.shape.online.item(row) if row not in graph.moved else NONE - c
                 asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)

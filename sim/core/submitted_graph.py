@@ -44,17 +44,17 @@ class SubmittedGraph(HandedInGraph):
         self.block = graph if isinstance(graph, GraphBlock) else None
         self.numbers, self.at = numbers, at
         self.backends = (self.shape if numbers is None else numbers).backends  # of online ops
-        self.ahead = ahead  # its schedule, until it joins or for good
-        self.base = NONE  # its first cell, once it joined
-        self.lies: GraphOffsets | None = None  # all of where it is
-        self.over = False  # it ran ahead of the clock, to its end
-        self.awaited: list[int] = []  # ops for whose end somebody waited before it joined
-        self.extra: list[tuple[Rows, Rows]] = []  # further flows and uses that its ops got
-        self.moved: dict[int, There] = {}  # rows that go on elsewhere, and what they take there
+        self.ahead = ahead  # its static schedule
+        self.base = NONE  # its first cell after it joined
+        self.lies: GraphOffsets | None = None  # offsets of all its rows
+        self.over = False  # it ran ahead of the clock and has ended
+        self.awaited: list[int] = []  # ops awaited by a process before the graph joined
+        self.extra: list[tuple[Rows, Rows]] = []  # additional flows and uses of its ops
+        self.moved: dict[int, There] = {}  # moved rows, with their timing on the new components
         self.share: dict[
             int, RemainingWork
-        ] = {}  # that is left of rows whose backend is yet to be asked
-        self._fixed = array("q")  # what online backends said: fixed ticks of each row, and its work
+        ] = {}  # remaining fraction of rows whose online backend must be asked
+        self._fixed = array("q")  # timings from online backends: fixed ticks and work of each row
         self._work: dict[int, int] = {}
 
     @property

@@ -8,7 +8,7 @@ from typing import Protocol
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.interface import NEVER
 
-OUT, ASKED, HELD = "out", "asked", "held"  # where a claim stands
+OUT, ASKED, HELD = "out", "asked", "held"  # state of a claim
 
 
 class Holder(Protocol):
@@ -74,7 +74,7 @@ class CapacityQueues:
 
     def __init__(self, at: Sequence[CapacityState]):
         self.at = at
-        self.moving: set[int] = set()  # components whose line may move
+        self.moving: set[int] = set()  # components whose queue may advance
 
     def request(self, claim: Claim, tick: int) -> None:
         """Append a claim to its queue."""

@@ -22,7 +22,7 @@ from ..record.binding import Answers, ask_all
 from ..record.bound_system import BoundSystem
 
 Numbers = NDArray[np.int64]
-PLAYED = OUR_ROLES  # by number; 3 is nobody's, and ops of other roles are written out
+PLAYED = OUR_ROLES  # by number; 3 means no component; graphs with other roles are expanded
 
 
 class NotUniform(Exception):  # noqa: N818  a reason, not an error

@@ -202,7 +202,7 @@ class _ProgramClasses:
             same = self.question_table.alike[component]
             if np.any(same < 0):
                 who = self.question_table.bound[int(component[np.argmax(same < 0)])]
-                if who is not None:  # else asking says who is missing
+                if who is not None:  # otherwise the query itself raises the error
                     raise NotUniform(reason_to_ask_every_op(who))
             if self.question_table.ask_every_rank:
                 same = np.arange(len(same))
@@ -231,7 +231,9 @@ class _ProgramClasses:
             lead = leads[groups[self.ranks]]
             leading = np.flatnonzero(lead == self.ranks)
             members = self.question_table.gpus_of_groups(f).take(groups[self.ranks[leading]])
-            number = np.full(self.template.ranks, -1, np.int64)  # of leads that run this program
+            number = np.full(
+                self.template.ranks, -1, np.int64
+            )  # index of leads that run this program
             number[self.ranks[leading]] = np.arange(len(leading))
             found.append(self._fabric_questions(of, self.ranks[leading], members, number[lead]))
         return found
@@ -327,7 +329,7 @@ class _ProgramClasses:
 
 
 LED = 12
-SEVERAL = -2  # sources of one column: those of its answers tell
+SEVERAL = -2  # a column with several sources; see the sources by query
 
 
 def _check_slots(

@@ -122,7 +122,7 @@ class RunMemory:
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
-        self.borrowed = False  # whether the links are those of the only graph
+        self.borrowed = False  # True if the links are the array of a single graph, not a copy
         self.holder_rows, self.claim_rows = Blocks(), Blocks()
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)

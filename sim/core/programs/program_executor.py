@@ -39,16 +39,16 @@ from .running_breakdown import RunningBreakdown, note_op
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
-COLUMNS = 32  # a tally: what (local, collective, send, recv) x eight kinds or roles
-LED = 12  # collectives once an op, at the rank that leads them
-# Of a group that meets: members that are there, meetings before, when the last one came, for how
-# long, in which step.
+COLUMNS = 32  # of a tally: (local, collective, send, recv) x eight kinds or roles
+LED = 12  # column of collectives, each counted once, at its lead rank
+# Columns of a group: members that arrived, number of earlier collectives, latest arrival, duration,
+# iteration.
 THERE, CALL, LATEST, TAKES, STEP = range(5)
-# Of the state of a run, see `_initial_state`.
+# Indices in the state of a run, see `_initial_state`.
 PARKED, PENDING, ARRIVED, STACK, MEETING, SENT, HEARD, MEMBER = range(2, 10)
-# Of each member of a block: when an op could begin, begins and ends; row of its first op.
+# Rows per member of a block: arrival, begin and end of an op; graph row of its first op.
 ARRIVES, BEGINS, ENDS, ROW, ROWS = range(5)
-TOP = 0  # of what is counted: ranks on the stack
+TOP = 0  # index in `counts`: blocks on the stack
 PAUSE = 1 << 22  # ops
 
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 
-# Columns of an op: what it is; its family; its question; its number among the rows that its rank
-# has for itself; its number among the collectives, sends or recvs of its family; its step; the
-# cell that its end is written to, -1 for none, or `GOES_ON`; its first wait (the next op's is
-# behind its last); the number of its thread and question together.
+# Columns of an op: type; family; timing query; index among the non-collective ops of its rank; index
+# among the collectives, sends or recvs of its family; iteration; cell to which its end is written
+# (-1 for none, or `GOES_ON`); index of its first wait (the next op's first wait ends the range);
+# number of its pair of thread and query.
 WHAT, KIN, QUESTION, OWN, CALL, STEP, CELL, WAITS, PAIR, COLUMNS = range(10)
-GOES_ON = -2  # no cell; the next op of the thread, local and alike, waits for this one alone
+GOES_ON = (
+    -2
+)  # no cell; the next op of the thread is local, of equal kind, and waits only for it
 
 
 class ThreadQuestions(NamedTuple):

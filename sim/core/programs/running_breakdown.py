@@ -21,10 +21,12 @@ Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
 IDLE = BOXES - 1
-# Of a rank: ticks in each box but the last; how far they are added up; intervals that are open.
+# Columns of a rank: ticks per category except idle; tick summed so far; number of open intervals.
 NOW, OPEN, COLUMNS = IDLE, IDLE + 1, IDLE + 2
-FIRST, LAST, BUSY, INTERVAL = range(4)  # of an open interval: ticks, and the bit of its layer
-MOST = 32  # open at once
+FIRST, LAST, BUSY, INTERVAL = range(
+    4
+)  # columns of an open interval: ticks, and the bit of its layer
+MOST = 32  # open intervals per rank
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,13 @@ Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 Numbers = NDArray[np.int64]
 
-UNKNOWN = -1  # a note that nobody waits for yet; -2 less a thread: the last that began to wait
-# Of what is counted: threads on the stack, the clock, ops that ran, those beyond the range, the
-# next flow to begin its work, whether rates are stale, flows in flight, whether all is over.
+UNKNOWN = (
+    -1
+)  # end unknown and no thread waits; -2 minus a thread: the last thread that began to wait
+# Indices in `counts`: threads on the stack, clock, ops that ran, ops beyond the range, next flow to
+# begin its work, 1 if rates are stale, flows in flight, 1 if the run is over.
 TOP, CLOCK, DONE, BEYOND, SOONEST, STALE, FLYING, OVER, COUNTS = range(9)
-TOO_HEAVY = 2  # of `OVER`: weights in flight sum to more than there are bits for
+TOO_HEAVY = 2  # value of `OVER`: weights in flight overflow
 PAUSE = 1 << 21  # ops
 
 
@@ -115,7 +117,7 @@ def run_threads(
     out = start, end, tally, by_source, joint, own
     state = (
         plan.first.copy(),
-        np.zeros((threads, 2), np.int64),  # end of its last op; start of the one under way
+        np.zeros((threads, 2), np.int64),  # end of its last op; start of the current one
         np.full(threads, NONE, np.int32),
         np.arange(threads - 1, -1, -1, dtype=np.int32),
         own_at[:-1].copy(),
