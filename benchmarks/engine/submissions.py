@@ -41,7 +41,9 @@ def step() -> Graph:
 
 
 def submit_steps(
-    count: int, change: Callable[[int], dict[int, float]] | None, looks: list[float] | None = None
+    count: int,
+    change: Callable[[int], dict[int, float]] | None,
+    memory_samples: list[float] | None = None,
 ) -> None:
     """One run that submits the step so often; notes what is resident after a sixth and at last."""
 
@@ -51,8 +53,8 @@ def submit_steps(
             flop = None if change is None else change(i)
             yield sim.submit(prepared, flop=flop).done
             sim.emit("end", sim.now)
-            if looks is not None and i in (count // 6, count - 1):
-                looks.append(resident_bytes())
+            if memory_samples is not None and i in (count // 6, count - 1):
+                memory_samples.append(resident_bytes())
 
     system = System((Component(GPU, "gpu", slots=1),), (GPU,))
     Simulation(system, {"*": PerFlop()}).run(None, serving, replica=0, keep="none")
@@ -96,8 +98,8 @@ def main(count: int = 1_000_000) -> None:
         for name, work in works.items():
             rounds[name].append(cpu(work) / part * 1e6)
     spent = {name: float(np.median(each)) for name, each in rounds.items()}
-    looks: list[float] = []
-    submit_steps(count, change, looks)
+    memory_samples: list[float] = []
+    submit_steps(count, change, memory_samples)
     report(
         "submissions",
         {
@@ -105,7 +107,11 @@ def main(count: int = 1_000_000) -> None:
             "us a submission, changed numbers": (spent["changed"], "<=", 150),
             "times the floor, unchanged": (spent["unchanged"] / spent["floor"], "<=", 25),
             "times the floor, changed": (spent["changed"] / spent["floor"], "<=", 60),
-            "MB that the rest of the run leaves behind": ((looks[1] - looks[0]) / 1e6, "<=", 50),
+            "MB that the rest of the run leaves behind": (
+                (memory_samples[1] - memory_samples[0]) / 1e6,
+                "<=",
+                50,
+            ),
         },
         submissions=count,
         ops=OPS,

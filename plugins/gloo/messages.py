@@ -63,41 +63,41 @@ class Lan:
         self._sent = [0.0] * self.ranks
         self._free = [0.0] * (self.processors or self.ranks)
 
-    def schedule(self, when: Seconds, then: Hook, *args: Any) -> None:
+    def schedule(self, when: Seconds, callback: Hook, *args: Any) -> None:
         """Schedule a callback; those of one instant run in the order they were scheduled."""
         self._count += 1
-        heapq.heappush(self._events, (when, self._count, then, args))
+        heapq.heappush(self._events, (when, self._count, callback, args))
 
     def run(self) -> None:
         """Run events until none is left."""
         while self._events:
-            self.now, _, then, args = heapq.heappop(self._events)
-            then(*args)
+            self.now, _, callback, args = heapq.heappop(self._events)
+            callback(*args)
 
-    def occupy_processor(self, rank: int, then: Hook, *args: Any) -> None:
+    def occupy_processor(self, rank: int, callback: Hook, *args: Any) -> None:
         """Occupy the rank's processor for one message, then call back."""
         mine = rank % len(self._free)
         self._free[mine] = max(self.now, self._free[mine]) + self.message
-        self.schedule(self._free[mine], then, *args)
+        self.schedule(self._free[mine], callback, *args)
 
-    def send(self, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+    def send(self, to: int, size: Bytes, callback: Hook, *args: Any) -> None:
         """Send one burst of frames through the port of its receiver."""
         wire = size + AROUND * max(1, ceil(size / PAYLOAD))
         self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
-        self.schedule(self._sent[to], then, *args)
+        self.schedule(self._sent[to], callback, *args)
 
-    def stream(self, source: int, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+    def stream(self, source: int, to: int, size: Bytes, callback: Hook, *args: Any) -> None:
         """Send bursts, each acknowledged; the last one is handled on arrival."""
         for left in range(int(size), 0, -BURST):
             last = left <= BURST
-            self.send(to, min(left, BURST), self._deliver_message, source, to, last, then, args)
+            self.send(to, min(left, BURST), self._deliver_message, source, to, last, callback, args)
 
     def _deliver_message(
-        self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]
+        self, source: int, to: int, last: bool, callback: Hook, args: tuple[Any, ...]
     ) -> None:
         self.send(source, 0, _ignore_acknowledgement)
         if last:
-            self.occupy_processor(to, then, *args)
+            self.occupy_processor(to, callback, *args)
 
 
 def _ignore_acknowledgement() -> None:
@@ -140,13 +140,13 @@ class RingAllReduce:
             self._send_preamble(rank, -1, None)
             self._send_next_segment(rank)
 
-    def _send_preamble(self, rank: int, way: int, then: Hook | None) -> None:
-        """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
-        to = (rank + way) % self.lan.ranks
-        if then is None:
+    def _send_preamble(self, rank: int, direction: int, callback: Hook | None) -> None:
+        """Send a neighbour (``direction`` +1 or -1) a preamble; ``callback`` handles it on arrival."""
+        to = (rank + direction) % self.lan.ranks
+        if callback is None:
             self.lan.send(to, PREAMBLE, _ignore_acknowledgement)
         else:
-            self.lan.send(to, PREAMBLE, self.lan.occupy_processor, to, then, to)
+            self.lan.send(to, PREAMBLE, self.lan.occupy_processor, to, callback, to)
 
     def _on_request(self, rank: int) -> None:
         self.ready[rank] += 1

@@ -101,9 +101,13 @@ class LayerProfile(Backend):
                 "Galvatron's computation_profiling.json"
             ) from error
 
-    def _read(self, read: Any) -> dict[ProfileKey, Seconds]:
+    def _read(self, content: Any) -> dict[ProfileKey, Seconds]:
         """Seconds that a file holds, in either form."""
-        return read_galvatron(read, self.sequence) if is_galvatron(read) else read_profile(read)
+        return (
+            read_galvatron(content, self.sequence)
+            if is_galvatron(content)
+            else read_profile(content)
+        )
 
     def _add(self, times: Mapping[ProfileKey, Seconds]) -> None:
         for key, found in times.items():

@@ -80,16 +80,16 @@ class CoreEngine(SimpyLoop):
         )
         return self._register_graph(made)
 
-    def _register_graph(self, made: SubmittedGraph) -> SubmittedGraph:
+    def _register_graph(self, graph: SubmittedGraph) -> SubmittedGraph:
         """Register a graph that joins at the next turn."""
-        self.graphs.append(made)
+        self.graphs.append(graph)
         self.firsts.append(self.count)
-        self.to_join.append(made)
+        self.to_join.append(graph)
         self.submissions += 1
-        self.count += made.count
-        self.held_ops += made.count
-        self._note_action(lambda: self._join(made))
-        return made
+        self.count += graph.count
+        self.held_ops += graph.count
+        self._note_action(lambda: self._join(graph))
+        return graph
 
     def give_back(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped from it."""

@@ -90,25 +90,25 @@ class SubmittedGraph(HandedInGraph):
         """Fixed ticks and work that an online backend said about a row."""
         return (self._fixed[row] if self._fixed else 0), self._work.get(row, 0)
 
-    def join(self, store: RunMemory) -> None:
+    def join(self, memory: RunMemory) -> None:
         """Add the graph to the memory of the run."""
         if self.block is None or self.numbers is None:
-            self.lies = store.add(self.shape, self.at)
+            self.lies = memory.add(self.shape, self.at)
         else:
-            self.lies = store.add_block(self.block, self.numbers, self.at)
+            self.lies = memory.add_block(self.block, self.numbers, self.at)
         self.base = self.lies.cell
 
-    def free_rows(self, store: RunMemory) -> None:
+    def free_rows(self, memory: RunMemory) -> None:
         """Free its rows in the tables of flows, holders and claims."""
         flows = self.shape.flows
         if self.lies is not None and len(flows):
             uses = len(flows.component)
-            store.sharing.free_rows((self.lies.flow, len(flows)), (self.lies.use, uses))
+            memory.sharing.free_rows((self.lies.flow, len(flows)), (self.lies.use, uses))
         if self.lies is not None:
-            store.holder_rows.give(self.lies.holder, self.lies.holders)
-            store.claim_rows.give(self.lies.claim, self.lies.claims)
+            memory.holder_rows.give(self.lies.holder, self.lies.holders)
+            memory.claim_rows.give(self.lies.claim, self.lies.claims)
         for more_flows, more_uses in self.extra:
-            store.sharing.free_rows(more_flows, more_uses)
+            memory.sharing.free_rows(more_flows, more_uses)
 
     def move(self, to: GraphOffsets) -> None:
         """Note the new offsets of its cells after a compaction."""

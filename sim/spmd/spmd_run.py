@@ -105,14 +105,14 @@ class SpmdRun:
         self._refuse_overflow()
         if not len(answered.step):
             breakdown = RunningBreakdown.of(template.ranks)
-            ran = run_programs(template, answered, meet, draws, breakdown)
-            kept = self._sum_aggregates(ran)
+            run_times = run_programs(template, answered, meet, draws, breakdown)
+            kept = self._sum_aggregates(run_times)
             boxes = breakdown.boxes(kept.last)
             if boxes is not None:
                 return kept.with_box_times(self._spread_to_ranks(boxes), keep)
-        ran = run_programs(template, answered, meet, draws, keep_collective_times=True)
-        kept = self._sum_aggregates(ran)
-        boxes = breakdown_of_ranks(template, answered, meet, draws, ran, kept.marks)
+        run_times = run_programs(template, answered, meet, draws, keep_collective_times=True)
+        kept = self._sum_aggregates(run_times)
+        boxes = breakdown_of_ranks(template, answered, meet, draws, run_times, kept.marks)
         return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
     @property
@@ -143,26 +143,28 @@ class SpmdRun:
         simple = not plan.op[:, STEP].any() and all(p.is_chain for p in template.programs)
         own_at = np.zeros(made.total + 1, np.int64) if simple else made.own_flow_offsets()
         flows = flows_over_bottlenecks(made.flows, made.thread, parts)
-        ran = run_threads(
+        run_times = run_threads(
             template, plan, partners, parts, flows, draws, len(classes.sources), own_at
         )
         most = max((len(t.begin) for t in made.threads), default=1)
-        if float(ran.end.max(initial=0)) * most >= 2.0**62:
+        if float(run_times.end.max(initial=0)) * most >= 2.0**62:
             raise NotUniform("the durations of its ops may add up to more than the range of ticks")
         kept = replace(
-            self._sum_aggregates(ran),
+            self._sum_aggregates(run_times),
             moved=classes.rank_flows.seconds_at_full_rate(
                 parts, ticks_per_second(self.simulation.tick)
             ),
-            sources=self._ticks_of_threads_by_source(ran, partners),
+            sources=self._ticks_of_threads_by_source(run_times, partners),
         )
         if simple:
-            boxes = _boxes_of_chains(ran, kept.edges)
+            boxes = _boxes_of_chains(run_times, kept.edges)
         else:
-            boxes = breakdown_of_threads(template, plan, partners, draws, ran, kept.marks)
+            boxes = breakdown_of_threads(template, plan, partners, draws, run_times, kept.marks)
         return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
-    def _ticks_of_threads_by_source(self, ran: ThreadTimes, partners: Partners) -> dict[str, int]:
+    def _ticks_of_threads_by_source(
+        self, run_times: ThreadTimes, partners: Partners
+    ) -> dict[str, int]:
         """Ticks by source; a collective counts once."""
         whole = self.classes.template
         colour = self._spread_to_ranks(np.arange(self.template.ranks))
@@ -171,7 +173,7 @@ class SpmdRun:
             for of, who in zip(partners.groups[0], whole.leads, strict=True)
         ]
         found: NDArray[Any] = np.zeros(len(self.classes.sources), np.int64)
-        for ticks in (ran.sources[colour], *(ran.joint[g] for g in group)):
+        for ticks in (run_times.sources[colour], *(run_times.collective_ticks[g] for g in group)):
             at = np.broadcast_to(np.arange(len(found)), ticks.shape).ravel()
             found = add_ticks(found, (at,), ticks.ravel())
         return dict(zip(self.classes.sources, found.tolist(), strict=True))
@@ -195,36 +197,36 @@ class SpmdRun:
         """Table with one column per rank, from one with one column per class."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
-    def _sum_aggregates(self, ran: ProgramTimes | ThreadTimes) -> RunAggregates:
+    def _sum_aggregates(self, run_times: ProgramTimes | ThreadTimes) -> RunAggregates:
         """Aggregates by component, kind and source, from the times of ranks."""
-        tally = self._spread_to_ranks(ran.tally.T)
+        tally = self._spread_to_ranks(run_times.tally.T)
         parts = self.simulation.parts
         busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
         cells = [np.empty((3, 0), np.int64)]
-        for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
+        for c in np.flatnonzero(run_times.tally.any(axis=0)).tolist():
             who = self.classes.component[HOLDER[c]]
             there = (who >= 0) & (parts.slots[who] >= 0)
             cells.append(np.stack([who, np.full(len(who), KIND[c]), tally[c]])[:, there])
         who, kind, ticks = np.concatenate(cells, axis=1)
         busy = add_ticks(busy, (who, kind), ticks)
-        steps = np.flatnonzero((ran.end != NEVER).any(axis=1))
+        steps = np.flatnonzero((run_times.end != NEVER).any(axis=1))
         return RunAggregates(
             len(self.graph),
             0,
             steps,
-            self._spread_to_ranks(ran.start[steps]),
-            self._spread_to_ranks(ran.end[steps]),
+            self._spread_to_ranks(run_times.start[steps]),
+            self._spread_to_ranks(run_times.end[steps]),
             busy,
             np.zeros(busy.shape),
-            self._ticks_by_source(ran, tally) if isinstance(ran, ProgramTimes) else {},
+            self._ticks_by_source(run_times, tally) if isinstance(run_times, ProgramTimes) else {},
         )
 
-    def _ticks_by_source(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
+    def _ticks_by_source(self, run_times: ProgramTimes, tally: Numbers) -> dict[str, int]:
         """Ticks by source; a collective counts once, at its lead."""
         classes = self.classes
         found: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
         led = tally[LED] if self.folded is None else self._collective_ticks_at_leads()
-        for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
+        for c in np.flatnonzero(run_times.tally.any(axis=0)).tolist():
             if c // 8 == WHAT[Kind.COLLECTIVE] and c != LED:
                 continue
             source = classes.source[c][classes.template.program]
@@ -352,12 +354,12 @@ def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph
     )
 
 
-def _boxes_of_chains(ran: ThreadTimes, edges: Numbers) -> Numbers:
+def _boxes_of_chains(run_times: ThreadTimes, edges: Numbers) -> Numbers:
     """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
-    tally = ran.tally.T
+    tally = run_times.tally.T
     boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)
     boxes[0, 1], boxes[3, 1], boxes[5, 1] = tally[Kind.COMPUTE], tally[Kind.COPY], tally[Kind.HOST]
     boxes[EXPOSED, 1] = tally[8:].sum(axis=0) - tally[LED]
-    boxes[4, 1] = ran.waiting
+    boxes[4, 1] = run_times.waiting
     boxes[6, 1] = edges[-1] - edges[0] - boxes[:6, 1].sum(axis=0)
     return boxes

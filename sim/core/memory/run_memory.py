@@ -333,19 +333,19 @@ class RunMemory:
         return fresh
 
     def keep_graphs(
-        self, graphs: Sequence[int], stay: Sequence[GraphOffsets]
+        self, graphs: Sequence[int], offsets: Sequence[GraphOffsets]
     ) -> list[GraphOffsets]:
         """Drop all graphs but some, compact memory, and return where those lie then.
 
         Parameters
         ----------
         graphs : their rows in the table of graphs
-        stay : where they lie
+        offsets : where they lie
         """
-        table = np.zeros((len(stay), 8), np.int64)
+        table = np.zeros((len(offsets), 8), np.int64)
         cell = link = collective = 0
         moved = []
-        for g, lies in enumerate(stay):
+        for g, lies in enumerate(offsets):
             first = int(self.rows[lies.cell]["first"])
             after = int(self.rows[lies.cell + lies.cells]["first"])
             table[g] = (
@@ -364,7 +364,7 @@ class RunMemory:
         renumber_claims(self.world, int(self.world[CLAIMS]), self.claims, to)
         self.rows["first"][cell], self.rows["flags"][cell] = link, 0
         self.cells, self.edges, self.collectives = cell, link, collective
-        self.graphs = self.world[GRAPH_COUNT] = len(stay)
+        self.graphs = self.world[GRAPH_COUNT] = len(offsets)
         self.graph_table[:, FIRST_CELL], self.graph_table[:, OPEN_OPS] = table[:, 3], opened
         return moved
 

@@ -250,7 +250,7 @@ def _split_into_single_ranks(
         kept[some] = register[some].reshape(each, -1).T.ravel()
     by_rank = np.empty((ranks, each), np.int64)
     by_rank[blocks.member] = kept.reshape(ranks, each)
-    at, was = cursor[blocks.of], parked[blocks.of]
+    at, was = cursor[blocks.block_of], parked[blocks.block_of]
     waits = (was == 1) & (arrived >= 0)
     for r in np.flatnonzero((was == 1) & ~waits).tolist():
         at[r, 0] += 1
@@ -308,15 +308,15 @@ def _run_until_blocked(
             if what == RECV:
                 _receive_messages(blocks, messages, state, first, n, f)
             question = answer_at[p] + words[w + 1]
-            took, meta = answer[question, 0], answer[question, 1]
+            duration, meta = answer[question, 0], answer[question, 1]
             step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
             if what == COLLECTIVE and whole[f, b]:
                 beyond += _run_block_collective(blocks, groups, draws, out, state, first, n, f,
-                                        took, meta, step, bases)  # fmt: skip
+                                        duration, meta, step, bases)  # fmt: skip
             elif what == COLLECTIVE:
                 over, woken, top = _join_collectives(
                     programs, ranks_, blocks, groups, draws, out, breakdown, state,
-                    b, f, w, took, meta, step, top,
+                    b, f, w, duration, meta, step, top,
                 )  # fmt: skip
                 beyond += over
                 done += woken
@@ -330,7 +330,7 @@ def _run_until_blocked(
                 for m in range(n):
                     member[BEGINS, m] = member[ENDS, m] = member[ARRIVES, m]
                 while True:
-                    beyond += _add_durations(member, n, took, meta & 255, own, member_of, first,
+                    beyond += _add_durations(member, n, duration, meta & 255, own, member_of, first,
                                              step, draws)  # fmt: skip
                     own += 1
                     if not goes_on(words, w):
@@ -338,7 +338,7 @@ def _run_until_blocked(
                     i += 1
                     w = next_op_position(words, w)
                     question = answer_at[p] + words[w + 1]
-                    took, meta = answer[question, 0], answer[question, 1]
+                    duration, meta = answer[question, 0], answer[question, 1]
             kept, gate = base + end_register(words, w) * n, is_gate(words, w)
             _note_ends(member_of, first, n, out, breakdown, register, member, kept, gate,
                        meta >> 8, step)  # fmt: skip
@@ -395,7 +395,7 @@ def _note_ends(
 def _add_durations(
     member: Array,
     n: Int,
-    took: Int,
+    duration: Int,
     spread: Int,
     own: Int,
     member_of: Array,
@@ -413,17 +413,17 @@ def _add_durations(
     beyond = 0
     if spread == 0 or len(at) == 1:
         for m in range(n):
-            beyond += took > MAX_TICK - member[ENDS, m]
-            member[ENDS, m] += took
+            beyond += duration > MAX_TICK - member[ENDS, m]
+            member[ENDS, m] += duration
     elif at[2 * spread - 2] < at[2 * spread - 1]:
         for m in range(n):
             r = member_of[first + m]
-            drawn = draw_ticks(took, spread, member[ROW, m] + own, r, step, draws)
+            drawn = draw_ticks(duration, spread, member[ROW, m] + own, r, step, draws)
             beyond += drawn > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += drawn
     else:
         for m in range(n):
-            drawn = draw_ticks_of_op(took, spread, member[ROW, m] + own, draws)
+            drawn = draw_ticks_of_op(duration, spread, member[ROW, m] + own, draws)
             beyond += drawn > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += drawn
     return beyond
@@ -490,7 +490,7 @@ def _run_block_collective(
     first: Int,
     n: Int,
     f: Int,
-    took: Int,
+    duration: Int,
     meta: Int,
     step: Int,
     bases: Array,
@@ -504,18 +504,18 @@ def _run_block_collective(
     row = group_row[g] + meeting[g, CALL]
     if len(draws[1]) > 1:
         leader = group_members[member_at[g]]
-        took = draw_ticks(took, meta & 255, row, leader, step, draws)
-    tally[lead[g], LED] += took
+        duration = draw_ticks(duration, meta & 255, row, leader, step, draws)
+    tally[lead[g], LED] += duration
     latest: Int = member[ARRIVES, 0]
     for m in range(1, n):
         latest = max(latest, member[ARRIVES, m])
     for m in range(n):
-        member[BEGINS, m], member[ENDS, m] = latest, latest + took
+        member[BEGINS, m], member[ENDS, m] = latest, latest + duration
     if len(collective_times):
         at = row - bases[len(bases) - 2]
-        collective_times[at, 0], collective_times[at, 1] = latest, latest + took
+        collective_times[at, 0], collective_times[at, 1] = latest, latest + duration
     meeting[g, CALL] += 1
-    return np.int64(took > MAX_TICK - latest)
+    return np.int64(duration > MAX_TICK - latest)
 
 
 @jit_without_refcounts
@@ -531,7 +531,7 @@ def _join_collectives(
     b: Int,
     f: Int,
     w: Int,
-    took: Int,
+    duration: Int,
     meta: Int,
     step: Int,
     top: Int,
@@ -552,10 +552,10 @@ def _join_collectives(
         r = member_of[block_at[b] + m]
         g = group_of[f, r]
         if lead[g] == r:
-            takes = took
+            takes = duration
             if len(draws[1]) > 1:
                 row, leader = group_row[g] + meeting[g, CALL], group_members[member_at[g]]
-                takes = draw_ticks(took, meta & 255, row, leader, step, draws)
+                takes = draw_ticks(duration, meta & 255, row, leader, step, draws)
             meeting[g, TAKES], meeting[g, STEP] = takes, step
             tally[r, LED] += takes
         arrived[r] = member[ARRIVES, m]

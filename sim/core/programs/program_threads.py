@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 
-# Columns of an op: type; family; timing query; index among the non-collective ops of its rank; index
+GOES_ON = -2  # no cell; the next op of the thread is local, of equal kind, waits only for this
 # among the collectives, sends or recvs of its family; iteration; cell to which its end is written
 # (-1 for none, or `GOES_ON`); index of its first wait (the next op's first wait ends the range);
 # number of its pair of thread and query.
 WHAT, KIN, QUESTION, OWN, CALL, STEP, CELL, WAITS, PAIR, COLUMNS = range(10)
-GOES_ON = (
-    -2
-)  # no cell; the next op of the thread is local, of equal kind, and waits only for it
+GOES_ON = -2  # no cell; the next op of the thread is local, of equal kind, and waits for it alone
 
 
 class ThreadQuestions(NamedTuple):

@@ -28,15 +28,15 @@ class RankBlocks:
     ----------
     at : (blocks + 1,) where the members of each begin
     member : (ranks,) ranks, one block after the other
-    of, place : (ranks,) block of each, and which of its members it is
-    whole : (families, blocks) whether the members are one group of that family
+    block_of, index_in_block : (ranks,) block of each, and which of its members it is
+    is_group : (families, blocks) whether the members are one group of that family
     """
 
     at: NDArray[np.int64]
     member: NDArray[np.int64]
-    of: NDArray[np.int64]
-    place: NDArray[np.int64]
-    whole: NDArray[np.bool_]
+    block_of: NDArray[np.int64]
+    index_in_block: NDArray[np.int64]
+    is_group: NDArray[np.bool_]
 
     @classmethod
     def of_template(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
@@ -91,4 +91,4 @@ class RankBlocks:
     @property
     def tables(self) -> Arrays:
         """Arrays as kernels take them."""
-        return self.at, self.member, self.of, self.place, self.whole
+        return self.at, self.member, self.block_of, self.index_in_block, self.is_group

@@ -30,7 +30,7 @@ def breakdown_of_threads(
     plan: ThreadPlan,
     partners: Partners,
     draws: ReplicaDraws,
-    ran: ThreadTimes,
+    run_times: ThreadTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
@@ -40,7 +40,13 @@ def breakdown_of_threads(
         _replay_threads(
             plan.programs,
             plan.owners,
-            (template.bases, ran.notes, ran.latest, ran.own, ran.own_at),
+            (
+                template.bases,
+                run_times.notes,
+                run_times.collective_starts,
+                run_times.flow_ends,
+                run_times.flow_end_offsets,
+            ),
             partners.groups,
             partners.messages,
             draws.tables,

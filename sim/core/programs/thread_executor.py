@@ -58,11 +58,11 @@ class ThreadTimes:
     tally : (ranks, 32) time of its ops by column
     waiting : (ranks,) time held at collectives whose other members were late
     sources : (ranks, sources) time of its ops by source, collectives left out
-    joint : (groups, sources) time of its collectives by source
-    latest : (collectives,) start of each
+    collective_ticks : (groups, sources) time of its collectives by source
+    collective_starts : (collectives,) start of each
     notes : ends of collectives and messages, and of what other threads wait for
-    own : (own flows,) ends of the ops of each thread that are flows of its own, where kept
-    own_at : (x,) where those of each thread begin
+    flow_ends : (own flows,) ends of the ops of each thread that are flows of its own, where kept
+    flow_end_offsets : (x,) where those of each thread begin
     """
 
     start: Numbers
@@ -70,11 +70,11 @@ class ThreadTimes:
     tally: Numbers
     waiting: Numbers
     sources: Numbers
-    joint: Numbers
-    latest: Numbers
+    collective_ticks: Numbers
+    collective_starts: Numbers
     notes: Numbers
-    own: Numbers
-    own_at: Numbers
+    flow_ends: Numbers
+    flow_end_offsets: Numbers
 
 
 def run_threads(
@@ -85,7 +85,7 @@ def run_threads(
     flows: Flows,
     draws: ReplicaDraws,
     sources: int,
-    own_at: Numbers,
+    flow_end_offsets: Numbers,
 ) -> ThreadTimes:
     """Run every rank of an SPMD graph whose ops share rates.
 
@@ -93,7 +93,7 @@ def run_threads(
     ----------
     flows : of ``plan.flow_of``
     sources : number of them
-    own_at : (x + 1,) where ends of the own flows of each thread are kept; all 0 where nobody asks
+    flow_end_offsets : (x + 1,) where ends of the own flows of each thread are kept; all 0 for none
 
     Raises
     ------
@@ -110,21 +110,24 @@ def run_threads(
     medium = MaxMinMemory(parts)
     medium.add(flows)
     notes = np.full(int(plan.cell_at[-1]), UNKNOWN, np.int64)
-    meeting = np.zeros(partners.joint, np.int64), np.zeros((partners.joint, 2), np.int32)
+    meeting = (
+        np.zeros(partners.collectives, np.int64),
+        np.zeros((partners.collectives, 2), np.int32),
+    )
     counts = np.zeros(COUNTS, np.int64)
     counts[TOP], counts[SOONEST] = threads, NONE
-    own = np.full(int(own_at[-1]), -1, np.int64)
+    own = np.full(int(flow_end_offsets[-1]), -1, np.int64)
     out = start, end, tally, by_source, joint, own
     state = (
         plan.first.copy(),
         np.zeros((threads, 2), np.int64),  # end of its last op; start of the current one
         np.full(threads, NONE, np.int32),
         np.arange(threads - 1, -1, -1, dtype=np.int32),
-        own_at[:-1].copy(),
+        flow_end_offsets[:-1].copy(),
     )
     waiting = np.zeros((len(flows), NODE), np.int64)
     waiting[:, BEFORE] = ABSENT
-    flight = (
+    flow_state = (
         waiting,
         np.zeros(len(flows), np.int64),
         flows.work_hi,
@@ -135,7 +138,7 @@ def run_threads(
         while not counts[OVER]:
             _run_until_blocked(
                 plan.programs, plan.owners, (template.bases, notes, *meeting), partners.groups,
-                partners.messages, draws.tables, out, state, flight, medium.state, counts,
+                partners.messages, draws.tables, out, state, flow_state, medium.state, counts,
             )  # fmt: skip
     if counts[OVER] == TOO_HEAVY:
         raise SimulationError(
@@ -156,7 +159,7 @@ def run_threads(
         meeting[0],
         notes,
         own,
-        own_at,
+        flow_end_offsets,
     )
 
 
@@ -170,12 +173,12 @@ def _run_until_blocked(
     draws: Arrays,
     out: Arrays,
     state: Arrays,
-    flight: Arrays,
+    flow_state: Arrays,
     s: State,
     counts: Array,
 ) -> None:
     """Run all threads until all are done or blocked, or for some millions of ops."""
-    stack, coming = state[3], flight[0]
+    stack, coming = state[3], flow_state[0]
     pause = counts[DONE] + PAUSE
     while counts[DONE] < pause:
         if counts[TOP]:
@@ -190,7 +193,7 @@ def _run_until_blocked(
                 draws,
                 out,
                 state,
-                flight,
+                flow_state,
                 s,
                 counts,
                 x,
@@ -204,7 +207,9 @@ def _run_until_blocked(
                 counts[FLYING] += 1
                 counts[STALE] = 1
             else:
-                _end_flow(programs, owners, joint, groups, messages, out, state, flight, counts, f)
+                _end_flow(
+                    programs, owners, joint, groups, messages, out, state, flow_state, counts, f
+                )
             continue
         if counts[STALE]:
             if s[3][0, OVERFULL]:
@@ -217,14 +222,14 @@ def _run_until_blocked(
             ends = due(s)
             if ends != NONE and (tick == NONE or ends <= tick):
                 tick = ends
-                over = flight[4]
+                over = flow_state[4]
                 counts[CLOCK] = tick
                 n = take_due(s, tick, over)
                 counts[FLYING] -= n
                 counts[STALE] = 1
                 for i in range(n):
                     _end_flow(
-                        programs, owners, joint, groups, messages, out, state, flight, counts,
+                        programs, owners, joint, groups, messages, out, state, flow_state, counts,
                         over[i],
                     )  # fmt: skip
                 continue
@@ -244,7 +249,7 @@ def _run_thread(
     draws: Arrays,
     out: Arrays,
     state: Arrays,
-    flight: Arrays,
+    flow_state: Arrays,
     s: State,
     counts: Array,
     x: Int,
@@ -256,7 +261,7 @@ def _run_thread(
     group_of, member_at, _, lead, group_at = groups
     _, mailbox_at = messages
     cursor, times, behind, _, _ = state
-    coming, owner, work_hi, work_lo, _ = flight
+    coming, owner, work_hi, work_lo, _ = flow_state
     r: Int = np.int64(rank[x])
     ranks = len(answer_at)
     while cursor[x] < end_of[x]:
@@ -406,12 +411,12 @@ def _end_flow(
     messages: Arrays,
     out: Arrays,
     state: Arrays,
-    flight: Arrays,
+    flow_state: Arrays,
     counts: Array,
     f: Int,
 ) -> None:
     """End the op of a flow whose work is done now."""
-    x, now = flight[1][f], counts[CLOCK]
+    x, now = flow_state[1][f], counts[CLOCK]
     if x < 0:
         _end_collective(programs, owners, joint, groups, out, state, counts, -1 - x, now)
         return

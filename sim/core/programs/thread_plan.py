@@ -113,7 +113,7 @@ class Partners:
 
     groups: Arrays
     messages: Arrays
-    joint: int
+    collectives: int
     notes: int
 
     @classmethod

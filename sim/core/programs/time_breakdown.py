@@ -37,7 +37,7 @@ def breakdown_of_ranks(
     timed_programs: TimedPrograms,
     rendezvous: Rendezvous,
     draws: ReplicaDraws,
-    ran: ProgramTimes,
+    run_times: ProgramTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
@@ -51,8 +51,8 @@ def breakdown_of_ranks(
                 timed_programs.step_at,
                 template.bases,
             ),
-            (rendezvous.group, rendezvous.row, ran.collective_times),
-            (rendezvous.mailbox_at, ran.message_times),
+            (rendezvous.group, rendezvous.row, run_times.collective_times),
+            (rendezvous.mailbox_at, run_times.message_times),
             draws.tables,
             (LAYER, BOX, edges, out),
             timed_programs.registers,

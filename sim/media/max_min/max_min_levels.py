@@ -97,12 +97,12 @@ def class_rate(s: State, b: Int) -> Int:
 
 
 @jit_without_refcounts
-def _class_rate_without(s: State, b: Int, but: Int) -> Int:
+def _class_rate_without(s: State, b: Int, excluded: Int) -> Int:
     """Rate of a flow class if one given component were not a bottleneck."""
     bundles = s[3]
     if bundles[b, LOWEST_AT] == STALE:
         _find_lowest_levels(s, b)
-    lowest = bundles[b, SECOND] if bundles[b, LOWEST_AT] == but else bundles[b, LOWEST]
+    lowest = bundles[b, SECOND] if bundles[b, LOWEST_AT] == excluded else bundles[b, LOWEST]
     return min(bundles[b, CEILING], lowest)
 
 

@@ -217,7 +217,7 @@ def jobs_of(seed):
     ]
 
 
-def told(result):
+def all_values(result):
     """Everything that can be asked of a result."""
     c = result.columns
     blame = result.blame()
@@ -266,7 +266,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
             continue
         both = run(seed, engine, jobs)
         for job, one in zip(jobs, alone, strict=True):
-            assert told(both.of(job.name)) == told(one), seed
+            assert all_values(both.of(job.name)) == all_values(one), seed
         sums = [both.of(name).kept.busy for name in both.jobs]
         assert np.array_equal(sum(sums), both.kept.busy), seed
         assert sum(both.blame().ticks.values()) == both.makespan_ticks
@@ -277,7 +277,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
     assert ops > 8 * compared
 
 
-def summed(result):
+def aggregate_values(result):
     """What is told without a row for each op."""
     return {
         "window": (result.first_release, result.makespan_ticks, result.count, result.ranks),
@@ -305,8 +305,8 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
         rows = rows.without_rows("ranks", "the rows are gone")
         sums = run(seed, engine, jobs_of(seed), keep="ranks")
         for name in rows.jobs:
-            assert summed(sums.of(name)) == summed(rows.of(name)), (seed, name)
-        assert summed(sums) == summed(rows), seed
+            assert aggregate_values(sums.of(name)) == aggregate_values(rows.of(name)), (seed, name)
+        assert aggregate_values(sums) == aggregate_values(rows), seed
         compared, folded = compared + 1, folded + (sums.kept.windows is None)
     assert compared > 0.7 * len(seeds)
     assert folded > 0.5 * compared
@@ -318,11 +318,11 @@ def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine, monkeypat
     monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     rows = run(630, engine, jobs_of(630)).without_rows("ranks", "the rows are gone")
     sums = run(630, engine, jobs_of(630), keep="ranks")
-    assert summed(sums) == summed(rows)
+    assert aggregate_values(sums) == aggregate_values(rows)
     assert sums.makespan == 0.0
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
 def test_an_amount_given_back_after_the_last_end_is_in_no_window_of_another_part(engine):
     both = run(2609, engine, jobs_of(2609))
-    assert told(both.of("b")) == told(run(2609, engine, jobs_of(2609)[1:]))
+    assert all_values(both.of("b")) == all_values(run(2609, engine, jobs_of(2609)[1:]))
