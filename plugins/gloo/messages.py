@@ -141,7 +141,7 @@ class RingAllReduce:
             self._send_next_segment(rank)
 
     def _send_preamble(self, rank: int, direction: int, callback: Hook | None) -> None:
-        """Send a neighbour (``direction`` +1 or -1) a preamble; ``callback`` handles it on arrival."""
+        """Send a neighbour (``direction`` +1 or -1) a preamble; ``callback`` handles it."""
         to = (rank + direction) % self.lan.ranks
         if callback is None:
             self.lan.send(to, PREAMBLE, _ignore_acknowledgement)
