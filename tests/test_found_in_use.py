@@ -133,7 +133,7 @@ HELD = {
     "B9: which rank is the straggler": (
         "sim/analysis/test_arrivals.py::"
         "test_each_collective_names_its_last_arriver_and_the_waiting_of_every_rank",
-        "sim/analysis/test_arrivals.py::test_a_rank_that_begins_late_is_said_to",
+        "sim/analysis/test_arrivals.py::test_a_rank_that_starts_late_is_reported",
     ),
     "B10: topologies that are offered and refused": (
         "scenarios/library/test_fabrics.py::test_every_topology_that_explain_offers_joins_the_machines",
@@ -313,7 +313,7 @@ HELD = {
         "sim/facts/test_op_rules.py::test_a_rule_changes_the_ops_that_it_names",
     ),
     "built 5: moving is asked": (
-        "sim/run/test_moved.py::test_the_fabric_is_asked_about_the_route_of_the_gpu_that_stands_in",
+        "sim/run/test_moved.py::test_the_fabric_times_the_route_of_the_spare_gpu",
         "sim/run/test_moved.py::test_a_distant_or_slower_spare_costs_more",
     ),
     "built 6: intervals that hold": (

@@ -134,7 +134,7 @@ def test_a_setting_that_is_no_number_is_refused(inputs, value):
 
 
 @pytest.mark.parametrize(("old", "new"), [("8", ".inf"), ("8", "0"), ("50.0", ".nan")])
-def test_a_dimension_that_cannot_be_is_refused(inputs, old, new):
+def test_an_invalid_dimension_is_refused(inputs, old, new):
     with pytest.raises(ScenarioError, match=r"net\.yml: .*; give topology, npus_count"):
         scenario_text(*inputs(RING.replace(old, new)), "ring")
 

@@ -29,7 +29,7 @@ def seconds(made, *ops):
 
 @pytest.mark.skipif(not LLAMA.exists(), reason="FORETRACE_DATA has no galvatron-profiles")
 @pytest.mark.parametrize("batch", range(1, 13))
-def test_two_and_four_layers_take_what_was_measured_of_both(batch):
+def test_two_and_four_layers_match_their_measured_times(batch):
     """``layernum[n]`` rows are whole forward passes, from which a layer and the rest were made."""
     rows = json.loads(LLAMA.read_text())
     dense, rest = seconds(

@@ -37,7 +37,7 @@ def run(*steps, keep="ops"):
 SLOW = ([1, 1, 1, 3], [1, 1, 1, 2], [1, 1.5, 1, 1], [1, 1, 1, 1])
 
 
-def test_the_last_arriver_of_each_collective_is_charged_with_what_the_others_waited():
+def test_the_last_arriver_is_charged_with_the_waits_of_the_others():
     found = lateness(run(*SLOW))
     assert found.last.tolist() == [0, 1, 0, 2]
     assert found.late.tolist() == pytest.approx([0.0, 1.5, 0.0, 6.0 + 3.0])
@@ -69,7 +69,7 @@ def test_each_collective_names_its_last_arriver_and_the_waiting_of_every_rank():
     assert third["waits"] == pytest.approx([0.5, 0.0, 0.5, 0.5])
 
 
-def test_a_rank_that_begins_late_is_said_to():
+def test_a_rank_that_starts_late_is_reported():
     build = Builder("late")
     own = [build.op(Kind.COMPUTE, rank=r, duration=1.0, release=2.0 * (r == 2)) for r in range(4)]
     build.collective([Member(r, 0, (op,)) for r, op in enumerate(own)], duration=0.5)

@@ -194,7 +194,7 @@ def test_a_straggler_keeps_a_class_of_its_own(engine: type) -> None:
     )
 
 
-def test_weights_of_members_add_up_on_what_they_share() -> None:
+def test_weights_of_folded_members_add_up_on_shared_components() -> None:
     ranks = Ranks(6)
     for r in range(6):
         ranks.op(r, [], slot=False, usage={6 + r: ONE, 12: ONE}, work=100)

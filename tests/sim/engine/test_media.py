@@ -200,7 +200,7 @@ def test_a_stopped_queued_op_rejoins_at_the_end_and_a_finished_op_stays_finished
 
 
 @ENGINES
-def test_an_end_beyond_the_range_is_an_overflow_and_who_waits_starves(engine):
+def test_an_end_beyond_the_range_is_an_overflow_and_its_successors_starve(engine):
     made = machine(engine, 1)
     with pytest.raises(foretrace.SimulationError, match="beyond") as error:
         ends(made, message(MAX_TICK + 1, 0), message(1, 0))
@@ -251,7 +251,7 @@ def test_a_simulation_takes_a_medium_for_components_by_glob(engine):
 
 
 @BOTH
-def test_max_min_and_a_medium_beside_it_do_not_touch_each_other(engine):
+def test_max_min_and_a_plugged_in_medium_are_independent(engine):
     backends = {"fabric": Wires({2: 1.0})}
     alone = Simulation(system(), backends, engine=engine).run(sends(3))
     beside = Simulation(system(), backends, engine, media={"wire1": MEDIUM}).run(sends(3))

@@ -203,7 +203,7 @@ def test_waiters_wake_before_other_events_of_the_tick(engine):
     ]
 
 
-def test_the_successor_has_started_when_its_driver_is_told_of_an_end(engine):
+def test_a_successor_starts_before_its_process_learns_of_the_end(engine):
     m, seen = build(engine, slots=[1]), []
 
     def look(m, graph):
@@ -243,7 +243,7 @@ def test_waiting_for_a_past_event_wakes_at_once(engine):
     assert seen == [("ended", 7)]
 
 
-def test_losses_are_kept_until_somebody_asks(engine):
+def test_losses_are_stored_until_a_process_asks(engine):
     m, seen = build(engine, slots=[2], rates=[10]), []
 
     def late(m, graph):
@@ -265,7 +265,7 @@ def test_losses_are_kept_until_somebody_asks(engine):
     assert found == [(0, 7, 14), (0, 7, 14)]
 
 
-def test_cancelled_goes_with_all_that_depends_on_it(engine):
+def test_cancelling_an_op_cancels_its_dependents(engine):
     m, seen = build(engine, slots=[1]), []
 
     def drop(m, graph):
@@ -496,7 +496,7 @@ def stuck(engine, *cases, act=(), slots=(1,), rates=(5,)):
     return error.value.kind, error.value.ops, error.value.open_ops
 
 
-def test_a_lost_op_names_what_stopped_it(engine):
+def test_a_lost_op_names_the_failed_component(engine):
     assert stuck(engine, op(0, fixed=9), op(0, [0]), act=[at(1, ("fail", 0))]) == (
         "lost",
         (0,),
@@ -523,7 +523,7 @@ def test_a_failed_queue_starves_those_in_it(engine):
     assert stuck(engine, op(0, release=2), act=[at(1, ("fail", 0))])[:2] == ("starvation", (0,))
 
 
-def test_a_failed_component_starves_who_would_use_it(engine):
+def test_ops_that_need_a_failed_component_starve(engine):
     found = stuck(engine, work(1, 1, release=2), act=[at(1, ("fail", 1))])
     assert found[:2] == ("starvation", (0,))
 

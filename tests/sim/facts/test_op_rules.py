@@ -83,12 +83,12 @@ def test_a_rule_changes_the_ops_that_it_names(engine, online, rule, makespan):
     assert run(graph, engine, online=online).makespan == makespan
 
 
-def test_a_rank_waits_no_longer_for_the_other_where_a_collective_is_removed():
+def test_removing_a_collective_removes_its_waits():
     graph, _ = apply_op_rules(step(), [OpRule(OpFilter(name="all-reduce"), remove=True)])
     assert run(graph).end.tolist() == [4.0, 6.0, 4.0, 7.0, 6.0, 7.0, 8.0]
 
 
-def test_chains_of_removed_collectives_pass_on_what_came_before_rank_by_rank():
+def test_removed_collectives_pass_dependencies_on_per_rank():
     build = Builder("chain")
     first = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + r) for r in range(2)]
     one = build.collective([Member(r, 0, (first[r],)) for r in range(2)], name="a", duration=9.0)
@@ -130,7 +130,7 @@ def test_a_given_time_does_not_vary_and_needs_no_answer():
     assert np.isnan(effects[0].share)
 
 
-def test_rules_apply_one_after_the_other_and_what_is_removed_stays_so():
+def test_rules_apply_in_order_and_removed_ops_stay_removed():
     load = OpFilter(name="DataLoader*")
     rules = [OpRule(load, time=2.0), OpRule(load, scale=3.0)]
     assert run(apply_op_rules(step(), rules)[0]).makespan == 6 + 3 + 5 + 1
@@ -186,7 +186,7 @@ def test_ops_moved_to_another_rank_run_there(engine):
         (OpFilter(name="aten::mm", kind="host"), r"all of it \(name fits 2 ops, kind fits 2 ops\)"),
     ],
 )
-def test_a_pattern_that_fits_nothing_names_what_is_nearest(where, message):
+def test_a_pattern_without_match_names_the_nearest_component(where, message):
     with pytest.raises(GraphError, match=message):
         apply_op_rules(step(), [OpRule(where, time=0.0)])
 
@@ -205,6 +205,6 @@ def test_a_name_that_looks_like_a_glob_is_a_name_first():
         (OpRule(OpFilter(kind="collective"), rank=0), "is between ranks"),
     ],
 )
-def test_an_op_that_cannot_be_there_is_named(rule, message):
+def test_an_op_that_cannot_run_on_its_new_component_is_named(rule, message):
     with pytest.raises(GraphError, match=message):
         apply_op_rules(step(), [rule])

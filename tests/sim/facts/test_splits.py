@@ -23,7 +23,7 @@ def test_written_folders_can_be_read_back(pairs):
     assert splits is None or splits.parts.tolist() == pairs
 
 
-def test_what_members_send_and_get_multiplies():
+def test_send_and_receive_splits_multiply():
     splits = read_collective("all-to-all send=1,2 receive=3,4", 2).splits
     assert splits.parts.tolist() == [[3, 4], [6, 8]]
     assert splits.whole == 21

@@ -45,7 +45,7 @@ def test_selecting_an_unused_fact_lists_the_existing_ones(said, message):
         machine().select(**said)
 
 
-def test_a_kind_of_machine_stands_for_the_machine_in_a_glob():
+def test_a_machine_kind_can_replace_the_machine_name_in_a_glob():
     parts = ("node0.nic0.tx", "node0.nic0", "node1.nic0")
     pools = ("fast", "fast", "slow")
     made = System(
@@ -60,7 +60,7 @@ def test_a_kind_of_machine_stands_for_the_machine_in_a_glob():
     assert made.match("kind:") == made.match("kind:fas") == ()
 
 
-def test_one_route_is_what_a_router_without_weights_says():
+def test_a_router_without_weights_gives_one_route():
     made = machine(lambda a, b: (4, 5))
     assert made.routes(0, 2) == (Route((4, 5), 1.0),)
     assert made.route(0, 2) == (4, 5)

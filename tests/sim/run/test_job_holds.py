@@ -55,7 +55,7 @@ def run(*jobs, engine="core"):
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_a_job_waits_for_what_another_holds_and_begins_at_its_end(engine):
+def test_a_job_waits_until_another_job_releases_its_amounts(engine):
     result = run(("a", Holding(6), 0.0), ("b", Holding(5), 0.5), engine=engine)
     assert result.of("a").makespan == pytest.approx(1.0)
     assert result.of("b").frame()["start_us"].min() == pytest.approx(1e6)

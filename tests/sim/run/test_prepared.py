@@ -210,7 +210,7 @@ def test_gpus_and_rank_place_a_prepared_graph(engine):
 
 
 @ENGINES
-def test_equal_keys_draw_alike(engine):
+def test_equal_keys_give_equal_draws(engine):
     def process(sim):
         graph = sim.prepare(step())
         for key in (7, 7, 8, None):
@@ -230,7 +230,7 @@ def test_equal_keys_draw_alike(engine):
         ({"bytes": [1.0]}, r"1 numbers; give one for each of its 5 ops"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused_by_row(numbers, said):
+def test_invalid_numbers_are_refused_by_row(numbers, said):
     def process(sim):
         yield sim.submit(sim.prepare(step()), **numbers).done
 
@@ -520,9 +520,7 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
 @ENGINES
 @SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
-def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(
-    engine, keep, seeds, monkeypatch
-):
+def test_aggregates_of_freed_graphs_equal_sums_over_op_rows(engine, keep, seeds, monkeypatch):
     """Busy by component and kind, exposed communication, spans by rank and period, sources."""
     wrong, gave = differing(seeds, engine, keep, monkeypatch)
     assert wrong == []
@@ -533,7 +531,7 @@ def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(
 @SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
+def test_held_amounts_of_freed_graphs_equal_sums_over_op_rows(
     engine, keep, tied, seeds, monkeypatch
 ):
     """And what processes held and waited for."""
@@ -543,7 +541,7 @@ def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
 
 
 @ENGINES
-def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
+def test_aggregates_of_freed_graphs_may_exceed_63_bits(engine, monkeypatch):
     """Two host ops at a time, of 92 days each."""
 
     def process(sim):
@@ -561,7 +559,7 @@ def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
 
 
 @ENGINES
-def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, monkeypatch):
+def test_amounts_held_at_the_end_of_a_stopped_run_count(engine, monkeypatch):
     def process(sim):
         graph = sim.prepare(step())
         for _ in range(4):
@@ -581,7 +579,7 @@ def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, mon
 
 @pytest.mark.nightly
 @ENGINES
-def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(engine, monkeypatch):
+def test_aggregates_of_freed_graphs_equal_sums_over_op_rows_all_night(engine, monkeypatch):
     for keep in ("none", "ranks"):
         assert differing(range(1000, 2500), engine, keep, monkeypatch)[0] == []
         for tied in (False, True):
@@ -671,7 +669,7 @@ def test_memory_is_flat_between_ten_and_sixty_thousand_submissions():
     assert many[0] - few[0] < 2e6
 
 
-def test_rows_are_kept_by_size_where_nothing_else_is_said(monkeypatch):
+def test_by_default_rows_are_kept_for_small_runs(monkeypatch):
     """A graph that is held counts as thirty ops."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     assert simulate(again_and_again(20), keep=None).keep == "ops"
@@ -681,7 +679,7 @@ def test_rows_are_kept_by_size_where_nothing_else_is_said(monkeypatch):
 
 
 @ENGINES
-def test_memory_is_refused_for_what_is_held_and_not_for_what_is_over(engine, monkeypatch):
+def test_memory_limits_count_held_graphs_but_not_finished_ones(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(), engine=engine, memory=100_000)
     simulation.run(None, again_and_again(100), keep="none")

@@ -48,7 +48,7 @@ def test_an_error_after_the_last_wait_is_raised(engine):
 
 
 @ENGINES
-def test_a_graph_that_cannot_be_timed_is_an_error_of_the_run(engine):
+def test_an_untimed_graph_is_an_error_of_the_run(engine):
     build = Builder("one op")
     build.op(Kind.COMPUTE)
 

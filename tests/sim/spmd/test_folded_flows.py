@@ -223,7 +223,7 @@ def test_draws_of_ops_that_share_rates_are_not_folded():
     assert SpmdRun.of(simulation, placed, graph.template, 0).folded is None
 
 
-def test_a_class_that_weighs_more_than_there_are_bits_for_is_not_folded():
+def test_a_class_whose_weight_overflows_is_not_folded():
     """Sixteen sends that weigh 2^19 each on one core: one of them would weigh 2^23."""
     simulation, graph = plain(16, 1), exchange(16, 1)
     whole, folded = whole_and_folded(simulation, graph)
@@ -286,7 +286,7 @@ def rings(nodes: int) -> Graph:
     ("routing", "slower", "classes"),
     [("pool", None, 2), ("spray", None, 2), ("pool", "leaf1.up", 8), ("ecmp", None, 32)],
 )
-def test_a_step_on_a_fat_tree_is_folded_as_far_as_its_links_are_alike(routing, slower, classes):
+def test_a_step_on_a_fat_tree_folds_ranks_with_equal_links(routing, slower, classes):
     """A leaf's two machines; one slower uplink tells all eight apart, hashes every rank."""
     simulation = fat_tree(8, routing, slower)
     assert slower is None or slower in {c.name for c in simulation.system.components}

@@ -165,7 +165,7 @@ def sends_beside_compute() -> RankProgram:
     return RankProgram(ops, after, np.array([-1, 0, -1, 0, -1], np.int16))
 
 
-def test_a_thread_runs_on_beside_a_flow_of_another_thread(caplog):
+def test_a_thread_continues_during_a_flow_of_another_thread(caplog):
     """The send begins at 4 and, two of weight 2 on a byte a tick, ends at 28; compute until 7."""
     program = sends_beside_compute()
     threads = ProgramThreads.of(program, program.encoded.question)
@@ -176,7 +176,7 @@ def test_a_thread_runs_on_beside_a_flow_of_another_thread(caplog):
     same_numbers(wired(2).run(pair(program), keep="ops"), result)
 
 
-def test_ranks_that_look_alike_share_rates_of_their_own(caplog):
+def test_equal_ranks_use_their_own_shared_components(caplog):
     """Asked about one GPU for both, the answer would name the memory of the first twice."""
     work = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], bytes=[5]))
     graph = Graph("t", (SpmdGraph((work,), np.zeros(3, np.int32)),))

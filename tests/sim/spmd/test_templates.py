@@ -307,7 +307,7 @@ def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
 
 
 @pytest.mark.parametrize("rule", [{"time": 50 * TICK}, {"scale": 3.0}])
-def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule):
+def test_rules_that_change_op_times_apply_to_expanded_graphs(caplog, rule):
     """They were left out where a template ran as one."""
     plain = machine(4, None).run(graph_of(step(4)), keep="ranks")
     graph, _ = apply_op_rules(graph_of(step(4)), [OpRule(OpFilter(kind="compute"), **rule)])
@@ -319,7 +319,7 @@ def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule)
     same_numbers(machine(4, None).run(written, keep="ops"), result)
 
 
-def test_ops_behind_messages_that_a_rank_hears_are_one_chain(caplog):
+def test_ops_after_received_messages_form_one_chain(caplog):
     """Of a ring, each step hears, computes and sends on: nothing computes beside anything else."""
     one, steps = [Kind.RECV, Kind.COMPUTE, Kind.SEND], 6
     kinds = [Kind.SEND, *(one * steps)][:-1]
@@ -402,7 +402,7 @@ def test_metrics_of_a_template_are_those_of_its_expansion():
     assert all(name.endswith(("utilization", "occupancy")) for name in left_out)
 
 
-def test_more_ops_beside_each_other_than_are_followed_in_the_run_are_looked_at_afterwards(caplog):
+def test_many_overlapping_ops_get_their_breakdown_after_the_run(caplog):
     """The last op waits for nobody, so that no time is known to be over before the end."""
     n = 2 * MOST + 20
     ops = Ops.of(kind=[Kind.DELAY, Kind.COMPUTE] * (n // 2) + [Kind.HOST],
@@ -416,7 +416,7 @@ def test_more_ops_beside_each_other_than_are_followed_in_the_run_are_looked_at_a
     assert result.kept.boxes[:, 1, 0].tolist() == [n // 2 * 3, 0, 0, 0, 0, 4, n - 4]
 
 
-def test_an_op_that_all_later_ones_wait_for_is_a_gate_and_a_run_of_ops_goes_on():
+def test_gates_and_runs_of_consecutive_ops_are_encoded():
     kinds = [Kind.COMPUTE] * 3 + [Kind.SEND, Kind.COMPUTE, Kind.HOST]
     pairs = np.array([(0, 1), (1, 2), (2, 3), (2, 4), (4, 5), (3, 5)])
     program = RankProgram(Ops.of(kind=kinds), Csr.from_pairs(pairs[:, 0], pairs[:, 1], 6),
@@ -428,7 +428,7 @@ def test_an_op_that_all_later_ones_wait_for_is_a_gate_and_a_run_of_ops_goes_on()
     assert found == [(1, 1), (1, 1), (1, 0), (0, 0), (1, 0), (1, 0)]
 
 
-def test_a_straggler_stays_apart_with_those_who_meet_it():
+def test_a_straggler_and_its_partners_are_not_folded():
     work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE])
     programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     who = np.zeros(64, np.int32)
