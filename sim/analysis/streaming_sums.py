@@ -95,9 +95,13 @@ class StreamingSums:
         boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
         self.line = RankBoxTicks(boxes, first, compiled)
         self.ranks, self.last_outside_periods = 0, NEVER
-        self.held_yet: list[SameShapeGraphs] = []  # with graphs that are not over and hold
-        self.held_late: list[SameShapeGraphs] = []  # that gave back after the last end so far
-        self.waited_yet: list[BusyIntervals] = []  # waits for capacities that may be counted or not
+        self.held_yet: list[SameShapeGraphs] = []  # graphs that are not over and hold amounts
+        self.held_late: list[
+            SameShapeGraphs
+        ] = []  # graphs that released amounts after the last end so far
+        self.waited_yet: list[
+            BusyIntervals
+        ] = []  # waits for capacities whose time is not yet certain
         self.rate = system.components.column(lambda c: c.rate or np.inf, np.float64)
 
     def add(
@@ -265,7 +269,7 @@ class PeriodSpans:
     """
 
     def __init__(self, origin: int) -> None:
-        self.origin = origin  # the first tick of all
+        self.origin = origin  # first tick of the run
         self._row: dict[int, int] = {}
         self._start = np.full((4, 1), LATE)
         self._end = np.full((4, 1), NEVER, np.int64)
@@ -345,10 +349,10 @@ class RankBoxTicks:
     def __init__(self, boxes: Sequence[int], first: int, compiled: bool):
         self.which, self.compiled = list(boxes), compiled
         self.marks = np.array([first])
-        # From each mark to the next, from the last on.
+        # One column per interval between marks; the last interval is open.
         self.boxes = np.zeros((len(self.which), 1, 0), np.int64)
         self.until = first
-        self.rows = BusyIntervals.of([])  # that reach beyond
+        self.rows = BusyIntervals.of([])  # intervals that end after `until`
 
     def add(self, rows: Sequence[BusyIntervals], marks: Ticks, until: int, ranks: int) -> None:
         """Add places of ops that ended, and the tick before which no further place can come."""
@@ -376,7 +380,7 @@ class RankBoxTicks:
         sums = np.zeros((len(self.which), len(self.marks) + 1, ranks), np.int64)
         np.cumsum(self.boxes, axis=1, out=sums[:, 1:])
         found = np.diff(sums[:, np.searchsorted(self.marks, marks)], axis=1)
-        if IDLE in self.which:  # also before a rank was there
+        if IDLE in self.which:  # also before a rank had its first op
             found[IDLE] += np.diff(marks)[:, None] - found.sum(axis=0)
         return found
 
@@ -400,7 +404,7 @@ def merge_job_aggregates(
     """
     first = min(k.first for k in kept)
     ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
-    last = max(first, *ends)  # a job that arrived and ended nothing is no part of the window
+    last = max(first, *ends)  # a job without ended ops does not extend the window
     sources: dict[str, int] = {}
     for one in kept:
         for text, t in one.sources.items():
@@ -419,7 +423,7 @@ def merge_job_aggregates(
         sources,
         beside=last,
     )
-    windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing is before the only one
+    windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing precedes the only window
     if sums[0].keep == "ranks":
         return found.with_box_times(windows, "ranks")
     return replace(found, exposed=windows[0, 1:].copy())
@@ -494,7 +498,7 @@ def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
     layer, state, start = layer_of_ops(group.run.graph)[op], group.state[:, op], group.start[:, op]
     live = (state != State.ENDED) & (state != State.CANCELLED)
     waits = (layer == NETWORK) & (group.arrived != NEVER)
-    # An op that keeps nothing busy may still be the first of the first period.
+    # An op without a layer may still be the first of the first period.
     counts = (layer >= 0) | (start < began) | (block.ops.period[op] < period)
     runs = (state == State.RUNNING) & counts
     since = np.minimum(np.where(waits, group.arrived, LATE), np.where(runs, start, LATE))
