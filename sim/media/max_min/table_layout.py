@@ -63,7 +63,7 @@ STALE = -2  # of `LOWEST_AT`
 # row 0 of bundles, which has a hash bucket too
 FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(LINE, LINE + 7)
 FIRST_ROOMY = MASK + 1
-OVERFULL = FIRST_ROOMY + 1  # number of components whose total weight overflowed
+OVERFULL = FIRST_ROOMY + 1  # number of overflows of 2^62 in total weights (MASS)
 RATES_GIVEN = OVERFULL + 1  # number of rate changes of flows
 
 OPEN = 2**63 - 1  # the level of a component that is not full; no limit
