@@ -24,10 +24,10 @@ def side_by_side(rounds: int, **works: Callable[[], object]) -> dict[str, float]
     return {name: statistics.median(s) for name, s in spent.items()}
 
 
-def exponent(sizes: list[float], costs: list[float]) -> float:
+def growth_exponent(sizes: list[float], costs: list[float]) -> float:
     """The power of size with which cost grows: slope of the logarithms, least squares.
 
-    >>> exponent([1, 10, 100], [2, 20, 200])
+    >>> growth_exponent([1, 10, 100], [2, 20, 200])
     1.0
     """
     import math

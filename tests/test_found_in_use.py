@@ -19,7 +19,7 @@ HELD = {
     "A2: a moved op keeps the time of the place it left": (
         "scenarios/studies/test_asked_by_name.py::"
         "test_ops_that_are_moved_to_a_quicker_gpu_take_what_it_takes",
-        "sim/run/test_moved.py::test_moved_ops_take_what_the_gpu_takes_on_which_they_go_on",
+        "sim/run/test_moved.py::test_moved_ops_take_the_time_of_their_new_gpu",
         "sim/run/test_moved.py::test_tables_name_where_it_ran",
     ),
     "A3: utilization of a GPU is divided by stream slots": (
@@ -27,7 +27,7 @@ HELD = {
         "sim/analysis/test_utilization.py::test_the_heat_map_shows_a_gpu_of_many_streams",
     ),
     "A4: a host at 0 % beside 42 %, a NIC at 0 % beside communication": (
-        "sim/analysis/test_utilization.py::test_of_a_host_it_is_cores_in_work_over_cores",
+        "sim/analysis/test_utilization.py::test_host_utilization_is_busy_cores_over_all_cores",
         "scenarios/hil/test_profiled_steps.py::"
         "test_marks_and_exposed_communication_are_those_of_the_profilers_tables",
     ),
@@ -57,7 +57,7 @@ HELD = {
         "traces/infer/test_info.py::test_the_median_of_several_ranks_says_whose_it_is",
     ),
     "A12: the rank that others wait for is not named": (
-        "sim/analysis/test_arrivals.py::test_the_answer_names_the_rank_that_is_the_cause",
+        "sim/analysis/test_arrivals.py::test_the_answer_names_the_straggler",
         "traces/data/test_raw_first_screen.py::"
         "test_whoever_arrives_last_at_a_collective_does_so_in_the_raw_files",
     ),
@@ -133,7 +133,7 @@ HELD = {
     "B9: which rank is the straggler": (
         "sim/analysis/test_arrivals.py::"
         "test_each_collective_names_its_last_arriver_and_the_waiting_of_every_rank",
-        "sim/analysis/test_arrivals.py::test_a_rank_that_begins_late_is_said_to",
+        "sim/analysis/test_arrivals.py::test_a_rank_that_starts_late_is_reported",
     ),
     "B10: topologies that are offered and refused": (
         "scenarios/library/test_fabrics.py::test_every_topology_that_explain_offers_joins_the_machines",
@@ -313,9 +313,8 @@ HELD = {
         "sim/facts/test_op_rules.py::test_a_rule_changes_the_ops_that_it_names",
     ),
     "built 5: moving is asked": (
-        "sim/run/test_moved.py::test_the_fabric_is_asked_about_the_route_of_the_gpu_that_stands_in",
-        "sim/run/test_moved.py::"
-        "test_a_spare_behind_another_switch_and_a_slower_one_cost_what_they_cost",
+        "sim/run/test_moved.py::test_the_fabric_times_the_route_of_the_spare_gpu",
+        "sim/run/test_moved.py::test_a_distant_or_slower_spare_costs_more",
     ),
     "built 6: intervals that hold": (
         "scenarios/studies/test_doubted_answers.py::"

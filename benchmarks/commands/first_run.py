@@ -52,7 +52,7 @@ print(json.dumps(laps))
 """
 
 
-def child(words: list[str], home: Path, cache: Path) -> tuple[float, float, str]:
+def run_python(words: list[str], home: Path, cache: Path) -> tuple[float, float, str]:
     """Wall and CPU seconds of one run of this Python, and what it said."""
     return process_times([sys.executable, *words], home, {"NUMBA_CACHE_DIR": str(cache)})
 
@@ -91,7 +91,7 @@ def without_uv() -> str:
     return os.pathsep.join(one for one in folders if not (Path(one) / "uv").exists())
 
 
-def judge_clone(way: str, path: str, most: float) -> dict[str, object]:
+def report_clone(way: str, path: str, most: float) -> dict[str, object]:
     """Print the phases of one way to install; its CPU seconds to the first answer, and their limit.
 
     Wall seconds are printed only: they hang on the network.
@@ -108,15 +108,15 @@ def judge_clone(way: str, path: str, most: float) -> dict[str, object]:
 
 
 def main() -> None:
-    clones = judge_clone("pip", without_uv(), 45.0)
+    clones = report_clone("pip", without_uv(), 45.0)
     if shutil.which("uv"):
-        clones |= judge_clone("uv", os.environ["PATH"], 35.0)
+        clones |= report_clone("uv", os.environ["PATH"], 35.0)
     run = ["-m", "foretrace", "run", "first", "--no-cache", "--quiet"]
     with tempfile.TemporaryDirectory() as folder:
         home, cache = Path(folder), Path(folder) / "compiled"
-        first, first_cpu, _ = child(run, home, cache)
-        again = [child(run, home, cache) for _ in range(AGAIN)]
-        stages = json.loads(child(["-c", STAGES], home, cache)[2])
+        first, first_cpu, _ = run_python(run, home, cache)
+        again = [run_python(run, home, cache) for _ in range(AGAIN)]
+        stages = json.loads(run_python(["-c", STAGES], home, cache)[2])
     for name, seconds in stages.items():
         print(f"      {name:44} {seconds:12.3g} s")
     wall, cpu, _ = min(again)

@@ -81,10 +81,14 @@ def main(model: str, nodes: list[int], calculon: Path | None) -> None:
         )
         crew, began = MeasuredPool(CORES), time.monotonic()
         used = time.process_time()
-        swept = searched(load(file), crew, Path(name))
+        swept = run_search(load(file), crew, Path(name))
         wall, own = time.monotonic() - began, time.process_time() - used
         best = [trial for trial, _ in swept.ranking]
-        differ = [t for t in best if times_of_run(file, t.settings) != times(t.values)]
+        differ = [
+            t
+            for t in best
+            if iteration_and_end_of_command(file, t.settings) != iteration_and_end(t.values)
+        ]
     assert len(best) == BEST
     assert not swept.failed
     found = [t for t in swept.trials if t.error is None]
@@ -103,7 +107,7 @@ def main(model: str, nodes: list[int], calculon: Path | None) -> None:
     }  # fmt: skip
     if calculon:
         ours = [(t.settings, t.values["iteration_time.p50"], crew.each[t.key]) for t in found]
-        facts["calculon"] = beside_calculon(calculon, model, ours)
+        facts["calculon"] = compare_with_calculon(calculon, model, ours)
     report(
         "search",
         {
@@ -154,7 +158,7 @@ def measured_point(task: dict) -> dict:
     return {**outcome, "took": took}
 
 
-def searched(scenario: Scenario, crew: MeasuredPool, folder: Path) -> Swept:
+def run_search(scenario: Scenario, crew: MeasuredPool, folder: Path) -> Swept:
     """The sweep, saved as the command saves it."""
     began, kept = time.monotonic(), outcome_store(folder, scenario)
     with kept:
@@ -164,12 +168,12 @@ def searched(scenario: Scenario, crew: MeasuredPool, folder: Path) -> Swept:
     return swept
 
 
-def times(values: Mapping[str, float]) -> tuple[float, float]:
+def iteration_and_end(values: Mapping[str, float]) -> tuple[float, float]:
     """Iteration and end of a run."""
     return values["iteration_time.p50"], values["makespan"]
 
 
-def times_of_run(file: Path, settings: Settings) -> tuple[float, float]:
+def iteration_and_end_of_command(file: Path, settings: Settings) -> tuple[float, float]:
     """The same, of these settings, by the command that takes one."""
     words = [w for k, v in settings.items() for w in ("--set", f"{k}={json.dumps(v)}")]
     command = ["-m", "foretrace", "run", str(file), "--quick", "--no-cache", "--json", *words]
@@ -178,10 +182,12 @@ def times_of_run(file: Path, settings: Settings) -> tuple[float, float]:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     metrics = json.loads(done.stdout)["points"]["base"]["metrics"]
-    return times({name: found["value"] for name, found in metrics.items()})
+    return iteration_and_end({name: found["value"] for name, found in metrics.items()})
 
 
-def beside_calculon(checkout: Path, model: str, ours: list[tuple[Settings, float, float]]) -> Facts:
+def compare_with_calculon(
+    checkout: Path, model: str, ours: list[tuple[Settings, float, float]]
+) -> Facts:
     """Times of both for the plans that both answer, and how their rankings agree.
 
     Parameters
@@ -212,7 +218,7 @@ def beside_calculon(checkout: Path, model: str, ours: list[tuple[Settings, float
     rankings = {}
     for count in sorted(set(nodes.tolist())):
         rows = nodes == count
-        agreed = agreement(here[rows], there[rows])
+        agreed = ranking_agreement(here[rows], there[rows])
         rankings[f"{8 * count} GPUs"] = agreed
         print(f"{8 * count} GPUs: {agreed}")
     return {
@@ -224,7 +230,7 @@ def beside_calculon(checkout: Path, model: str, ours: list[tuple[Settings, float
     }
 
 
-def agreement(here: Numbers, there: Numbers) -> Facts:
+def ranking_agreement(here: Numbers, there: Numbers) -> Facts:
     """How two rankings of plans agree.
 
     ``place_there`` is where the other puts our best plan, and ``place_here`` the reverse;
@@ -270,7 +276,7 @@ class Calculon:
         """Seconds, or why there are none."""
         try:
             plan, system = self.llm(self.app, self.log), self.system(self.machine)
-            words = calculons_words(settings, self.batch)
+            words = calculon_settings(settings, self.batch)
             plan.compile(system, self.llm.Execution.from_json(words))
             plan.run(system)
             return float(plan.get_total_time())
@@ -278,7 +284,7 @@ class Calculon:
             return re.sub(r"[\d.]+ \w*B\b", "…", str(error)) or "an assertion without words"
 
 
-def calculons_words(settings: Settings, batch: int) -> Settings:
+def calculon_settings(settings: Settings, batch: int) -> Settings:
     """Settings of a plan as Calculon takes them."""
     told = {path.rsplit(".", 1)[-1]: value for path, value in settings.items()}
     gpus, tensor, pipeline = 8 * told["nodes"], told["tensor"], told["pipeline"]

@@ -17,7 +17,7 @@ PROGRAMS = {
 }
 
 
-def child(program: str) -> float:
+def run_python(program: str) -> float:
     """CPU seconds of one interpreter, user and system."""
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
@@ -31,7 +31,7 @@ def main() -> None:
     spent: dict[str, list[float]] = {name: [] for name in PROGRAMS}
     for _ in range(ROUNDS):
         for name, program in PROGRAMS.items():
-            spent[name].append(child(program))
+            spent[name].append(run_python(program))
     cpu = {name: statistics.median(s) for name, s in spent.items()}
     report(
         "startup",

@@ -39,8 +39,8 @@ ROUNDS = 15
 
 def main() -> None:
     scenario = load("first", set=SETTINGS)
-    overhead, whole = per_point(scenario)
-    wall, own, early, late = swept(scenario)
+    overhead, whole = cpu_seconds_per_point(scenario)
+    wall, own, early, late = run_sweep(scenario)
     report(
         "sweep",
         {
@@ -55,7 +55,7 @@ def main() -> None:
     )
 
 
-def swept(scenario) -> tuple[float, float, float, float]:
+def run_sweep(scenario) -> tuple[float, float, float, float]:
     """Wall seconds; CPU seconds here; bytes of all processes early and late."""
     seen = {}
     count = 0
@@ -64,7 +64,7 @@ def swept(scenario) -> tuple[float, float, float, float]:
         nonlocal count
         count += 1
         if count in (EARLY, POINTS):
-            seen[count] = resident()
+            seen[count] = resident_bytes()
 
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
@@ -80,7 +80,7 @@ def swept(scenario) -> tuple[float, float, float, float]:
     return wall, own, seen[EARLY], seen[POINTS]
 
 
-def resident() -> float:
+def resident_bytes() -> float:
     """Bytes that this process and those below it have resident."""
     listed = subprocess.run(
         ["ps", "-eo", "pid,ppid,rss"], capture_output=True, text=True, check=True
@@ -93,7 +93,7 @@ def resident() -> float:
     return 1024.0 * sum(rss for pid, _, rss in rows if pid in ours)
 
 
-def per_point(scenario) -> tuple[float, float]:
+def cpu_seconds_per_point(scenario) -> tuple[float, float]:
     """CPU seconds of a point beside its run, and in all; one process, the graph already built."""
     shared = shared_task_part(scenario)
     evaluate_point(make_task(shared, {}))
@@ -117,12 +117,12 @@ def per_point(scenario) -> tuple[float, float]:
 
 def cost() -> None:
     """Seconds and bytes an op, from runs of two sizes in processes of their own."""
-    program = f"from {__spec__.name} import one; one(int(__import__('sys').argv[1]))"
+    program = f"from {__spec__.name} import run_size; run_size(int(__import__('sys').argv[1]))"
     for ranks in (2, 8, 32, 64):
         subprocess.run([sys.executable, "-c", program, str(ranks)], check=True)
 
 
-def one(ranks: int) -> None:
+def run_size(ranks: int) -> None:
     """One size: CPU seconds and the largest resident bytes."""
     scenario = load("first", set=[
         "what_if=[]", "run.replicas=1", f"cluster.nodes={ranks}",

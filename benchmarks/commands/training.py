@@ -49,7 +49,7 @@ GOALS = {
 
 
 @cache
-def jittered(base: type[Backend]) -> type[Backend]:
+def with_jitter(base: type[Backend]) -> type[Backend]:
     """A backend of whose ops every one varies."""
 
     class Jittered(base):
@@ -71,7 +71,7 @@ def simulate(copies: int, which: str, batches: int = MICRO_BATCHES) -> Result:
     )  # fmt: skip
     system = cluster(copies * PIPELINE, NODE, FabricSpec(SWITCH))
     varies = which != "folded"
-    gpu, fabric = (jittered(b) if varies else b for b in (Roofline, Fabric))
+    gpu, fabric = (with_jitter(b) if varies else b for b in (Roofline, Fabric))
     level = "flow" if which == "flow" else "alpha-beta"
     backends = {
         "*": gpu(peaks=Peaks(bf16=989e12), bandwidth=3.35e12),

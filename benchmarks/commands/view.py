@@ -76,7 +76,7 @@ def write_table(path: Path, ops: int, by: str) -> None:
         )
 
 
-class Worst:
+class SlowestQueries:
     """The longest that each kind of question took, wall and CPU seconds."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def main(ops: int = 10_000_000, by: str = "rank") -> None:
         maker = get_context("spawn").Process(target=write_table, args=(table, ops, by))
         maker.start()  # what making it takes is no memory of a view
         maker.join()
-        before, worst = peak_memory(), Worst()
+        before, worst = peak_memory(), SlowestQueries()
         worst.ask("first opening", lambda: pyramid_folder(table))
         kept = sum(file.stat().st_size for file in (run / ".view").rglob("*"))
         opened = OpenedRuns([RunShown.of(run)])

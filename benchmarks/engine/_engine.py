@@ -36,7 +36,7 @@ def simulation_of(ranks: int, slots: int | None) -> Simulation:
     return Simulation(machine_of(ranks, slots), {"*": Durations()})
 
 
-def lowered(simulation: Simulation, graph: Graph) -> EngineGraph:
+def engine_graph(simulation: Simulation, graph: Graph) -> EngineGraph:
     """The graph as the engine takes it."""
     return Session(simulation, None).ask(graph).lowered
 
@@ -50,9 +50,11 @@ def run(simulation: Simulation, graph: EngineGraph, ahead: bool = True) -> Engin
     return session.machine.columns()
 
 
-def runner(simulation: Simulation, graph: Graph, ahead: bool = True) -> Callable[[], EngineColumns]:
+def prepared_run(
+    simulation: Simulation, graph: Graph, ahead: bool = True
+) -> Callable[[], EngineColumns]:
     """The engine's part of a run, compiled and tried once."""
-    integers = lowered(simulation, graph)
+    integers = engine_graph(simulation, graph)
     run(simulation, integers, ahead)
     return lambda: run(simulation, integers, ahead)
 

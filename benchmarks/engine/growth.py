@@ -5,29 +5,29 @@ Usage: python -m foretrace.benchmarks.engine.growth [largest]
 
 import sys
 
-from .._measure import cpu, exponent, report
-from ._engine import runner, simulation_of
+from .._measure import cpu, growth_exponent, report
+from ._engine import prepared_run, simulation_of
 from ._wdag import Wdag
 
 RANKS = 1000
 
 
-def cost(ops: int, ahead: bool) -> tuple[int, float]:
+def ops_and_seconds(ops: int, ahead: bool) -> tuple[int, float]:
     """Ops, and CPU seconds of the fastest of three runs."""
     dag = Wdag(RANKS, max(2, ops // (RANKS * 10)))
-    go = runner(simulation_of(RANKS, 1), dag.graph(), ahead)
+    go = prepared_run(simulation_of(RANKS, 1), dag.graph(), ahead)
     return len(dag), min(cpu(go) for _ in range(3))
 
 
 def main(largest: int = 10_000_000) -> None:
     sizes = [largest // 100, largest // 10, largest]
-    static = [cost(n, ahead=True) for n in sizes]
-    queued = [cost(n, ahead=False) for n in sizes]
+    static = [ops_and_seconds(n, ahead=True) for n in sizes]
+    queued = [ops_and_seconds(n, ahead=False) for n in sizes]
     report(
         "growth",
         {
-            "exponent, fixed order": (exponent(*zip(*static, strict=True)), "<=", 1.3),
-            "exponent, event-driven": (exponent(*zip(*queued, strict=True)), "<=", 1.3),
+            "exponent, fixed order": (growth_exponent(*zip(*static, strict=True)), "<=", 1.3),
+            "exponent, event-driven": (growth_exponent(*zip(*queued, strict=True)), "<=", 1.3),
         },
         static=static,
         queued=queued,

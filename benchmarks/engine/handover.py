@@ -13,7 +13,7 @@ from foretrace.sim.run.process import Running
 from foretrace.sim.run.simulation import Session, Simulation
 
 from .._measure import report, side_by_side
-from ._engine import lowered, makespan, simulation_of
+from ._engine import engine_graph, makespan, simulation_of
 from ._wdag import Wdag
 
 SHARES = (0.001, 0.1)
@@ -35,7 +35,7 @@ def run(simulation: Simulation, graph: EngineGraph, wake: Sequence[int] = ()) ->
     return session.machine.columns()
 
 
-def asked(graph: EngineGraph, rows: np.ndarray) -> EngineGraph:
+def with_online_ops(graph: EngineGraph, rows: np.ndarray) -> EngineGraph:
     """The same graph, with the times of some ops asked of Python when they start."""
     online = np.full(len(graph), -1, np.int16)
     online[rows] = 0
@@ -49,14 +49,14 @@ def asked(graph: EngineGraph, rows: np.ndarray) -> EngineGraph:
 
 def main(ranks: int = 80, ops: int = 5000) -> None:
     dag, simulation = Wdag(ranks, ops // 10), simulation_of(ranks, 1)
-    graph = lowered(simulation, dag.graph())
+    graph = engine_graph(simulation, dag.graph())
     plain = run(simulation, graph)
     rng = np.random.default_rng(0)
     counts, works = {}, {"plain": lambda: run(simulation, graph)}
     for share in SHARES:
         rows = np.flatnonzero(rng.random(dag.computes) < share)
         order = rows[np.argsort(plain.end[rows], kind="stable")].tolist()
-        other = asked(graph, rows)
+        other = with_online_ops(graph, rows)
         if makespan(run(simulation, other)) != makespan(plain):
             sys.exit("asking during the run changed the answer")
         works[f"asked {share}"] = _bound(run, simulation, other)

@@ -15,14 +15,14 @@ from foretrace.sim.facts.place import place
 from foretrace.sim.run.simulation import Session
 
 from .._measure import report
-from ._engine import lowered, run, simulation_of
+from ._engine import engine_graph, run, simulation_of
 from ._wdag import Wdag
 
 RANKS = 1000
 MACHINE = Session.new_machine
 
 
-def queueing(session: Session, parts: Any) -> Any:
+def engine_without_run_ahead(session: Session, parts: Any) -> Any:
     """An engine that takes every op through its queue, whether it has to or not."""
     made: Any = MACHINE(session, parts)
     made.runs_ahead = False
@@ -34,9 +34,9 @@ def nbytes(table: object) -> int:
     return sum(getattr(column, "nbytes", 0) for column in vars(table).values())
 
 
-def state(ops: int, ahead: bool) -> tuple[int, float, float]:
+def bytes_per_op(ops: int, ahead: bool) -> tuple[int, float, float]:
     """Ops, bytes an op that a run needs beyond graph and columns, bytes an op of the columns."""
-    Session.new_machine = MACHINE if ahead else queueing  # type: ignore[method-assign]
+    Session.new_machine = MACHINE if ahead else engine_without_run_ahead  # type: ignore[method-assign]
     simulation = simulation_of(RANKS, 1)
     simulation.run(Wdag(16, 2).graph())  # compiled code is no state
     graph = place(Wdag(RANKS, max(2, ops // (RANKS * 10))).graph(), simulation.system)
@@ -51,7 +51,7 @@ def state(ops: int, ahead: bool) -> tuple[int, float, float]:
 def engine_alone(ops: int) -> float:
     """Bytes an op of the engine's state where every op goes through its queue."""
     simulation = simulation_of(RANKS, 1)
-    integers = lowered(simulation, Wdag(RANKS, max(2, ops // (RANKS * 10))).graph())
+    integers = engine_graph(simulation, Wdag(RANKS, max(2, ops // (RANKS * 10))).graph())
     tracemalloc.start()
     columns = run(simulation, integers, ahead=False)
     peak = tracemalloc.get_traced_memory()[1]
@@ -60,8 +60,8 @@ def engine_alone(ops: int) -> float:
 
 
 def main(ops: int = 4_000_000) -> None:
-    n, static, kept = state(ops, ahead=True)
-    _, queued, _ = state(ops, ahead=False)
+    n, static, kept = bytes_per_op(ops, ahead=True)
+    _, queued, _ = bytes_per_op(ops, ahead=False)
     table = nbytes(Ops.of(rank=[0] * 1000)) / 1000
     report(
         "memory",

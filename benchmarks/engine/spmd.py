@@ -31,14 +31,14 @@ def simulation(ranks: int) -> Simulation:
     return Simulation(machine_of(ranks, 1), {"*": Durations(JITTER)})
 
 
-def unfolded(of: Simulation, graph: Graph, replica: int | None) -> Result:
+def run_every_rank(of: Simulation, graph: Graph, replica: int | None) -> Result:
     """Every rank run on its own."""
     whole = SpmdRun.of(of, place(graph, of.system), graph.template, replica)
-    kept = SpmdRun(of, whole.graph, whole.classes, None, replica).kept("ranks")
+    kept = SpmdRun(of, whole.graph, whole.classes, None, replica).aggregates("ranks")
     return Result(of.system, of.parts, of.tick, "core", 0, summary=kept)
 
 
-def stored(graph: Graph) -> float:
+def program_bytes_per_op(graph: Graph) -> float:
     """Bytes that the engine keeps of an op of a program, whoever runs it."""
     programs = graph.template.programs
     return sum(p.encoded.words.nbytes for p in programs) / sum(map(len, programs))
@@ -48,7 +48,7 @@ def main(data: int = 256, stages: int = 8, tensor: int = 8, layers: int = 12, ba
     small, whole = step(2, 2, 2, 1, 2), step(data, stages, tensor, layers, batches)
     tiny = simulation(small.ranks)
     for replica in (None, 0):  # compile
-        unfolded(tiny, small, replica)
+        run_every_rank(tiny, small, replica)
         tiny.run(small, keep="ranks", replica=replica)
     large, found = simulation(whole.ranks), {}
 
@@ -62,14 +62,14 @@ def main(data: int = 256, stages: int = 8, tensor: int = 8, layers: int = 12, ba
         for program in whole.template.programs:
             encode_program(program)
         folded = fold_identical_ranks(spmd.classes.template)
-        SpmdRun(large, spmd.graph, spmd.classes, folded, None).kept("ranks")
+        SpmdRun(large, spmd.graph, spmd.classes, folded, None).aggregates("ranks")
 
     seconds = {
         "encoding, folding, running": min(cpu(fold_and_run) for _ in range(5)),
         "first run, asking and binding included": first,
         "another run, asking included": again,
         "jittered": run("jittered", 0),
-        "same": cpu(lambda: found.update(same=unfolded(large, whole, None))),
+        "same": cpu(lambda: found.update(same=run_every_rank(large, whole, None))),
     }
     memory = peak_memory()
     differ = [
@@ -87,7 +87,7 @@ def main(data: int = 256, stages: int = 8, tensor: int = 8, layers: int = 12, ba
             "CPU seconds, encoding, folding, folded run": (
                 seconds["encoding, folding, running"], "<=", 0.02),
             "numbers that differ when folded": (sum(differ), "<=", 0),
-            "bytes of a stored op of a template": (stored(whole), "<=", 12),
+            "bytes of a stored op of a template": (program_bytes_per_op(whole), "<=", 12),
             "ranks whose end is the same with jitter": (alike, "<=", 0),
         },
         ranks=whole.ranks,

@@ -40,8 +40,10 @@ def step() -> Graph:
     return build.graph()
 
 
-def serve(
-    count: int, change: Callable[[int], dict[int, float]] | None, looks: list[float] | None = None
+def submit_steps(
+    count: int,
+    change: Callable[[int], dict[int, float]] | None,
+    memory_samples: list[float] | None = None,
 ) -> None:
     """One run that submits the step so often; notes what is resident after a sixth and at last."""
 
@@ -51,8 +53,8 @@ def serve(
             flop = None if change is None else change(i)
             yield sim.submit(prepared, flop=flop).done
             sim.emit("end", sim.now)
-            if looks is not None and i in (count // 6, count - 1):
-                looks.append(resident())
+            if memory_samples is not None and i in (count // 6, count - 1):
+                memory_samples.append(resident_bytes())
 
     system = System((Component(GPU, "gpu", slots=1),), (GPU,))
     Simulation(system, {"*": PerFlop()}).run(None, serving, replica=0, keep="none")
@@ -63,7 +65,7 @@ def change(i: int) -> dict[int, float]:
     return {row: 1e6 * (1 + (i + row) % DISTINCT) for row in range(OPS)}
 
 
-def floor(count: int) -> None:
+def simpy_baseline(count: int) -> None:
     """A process that waits as often, in SimPy alone."""
     env = simpy.Environment()
 
@@ -75,7 +77,7 @@ def floor(count: int) -> None:
     env.run()
 
 
-def resident() -> float:
+def resident_bytes() -> float:
     """Bytes of this process that are in memory now (Linux)."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * 4096.0
@@ -84,20 +86,20 @@ def resident() -> float:
 def main(count: int = 1_000_000) -> None:
     """Time a part of them beside the floor, then look at memory over all of them."""
     part, spent = min(count, 50_000), {}
-    for work in (lambda n: serve(n, None), lambda n: serve(n, change)):
+    for work in (lambda n: submit_steps(n, None), lambda n: submit_steps(n, change)):
         work(2000)  # compile
     works = {
-        "floor": lambda: floor(part),
-        "unchanged": lambda: serve(part, None),
-        "changed": lambda: serve(part, change),
+        "floor": lambda: simpy_baseline(part),
+        "unchanged": lambda: submit_steps(part, None),
+        "changed": lambda: submit_steps(part, change),
     }
     rounds = {name: [] for name in works}
     for _ in range(3):
         for name, work in works.items():
             rounds[name].append(cpu(work) / part * 1e6)
     spent = {name: float(np.median(each)) for name, each in rounds.items()}
-    looks: list[float] = []
-    serve(count, change, looks)
+    memory_samples: list[float] = []
+    submit_steps(count, change, memory_samples)
     report(
         "submissions",
         {
@@ -105,7 +107,11 @@ def main(count: int = 1_000_000) -> None:
             "us a submission, changed numbers": (spent["changed"], "<=", 150),
             "times the floor, unchanged": (spent["unchanged"] / spent["floor"], "<=", 25),
             "times the floor, changed": (spent["changed"] / spent["floor"], "<=", 60),
-            "MB that the rest of the run leaves behind": ((looks[1] - looks[0]) / 1e6, "<=", 50),
+            "MB that the rest of the run leaves behind": (
+                (memory_samples[1] - memory_samples[0]) / 1e6,
+                "<=",
+                50,
+            ),
         },
         submissions=count,
         ops=OPS,

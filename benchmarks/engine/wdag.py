@@ -6,15 +6,15 @@ Usage: python -m foretrace.benchmarks.engine.wdag [ranks] [ops a rank]
 import sys
 
 from .._measure import report, side_by_side
-from ._engine import makespan, runner, simulation_of
+from ._engine import makespan, prepared_run, simulation_of
 from ._wdag import Peer, Wdag
 
 
 def main(ranks: int = 1000, ops: int = 1000) -> None:
     dag = Wdag(ranks, ops // 10)
     graph = dag.graph()
-    static = runner(simulation_of(ranks, 1), graph)
-    queued = runner(simulation_of(ranks, 1), graph, ahead=False)
+    static = prepared_run(simulation_of(ranks, 1), graph)
+    queued = prepared_run(simulation_of(ranks, 1), graph, ahead=False)
     ends = {makespan(static()), makespan(queued()), Peer(dag).run()}
     if len(ends) != 1:
         sys.exit(f"the three programs end at different ticks: {sorted(ends)}")

@@ -91,7 +91,7 @@ def star(senders: int, seed: int = 3) -> tuple[NDArray[np.int64], NDArray[np.int
     return 2 * np.arange(senders + 1), links, senders + 1, (everyone, 0 * everyone, size)
 
 
-def problem(
+def medium_input(
     indptr: NDArray[np.int64],
     link: NDArray[np.int64],
     rates: NDArray[np.float64],

@@ -28,7 +28,7 @@ from foretrace.sim.facts.splits import read_collective, split_name
 from foretrace.sim.facts.system import System
 from foretrace.sim.run.simulation import Simulation
 
-from .._measure import cpu, exponent, peak_memory, report
+from .._measure import cpu, growth_exponent, peak_memory, report
 from ..engine._engine import Durations
 from .topologies import NODE
 
@@ -57,7 +57,7 @@ def machine(gpus: int, routing: str, slower: int | None = None) -> System:
     return replace(system, components=tuple(parts))
 
 
-def name(case: str, gpus: int) -> str:
+def collective_name(case: str, gpus: int) -> str:
     """The collective, in the parts that it is of."""
     if not case.startswith("experts"):
         return CASES[case][0]
@@ -65,10 +65,13 @@ def name(case: str, gpus: int) -> str:
     return split_name(receive=np.rint(TOKENS / rank).astype(int).tolist())
 
 
-def busiest(case: str, gpus: int) -> int:
+def busiest_uplink(case: str, gpus: int) -> int:
     """The link between switches that carries most."""
     collective, algorithm, routing, _ = CASES[case]
-    system, splits = machine(gpus, routing), read_collective(name(case, gpus), gpus).splits
+    system, splits = (
+        machine(gpus, routing),
+        read_collective(collective_name(case, gpus), gpus).splits,
+    )
     laid = ALGORITHMS[collective][algorithm].split(splits)
     parts = compute_load(laid, system.numbers, system).parts
     within = [bool(system.components[c].node) for c in parts.component]
@@ -85,22 +88,22 @@ def graph(gpus: int, collective: str) -> Graph:
 def run(case: str, gpus: int, slower: int | None = None) -> float:
     """Makespan, s."""
     _, algorithm, routing, _ = CASES[case]
-    system, whole = machine(gpus, routing, slower), graph(gpus, name(case, gpus))
+    system, whole = machine(gpus, routing, slower), graph(gpus, collective_name(case, gpus))
     if "expanded" in case:
         whole = expand(whole, algorithm, [f"node{rank // 8}" for rank in range(gpus)])
     fabric = Fabric(algorithms="" if "expanded" in case else algorithm)
     return Simulation(system, {"*": Durations(), system.fabric: fabric}).run(whole).makespan
 
 
-def one(case: str, gpus: int, slow: bool) -> None:
+def print_case(case: str, gpus: int, slow: bool) -> None:
     """Run one case, and print what it took."""
     run(case, 64)  # compile
-    slower, found = busiest(case, gpus) if slow else None, {}
+    slower, found = busiest_uplink(case, gpus) if slow else None, {}
     seconds = cpu(lambda: found.update(makespan=run(case, gpus, slower)))
     print(json.dumps({"seconds": seconds, "GiB": peak_memory() / 2**30, **found}))
 
 
-def apart(case: str, gpus: int, slow: bool) -> dict[str, float]:
+def run_in_own_process(case: str, gpus: int, slow: bool) -> dict[str, float]:
     """The same in a process of its own."""
     command = [sys.executable, "-m", __spec__.name, "--one", case, str(gpus), str(int(slow))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -114,11 +117,11 @@ def main(*sizes: int) -> None:
     facts: dict[str, object] = {}
     for case, (collective, *_, most) in CASES.items():
         tried = [n for n in sizes or (1_024, 8_192, 65_536) if n <= most]
-        told = [apart(case, n, slow=False) for n in tried]
-        slower = [apart(case, n, slow=True) for n in tried]
+        told = [run_in_own_process(case, n, slow=False) for n in tried]
+        slower = [run_in_own_process(case, n, slow=True) for n in tried]
         facts[case] = {"GPUs": tried, "equal": told, "one link slower": slower}
         if len(tried) > 1:
-            facts[f"{case}: exponent"] = exponent(tried, [t["seconds"] for t in told])
+            facts[f"{case}: exponent"] = growth_exponent(tried, [t["seconds"] for t in told])
         if collective == "all-reduce" and tried[-1:] == [65_536]:
             for name, last in (("", told[-1]), (", one link slower", slower[-1])):
                 goals[f"CPU s, 65,536 GPUs, {case}{name}"] = (last["seconds"], "<=", 10)
@@ -128,6 +131,6 @@ def main(*sizes: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], int(sys.argv[3]), sys.argv[4] == "1")
+        print_case(sys.argv[2], int(sys.argv[3]), sys.argv[4] == "1")
     else:
         main(*map(int, sys.argv[1:]))

@@ -20,15 +20,15 @@ from foretrace.sim.media.max_min.medium_memory import MaxMinMemory
 from foretrace.sim.media.max_min.pairing_heap import NONE
 from foretrace.sim.media.max_min.table_layout import OPEN, RATES_GIVEN, Array, State
 
-from .._measure import exponent, report
-from ._fattree import RATE, flows, problem, rates, routes, star
+from .._measure import growth_exponent, report
+from ._fattree import RATE, flows, medium_input, rates, routes, star
 
 # kind: largest exponent of CPU seconds in flows
 GROWTH = {"ring": 1.2, "perm": 1.2, "a2a16": 1.2, "rand4": 1.5, "thin": 1.5, "incastall": 1.5}
 
 
 @jit
-def play(s: State, n: int, end: Array, out: Array) -> int:
+def simulate_flows(s: State, n: int, end: Array, out: Array) -> int:
     """All flows start at 0; their ends, and how many ticks something ended at."""
     for f in range(n):
         join(s, f, 0)
@@ -45,7 +45,7 @@ def play(s: State, n: int, end: Array, out: Array) -> int:
 
 
 @jit
-def fill(capacity: Array, indptr: Array, link: Array) -> int:
+def fill_progressively(capacity: Array, indptr: Array, link: Array) -> int:
     """Plain progressive filling of unit weights; the number of levels."""
     room, open_on = capacity.copy(), np.zeros(len(capacity), np.int64)
     for c in link:
@@ -94,27 +94,27 @@ class Case:
 
     def _ready(self, indptr: Array, link: Array, rate: Array, size: Array) -> None:
         self.indptr, self.link, self.size = indptr, link, size
-        self.parts, self.flows = problem(indptr, link, rate, size)
+        self.parts, self.flows = medium_input(indptr, link, rate, size)
         self.end = np.zeros(len(size), np.int64)
         self.changes = self.rates_given = 0
 
-    def once(self) -> float:
+    def run_seconds(self) -> float:
         """CPU seconds from the first start to the last end; the tables are ready."""
         sharing, out = MaxMinMemory(self.parts), np.zeros(len(self.size), np.int64)
         sharing.add(self.flows)
         began = time.process_time()
-        self.changes = play(sharing.state, len(self.size), self.end, out)
+        self.changes = simulate_flows(sharing.state, len(self.size), self.end, out)
         spent = time.process_time() - began
         self.rates_given = int(sharing.state[3][0, RATES_GIVEN])
         return spent
 
-    def scratch(self) -> float:
+    def refill_seconds(self) -> float:
         """CPU seconds that filling from scratch at every change would take, at least.
 
         Half of the first fill a change: flows become fewer, in the mean by half.
         """
         began = time.process_time()
-        fill(self.parts.rate, self.indptr, self.link)
+        fill_progressively(self.parts.rate, self.indptr, self.link)
         return (time.process_time() - began) * self.changes / 2
 
 
@@ -122,29 +122,29 @@ def growth(kind: str, cases: Iterable[Case]) -> tuple[float, float, list[float]]
     """The exponents of seconds and of rates given in flows, and the CPU seconds of each case."""
     sizes, costs, given = [], [], []
     for case in cases:
-        costs.append(best(case.once, 3))
+        costs.append(best(case.run_seconds, 3))
         sizes.append(float(len(case.size)))
         given.append(float(case.rates_given))
     print(kind, sizes, costs, given)
-    return exponent(sizes, costs), exponent(sizes, given), costs
+    return growth_exponent(sizes, costs), growth_exponent(sizes, given), costs
 
 
 def main(k: int = 16) -> None:
     facts: dict[str, object] = {}
     began = time.process_time()
-    Case("perm", 4).once()
-    Case("perm", 4).scratch()
+    Case("perm", 4).run_seconds()
+    Case("perm", 4).refill_seconds()
     facts["first_call_seconds"] = round(time.process_time() - began, 2)
     goals: dict[str, tuple[float, str, float]] = {}
     for kind in ("ring", "perm", "incast", "rand4", "a2a16", "incastall"):
         case = Case(kind, k)
-        spent = best(case.once)
+        spent = best(case.run_seconds)
         facts[kind] = {
             "flows": len(case.size),
             "changes": case.changes,
             "cpu_seconds": spent,
             "microseconds_a_flow": round(spent / len(case.size) * 1e6, 2),
-            "filling_from_scratch": round(best(case.scratch, 3) / spent, 1),
+            "filling_from_scratch": round(best(case.refill_seconds, 3) / spent, 1),
         }
         print(kind, facts[kind])
     for kind, most in GROWTH.items():

@@ -14,8 +14,8 @@ from foretrace.sim.facts.ops import Kind, Ops
 from foretrace.sim.facts.system import Component, System
 from foretrace.sim.run.simulation import Simulation
 
-from .._measure import cpu, exponent, report
-from ..engine._engine import runner
+from .._measure import cpu, growth_exponent, report
+from ..engine._engine import prepared_run
 
 RATE = 50e9  # B/s of every link
 
@@ -54,7 +54,7 @@ def main(senders: int = 8191) -> None:
     spent, last = [], 0
     for n in sizes:
         simulation, graph = incast(n)
-        go = runner(simulation, graph)
+        go = prepared_run(simulation, graph)
         spent.append(min(cpu(go) for _ in range(3)))
         last = int(go().end.max())
     # All bytes cross one port, which is never idle: the last end is their time on it, rounded up.
@@ -63,7 +63,7 @@ def main(senders: int = 8191) -> None:
         "incast",
         {
             f"CPU seconds, {senders} flows into one port": (spent[-1], "<=", 1.0),
-            "exponent of growth in flows": (exponent(sizes, spent), "<=", 1.5),
+            "exponent of growth in flows": (growth_exponent(sizes, spent), "<=", 1.5),
             "last end, ticks after the port's ideal": (abs(last - ideal), "<=", 1e-9 * ideal + 20),
         },
         senders=sizes,

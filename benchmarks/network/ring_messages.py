@@ -57,11 +57,11 @@ class Runs:
         self.whole = SpmdRun(self.machine, graph, self.folded.classes, None, None)
 
     def seconds(self, of: SpmdRun) -> float:
-        return min(cpu(lambda: of.kept("ranks")) for _ in range(5))
+        return min(cpu(lambda: of.aggregates("ranks")) for _ in range(5))
 
     def makespan(self, of: SpmdRun) -> float:
         m = self.machine
-        return Result(m.system, m.parts, m.tick, "core", 0, summary=of.kept("ranks")).makespan
+        return Result(m.system, m.parts, m.tick, "core", 0, summary=of.aggregates("ranks")).makespan
 
 
 def main(*members: int) -> None:

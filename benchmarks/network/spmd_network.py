@@ -91,18 +91,22 @@ def folded(whole: Graph, alone: bool) -> None:
         found, "run", lambda: SpmdRun.of(machine, graph, graph.template, None)
     )
     run = found["run"]
-    of = run.classes.template, run.classes.shared, machine.parts
+    of = run.classes.template, run.classes.rank_flows, machine.parts
     seconds["folding"] = timed(found, "quotient", lambda: fold_ranks_that_share(*of))
-    seconds["running"] = timed(found, "kept", lambda: run.kept("ranks"))
+    seconds["running"] = timed(found, "kept", lambda: run.aggregates("ranks"))
     goals = {
         "CPU seconds, folding and running": (seconds["folding"] + seconds["running"], "<=", 1),
         "CPU seconds, asking, folding and running": (seconds["another run"], "<=", 1),
     }
     if not alone:
         seconds["every rank"] = timed(
-            found, "every", lambda: replace(run, folded=None).kept("ranks")
+            found, "every", lambda: replace(run, folded=None).aggregates("ranks")
         )
-        goals["numbers that differ when folded"] = (differ(found["kept"], found["every"]), "<=", 0)
+        goals["numbers that differ when folded"] = (
+            count_differences(found["kept"], found["every"]),
+            "<=",
+            0,
+        )
     report(
         "spmd_network_folded",
         goals,
@@ -116,7 +120,7 @@ def folded(whole: Graph, alone: bool) -> None:
     )
 
 
-def differ(a: RunAggregates, b: RunAggregates) -> int:
+def count_differences(a: RunAggregates, b: RunAggregates) -> int:
     """How many of the numbers that are kept of two runs differ."""
     pairs = [(getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "sources"]
     wrong = sum(int(np.sum(np.asarray(x) != np.asarray(y))) for x, y in pairs)

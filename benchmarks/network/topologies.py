@@ -11,7 +11,7 @@ from foretrace.models.network.topology.leaf_spine import FatTree
 from foretrace.models.network.topology.topology import FabricSpec, GpuSpec, NodeSpec, cluster
 from foretrace.sim.facts.splits import Splits
 
-from .._measure import cpu, exponent, report
+from .._measure import cpu, growth_exponent, report
 
 NODE = NodeSpec(
     gpus=8,
@@ -28,7 +28,7 @@ def machine(gpus, routing, ports=128):
     return cluster(gpus // 8, NODE, FabricSpec(switch, FatTree(routing=routing)))
 
 
-def laying(routing, splits=None):
+def all_to_all_routing_seconds(routing, splits=None):
     """CPU seconds to lay an all-to-all of 1,024 GPUs on all links, routes included."""
     system = machine(1_024, routing, 64)
     everyone, members = ALGORITHMS["all-to-all"]["grouped"].split(splits), system.numbers
@@ -39,9 +39,9 @@ def laying(routing, splits=None):
 def main() -> None:
     sizes = [8_192, 32_768, 131_072]
     built = [cpu(lambda n=n: machine(n, "ecmp")) for n in sizes]
-    laid = {routing: laying(routing) for routing in ("pool", "spray", "ecmp")}
+    laid = {routing: all_to_all_routing_seconds(routing) for routing in ("pool", "spray", "ecmp")}
     receive = 1 + np.random.default_rng(1).integers(0, 1_000, 1_024)
-    uneven = laying("ecmp", Splits(np.tile(receive, (1_024, 1))))
+    uneven = all_to_all_routing_seconds("ecmp", Splits(np.tile(receive, (1_024, 1))))
     system = machine(sizes[-1], "ecmp")
     gpus = np.array(system.numbers)
     ring = min(cpu(lambda: system.crossings(gpus, np.roll(gpus, 8))) for _ in range(3))
@@ -49,7 +49,7 @@ def main() -> None:
         "topologies",
         {
             "CPU seconds to build 131,072 GPUs": (built[-1], "<=", 5.0),
-            "exponent of growth in GPUs": (exponent(sizes, built), "<=", 1.2),
+            "exponent of growth in GPUs": (growth_exponent(sizes, built), "<=", 1.2),
             "all-to-all of 1,024 GPUs, a pool": (laid["pool"], "<=", 0.1),
             "all-to-all of 1,024 GPUs, sprayed": (laid["spray"], "<=", 0.1),
             "all-to-all of 1,024 GPUs, hashed": (laid["ecmp"], "<=", 0.1),

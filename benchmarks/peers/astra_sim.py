@@ -56,7 +56,7 @@ def steps(ways: tuple[str, ...], size: int, late: float = 1.0) -> Graph:
     return build.graph()
 
 
-def ours(graph: Graph) -> float:
+def foretrace_makespan(graph: Graph) -> float:
     """Makespan, s."""
     nic = Nic(bandwidth=RATE, latency=HOP / 2, header=0)
     system = cluster(RANKS, NodeSpec(gpus=1, nics=1, nic=nic))
@@ -64,7 +64,7 @@ def ours(graph: Graph) -> float:
     return Simulation(system, backends).run(graph).makespan
 
 
-def theirs(binary: Path, graph: Graph, folder: Path) -> float:
+def astra_sim_makespan(binary: Path, graph: Graph, folder: Path) -> float:
     """Makespan, s: the last rank's end, in cycles of 1 ns."""
     chakra.write(graph, folder, prefix="case")
     (folder / "network.yml").write_text(NETWORK)
@@ -97,8 +97,8 @@ def main(binary: Path) -> int:
     cases["three, rank 3 late"] = (steps(WAYS[:3], 16 << 20, late=1.5), False)
     for name, (graph, bound) in cases.items():
         with tempfile.TemporaryDirectory() as folder:
-            there = theirs(binary, graph, Path(folder))
-        here = ours(graph)
+            there = astra_sim_makespan(binary, graph, Path(folder))
+        here = foretrace_makespan(graph)
         off = here / there - 1
         verdict = "" if not bound else "ok" if abs(off) <= WITHIN else "MISSED"
         missed += verdict == "MISSED"

@@ -76,13 +76,13 @@ def op_of(signature: str) -> Op:
 # gloo's messages ---------------------------------------------------------------------------------
 
 
-def messages(op: Op, came: Came, message: float) -> float:
+def messages(op: Op, call_times: Came, message: float) -> float:
     """Seconds from the last rank's begin to the last rank's end, less the computing."""
-    lan = Lan(len(came), PORT, WIRE, message)
-    calls = [row[1:] for row in came] if op.buckets else came
+    lan = Lan(len(call_times), PORT, WIRE, message)
+    calls = [row[1:] for row in call_times] if op.buckets else call_times
     end = max(max(row) for row in all_reduce_end_times(lan, op.size, calls))
     rest = op.update + SLACK if op.buckets else 0.0
-    return end + rest - max(row[0] for row in came) - op.computing
+    return end + rest - max(row[0] for row in call_times) - op.computing
 
 
 def arrivals(sample: Sample) -> list[Came]:
@@ -96,7 +96,7 @@ def mechanism(ranks: int, message: float) -> Iterator[Score]:
     starts: dict[tuple[str, str], list[float]] = {}
     for sample in recording.samples:
         op = op_of(sample.signature)
-        found = [messages(op, came, message) for came in arrivals(sample)]
+        found = [messages(op, call_times, message) for call_times in arrivals(sample)]
         starts.setdefault(sample.key, []).append(float(np.median(found)))
     for key, (seconds, spread) in measured(recording).items():
         yield _score(op_of(key[0]), float(np.median(starts[key])), seconds, spread)

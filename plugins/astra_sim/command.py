@@ -1,4 +1,4 @@
-"""``foretrace astra-sim``: begin with what one has for ASTRA-sim."""
+"""``foretrace astra-sim``: convert ASTRA-sim input files to a scenario."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from ...scenarios.cli.app import app
 
 @app.command(name="astra-sim")
 def astra_sim(
-    network: Annotated[Path, typer.Option(help="Its --network-configuration (YAML).")],
-    system: Annotated[Path, typer.Option(help="Its --system-configuration (JSON).")],
-    workload: Annotated[str, typer.Option(help="Prefix of its Chakra files.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The scenario to write.")] = Path(
+    network: Annotated[Path, typer.Option(help="ASTRA-sim's --network-configuration file (YAML).")],
+    system: Annotated[Path, typer.Option(help="ASTRA-sim's --system-configuration file (JSON).")],
+    workload: Annotated[
+        str, typer.Option(help="Path prefix of the Chakra files, without rank number.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Scenario file to write.")] = Path(
         "astra-sim.yaml"
     ),
 ) -> None:
@@ -26,8 +28,8 @@ def astra_sim(
     from .network_and_system import chakra_file_form, scenario_text
 
     if out.exists():
-        raise ScenarioError(f"{out}: exists; name another file with --out, or remove it")
-    from_there = os.path.relpath(workload, out.parent)  # a scenario's paths are its own
+        raise ScenarioError(f"{out}: already exists; give another file with --out, or remove it")
+    from_there = os.path.relpath(workload, out.parent)  # paths are relative to the scenario
     form = chakra_file_form(workload, network)
     text = scenario_text(network, system, from_there, out.stem, form)
     out.write_text(text)

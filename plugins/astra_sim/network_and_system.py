@@ -61,15 +61,15 @@ def chakra_file_form(workload: str, network: Path) -> str:
     forms = [m[3] for m in found if m and m[1] == prefix.name]
     if not forms:
         raise ScenarioError(
-            f"{workload}: no file is named {prefix.name}.0.et or {prefix.name}.0.json; name what "
-            "stands before the rank"
+            f"{workload}: there is no file {prefix.name}.0.et or {prefix.name}.0.json; give the "
+            "part of the path before the rank number"
         )
     form = max(set(forms), key=forms.count)
     ranks = prod(d.ranks for d in _read_dimensions(network))
     if forms.count(form) < ranks:
         raise ScenarioError(
-            f"{workload}.*.{form}: {forms.count(form)} for the {ranks} of npus_count in {network}; "
-            "bring one for each, or a smaller network"
+            f"{workload}.*.{form}: {forms.count(form)} files, but {network} has {ranks} ranks "
+            "(npus_count); give one file per rank, or a smaller network"
         )
     return form
 
@@ -93,9 +93,9 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
         that are timed by a roofline.
     """
     dimensions = _read_dimensions(network)
-    said = _read_json(system)
-    _refuse_roofline_setting(system, said)
-    notes = _difference_notes(dimensions, said)
+    settings = _read_json(system)
+    _refuse_roofline_setting(system, settings)
+    notes = _difference_notes(dimensions, settings)
     inner, outer = (dimensions[0], dimensions[1]) if len(dimensions) == 2 else (None, dimensions[0])
     gpus = inner.ranks if inner else 1
     ranks = gpus * outer.ranks
@@ -121,7 +121,7 @@ def scenario_text(network: Path, system: Path, workload: str, name: str, form: s
         f"    gpu: {{streams: 1, count: {gpus}}}",  # one kernel at a time, as there
         f"    nic: {{bandwidth: {outer.rate:g} GiB/s, latency: {outer.crossing / 2:g} ns, "
         f"header: 0 B, count: {gpus}}}{links}",
-        f"  fabric: {{library: {{{_library_of_settings(system, said)}}}}}",
+        f"  fabric: {{library: {{{_library_of_settings(system, settings)}}}}}",
         "",
         'backends: {"node*.gpu*": {use: recorded}}',
         "",
@@ -134,89 +134,96 @@ def _read_dimensions(path: Path) -> list[NetworkDimension]:
     from ruamel.yaml.error import YAMLError
 
     try:
-        said: Any = YAML(typ="safe").load(path.read_text())
-        columns = [said[key] for key in ("topology", "npus_count", "bandwidth", "latency")]
+        settings: Any = YAML(typ="safe").load(path.read_text())
+        columns = [settings[key] for key in ("topology", "npus_count", "bandwidth", "latency")]
         found = [
             NetworkDimension(str(t), int(n), float(b), float(latency))
             for t, n, b, latency in zip(*columns, strict=True)
         ]
         if not all(d.ranks >= 1 and 0 < d.rate < inf and 0 <= d.latency < inf for d in found):
-            raise ValueError("a number that cannot be")
+            raise ValueError("npus_count, bandwidth or latency is out of range")
     except (OSError, YAMLError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ScenarioError(
-            f"{path}: {error}; a network of ASTRA-sim has topology, npus_count, bandwidth and "
-            "latency, a value for each dimension"
+            f"{path}: {error}; give topology, npus_count, bandwidth and latency, each a list with "
+            "one value per dimension"
         ) from error
     if len(found) not in (1, 2):
         raise ScenarioError(
-            f"{path}: has {len(found)} dimensions; machines and what is in them are two, more are "
-            "not modelled"
+            f"{path}: has {len(found)} dimensions; use one (one GPU per machine) or two (GPUs in a "
+            "machine, then machines)"
         )
     for dimension in found:
         if dimension.topology not in LINKS:
             raise ScenarioError(
-                f"{path}: topology '{dimension.topology}' is not one of: {', '.join(LINKS)}"
+                f"{path}: unknown topology '{dimension.topology}'; use one of: {', '.join(LINKS)}"
             )
     return found
 
 
 def _read_json(path: Path) -> Mapping[str, Any]:
     try:
-        said = json.loads(path.read_text())
+        settings = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ScenarioError(f"{path}: {error}; it is no system JSON of ASTRA-sim") from error
-    if not isinstance(said, dict):
-        raise ScenarioError(f"{path}: is a {type(said).__name__}; a system of ASTRA-sim has keys")
-    return said
-
-
-def _refuse_roofline_setting(path: Path, said: Mapping[str, Any]) -> None:
-    if _number_setting(path, said, "roofline-enabled"):
         raise ScenarioError(
-            f"{path}: roofline-enabled is {said['roofline-enabled']}; our roofline wants element "
-            "types, which Chakra nodes do not say: set it to 0 and give the nodes durations"
+            f"{path}: {error}; give an ASTRA-sim system configuration (JSON)"
+        ) from error
+    if not isinstance(settings, dict):
+        raise ScenarioError(
+            f"{path}: is a {type(settings).__name__}; "
+            "write an ASTRA-sim system configuration: a JSON object"
+        )
+    return settings
+
+
+def _refuse_roofline_setting(path: Path, settings: Mapping[str, Any]) -> None:
+    if _number_setting(path, settings, "roofline-enabled"):
+        raise ScenarioError(
+            f"{path}: roofline-enabled is {settings['roofline-enabled']}; "
+            "set it to 0 and give the nodes durations: Chakra nodes do not contain the element "
+            "types that the roofline of foretrace needs"
         )
 
 
-def _number_setting(path: Path, said: Mapping[str, Any], key: str) -> float:
-    """A setting that is 0 unless said."""
-    value = said.get(key, 0)
+def _number_setting(path: Path, settings: Mapping[str, Any], key: str) -> float:
+    """Number in ASTRA-sim's system settings; 0 if the key is absent."""
+    value = settings.get(key, 0)
     if not isinstance(value, int | float) or not 0 <= value < inf:
         raise ScenarioError(f"{path}: {key} is {value!r}; write a number")
     return float(value)
 
 
-def _library_of_settings(path: Path, said: Mapping[str, Any]) -> str:
+def _library_of_settings(path: Path, settings: Mapping[str, Any]) -> str:
     ways = {
         str(way)
-        for key, value in said.items()
+        for key, value in settings.items()
         if key.endswith("-implementation")
         for way in (value if isinstance(value, list) else [value])
     }
     named = [name.strip() for way in sorted(ways) for name in _algorithm_name(way).split(",")]
     algorithms = ", ".join(dict.fromkeys(named)) or "ring, pairwise"
-    return f'algorithms: "{algorithms}", step: {_number_setting(path, said, "endpoint-delay"):g} ns'
+    delay = _number_setting(path, settings, "endpoint-delay")
+    return f'algorithms: "{algorithms}", step: {delay:g} ns'
 
 
 def _algorithm_name(way: str) -> str:
     if way not in ALGORITHMS:
         raise ScenarioError(
-            f"system JSON: collective '{way}' has no counterpart; take one of: "
+            f"system JSON: collective algorithm '{way}' is not supported; use one of: "
             f"{', '.join(ALGORITHMS)}"
         )
     return ALGORITHMS[way]
 
 
-def _difference_notes(dimensions: list[NetworkDimension], said: Mapping[str, Any]) -> list[str]:
+def _difference_notes(dimensions: list[NetworkDimension], settings: Mapping[str, Any]) -> list[str]:
     """Comments on settings that foretrace models differently from ASTRA-sim."""
     notes = [
-        f"{dimension.topology} of {dimension.ranks}: here they meet in a switch that costs "
-        "nothing; the same for rings, not for traffic between ranks that are no neighbours."
+        f"{dimension.topology} of {dimension.ranks} ranks: modelled as a switch without delay. "
+        "Ring traffic takes the same time; traffic between other ranks does not."
         for dimension in dimensions
         if dimension.topology != "Switch"
     ]
     if len(dimensions) == 2:
         notes.append("Two dimensions: one collective over both, not one after the other.")
-    carried = (*USED, *(k for k in said if k.endswith("-implementation")))
-    left = [f"{key}: {json.dumps(value)}" for key, value in said.items() if key not in carried]
+    carried = (*USED, *(k for k in settings if k.endswith("-implementation")))
+    left = [f"{key}: {json.dumps(value)}" for key, value in settings.items() if key not in carried]
     return [*notes, *(["Not carried over: " + ", ".join(left) + "."] if left else [])]

@@ -115,8 +115,8 @@ class Gloo(Fabric):
         every = [c for row in crossed for c in row]
         if len(ports) > 1 or len(set(every)) < len(every):
             raise BackendError(
-                f"gloo: {len(members)} members share ports or differ in them; give each a port of "
-                "its own, or bind 'fabric'"
+                f"gloo: {len(members)} members share a port or have unequal ports; give each rank "
+                "its own port of the same rate, or use backend 'fabric'"
             )
         ((rate, delay),) = ports
         return Lan(len(members), rate, delay, self.message, self.processors)

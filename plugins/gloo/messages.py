@@ -21,7 +21,7 @@ from typing import Any
 from ...sim.units import ByteRate, Bytes, Seconds
 
 SEGMENT = 1 << 20  # B, at most; and at least two to a rank's part
-FLIGHT = 2  # segments that a rank has asked for and not yet got
+FLIGHT = 2  # outstanding segment requests of a rank
 PREAMBLE = 48  # B before a segment; alone it is a notification
 PAYLOAD, AROUND = 1448, 66  # B of a full frame, and of its headers with time stamps
 BURST = 45 * PAYLOAD  # B that TCP hands over at once: full frames below 64 KiB
@@ -63,41 +63,41 @@ class Lan:
         self._sent = [0.0] * self.ranks
         self._free = [0.0] * (self.processors or self.ranks)
 
-    def schedule(self, when: Seconds, then: Hook, *args: Any) -> None:
+    def schedule(self, when: Seconds, callback: Hook, *args: Any) -> None:
         """Schedule a callback; those of one instant run in the order they were scheduled."""
         self._count += 1
-        heapq.heappush(self._events, (when, self._count, then, args))
+        heapq.heappush(self._events, (when, self._count, callback, args))
 
     def run(self) -> None:
         """Run events until none is left."""
         while self._events:
-            self.now, _, then, args = heapq.heappop(self._events)
-            then(*args)
+            self.now, _, callback, args = heapq.heappop(self._events)
+            callback(*args)
 
-    def occupy_processor(self, rank: int, then: Hook, *args: Any) -> None:
+    def occupy_processor(self, rank: int, callback: Hook, *args: Any) -> None:
         """Occupy the rank's processor for one message, then call back."""
         mine = rank % len(self._free)
         self._free[mine] = max(self.now, self._free[mine]) + self.message
-        self.schedule(self._free[mine], then, *args)
+        self.schedule(self._free[mine], callback, *args)
 
-    def send(self, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+    def send(self, to: int, size: Bytes, callback: Hook, *args: Any) -> None:
         """Send one burst of frames through the port of its receiver."""
         wire = size + AROUND * max(1, ceil(size / PAYLOAD))
         self._sent[to] = max(self._sent[to], self.now + self.delay) + wire / self.rate
-        self.schedule(self._sent[to], then, *args)
+        self.schedule(self._sent[to], callback, *args)
 
-    def stream(self, source: int, to: int, size: Bytes, then: Hook, *args: Any) -> None:
+    def stream(self, source: int, to: int, size: Bytes, callback: Hook, *args: Any) -> None:
         """Send bursts, each acknowledged; the last one is handled on arrival."""
         for left in range(int(size), 0, -BURST):
             last = left <= BURST
-            self.send(to, min(left, BURST), self._deliver_message, source, to, last, then, args)
+            self.send(to, min(left, BURST), self._deliver_message, source, to, last, callback, args)
 
     def _deliver_message(
-        self, source: int, to: int, last: bool, then: Hook, args: tuple[Any, ...]
+        self, source: int, to: int, last: bool, callback: Hook, args: tuple[Any, ...]
     ) -> None:
         self.send(source, 0, _ignore_acknowledgement)
         if last:
-            self.occupy_processor(to, then, *args)
+            self.occupy_processor(to, callback, *args)
 
 
 def _ignore_acknowledgement() -> None:
@@ -117,10 +117,10 @@ class RingAllReduce:
     def __init__(self, lan: Lan, size: Bytes, ended: Hook):
         self.lan, self.ended, n = lan, ended, lan.ranks
         parts = ceil(max(ceil(size / SEGMENT), FLIGHT * n) / n)
-        self.lap = parts * (n - 1)  # segments that a rank gets until all is reduced
+        self.lap = parts * (n - 1)  # segments that a rank receives per lap
         self.segment = ceil(size / (parts * n))
         self.posted, self.got, self.sent = [0] * n, [0] * n, [0] * n
-        self.ready = [0] * n  # words of the one before that it waits for a segment
+        self.ready = [0] * n  # notifications from the previous rank that it is ready for a segment
 
     def _segments_done_before_request(self, k: int) -> int:
         """Segments received and sent before the k-th is requested; all of them between the laps."""
@@ -140,13 +140,13 @@ class RingAllReduce:
             self._send_preamble(rank, -1, None)
             self._send_next_segment(rank)
 
-    def _send_preamble(self, rank: int, way: int, then: Hook | None) -> None:
-        """Send a neighbour (``way`` +1 or -1) a preamble; ``then`` handles it where it arrives."""
-        to = (rank + way) % self.lan.ranks
-        if then is None:
+    def _send_preamble(self, rank: int, direction: int, callback: Hook | None) -> None:
+        """Send a neighbour (``direction`` +1 or -1) a preamble; ``callback`` handles it."""
+        to = (rank + direction) % self.lan.ranks
+        if callback is None:
             self.lan.send(to, PREAMBLE, _ignore_acknowledgement)
         else:
-            self.lan.send(to, PREAMBLE, self.lan.occupy_processor, to, then, to)
+            self.lan.send(to, PREAMBLE, self.lan.occupy_processor, to, callback, to)
 
     def _on_request(self, rank: int) -> None:
         self.ready[rank] += 1
@@ -175,16 +175,20 @@ class AllReduceCalls:
     ----------
     lan : what they cross
     size : of each
-    came : (ranks, calls) when each rank calls each
+    call_times : (ranks, calls) when each rank calls each
     """
 
-    def __init__(self, lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]):
+    def __init__(self, lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]):
         self.lan = lan
-        self.ends = [[0.0] * len(row) for row in came]
-        self.waiting: list[deque[int]] = [deque() for _ in came]
-        self.idle = [THREADS] * len(came)
-        self.rings = [RingAllReduce(lan, size, self._end_hook(k)) for k in range(len(came[0]))]
-        order = sorted((t, rank, k) for rank, row in enumerate(came) for k, t in enumerate(row))
+        self.ends = [[0.0] * len(row) for row in call_times]
+        self.waiting: list[deque[int]] = [deque() for _ in call_times]
+        self.idle = [THREADS] * len(call_times)
+        self.rings = [
+            RingAllReduce(lan, size, self._end_hook(k)) for k in range(len(call_times[0]))
+        ]
+        order = sorted(
+            (t, rank, k) for rank, row in enumerate(call_times) for k, t in enumerate(row)
+        )
         for t, rank, k in order:
             lan.schedule(t, self._on_call, rank, k)
 
@@ -209,7 +213,7 @@ class AllReduceCalls:
 
 
 def all_reduce_end_times(
-    lan: Lan, size: Bytes, came: Sequence[Sequence[Seconds]]
+    lan: Lan, size: Bytes, call_times: Sequence[Sequence[Seconds]]
 ) -> list[list[Seconds]]:
     """(calls, ranks) seconds at which each rank has each result.
 
@@ -217,16 +221,16 @@ def all_reduce_end_times(
     ----------
     lan : not used before
     size : of each all-reduce
-    came : (ranks, calls) when each rank calls each
+    call_times : (ranks, calls) when each rank calls each
 
     Examples
     --------
     Two ranks take what the bytes take and the delay of every step; the third makes them wait.
 
     >>> def took(n: int, late: float) -> float:
-    ...     came = [[0.0] for _ in range(n - 1)] + [[late]]
+    ...     call_times = [[0.0] for _ in range(n - 1)] + [[late]]
     ...     lan = Lan(n, rate=1.25e9, delay=5e-6, processors=0)
-    ...     ends = all_reduce_end_times(lan, 1 << 20, came)
+    ...     ends = all_reduce_end_times(lan, 1 << 20, call_times)
     ...     return max(max(row) for row in ends) - late
     >>> bound = lambda n: 2 * (n - 1) / n * (1 << 20) / 1.25e9
     >>> [round(took(2, late) / bound(2), 2) for late in (0, 40e-6)]
@@ -238,6 +242,6 @@ def all_reduce_end_times(
     ----------
     Patarasu, Yuan 2009, doi:10.1016/j.jpdc.2008.09.002 (the ring).
     """
-    calls = AllReduceCalls(lan, size, came)
+    calls = AllReduceCalls(lan, size, call_times)
     lan.run()
     return calls.ends

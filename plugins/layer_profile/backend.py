@@ -96,24 +96,32 @@ class LayerProfile(Backend):
             self._add(self._read(json.loads(Path(self.file).read_text())))
         except (OSError, ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
             raise BackendError(
-                f"{self.file}: holds no profile of layers ({error!r}); give a profile.json of "
-                "Sailor: {micro-batch: {tensor: {layer: [forward, backward, update]}}}, or a "
-                "computation_profiling.json of Galvatron"
+                f"{self.file}: not a layer profile ({error!r}); give Sailor's profile.json "
+                "({micro-batch: {tensor: {layer: [forward, backward, update]}}}) or "
+                "Galvatron's computation_profiling.json"
             ) from error
 
-    def _read(self, read: Any) -> dict[ProfileKey, Seconds]:
+    def _read(self, content: Any) -> dict[ProfileKey, Seconds]:
         """Seconds that a file holds, in either form."""
-        return read_galvatron(read, self.sequence) if is_galvatron(read) else read_profile(read)
+        return (
+            read_galvatron(content, self.sequence)
+            if is_galvatron(content)
+            else read_profile(content)
+        )
 
     def _add(self, times: Mapping[ProfileKey, Seconds]) -> None:
         for key, found in times.items():
-            self._held[key] = {} if key == UPDATE else _held_to_larger(found)
+            self._held[key] = {} if key == UPDATE else _larger_batch_that_is_faster(found)
             self._times[key] = {s: found[self._held[key].get(s, s)] for s in found}
             rows = [(list(s), max(v, LEAST)) for s, v in self._times[key].items()]
             self._points[key] = MeasuredPoints(rows)
         count = sum(map(len, self._held.values()))
         if count:
-            log.info("%s: %d times are more than those of larger micro-batches", self.source, count)
+            log.info(
+                "%s: %d times are longer than with a larger micro-batch; they are lowered to it",
+                self.source,
+                count,
+            )
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether it is a layer that was measured, or lies between some that were."""
@@ -136,14 +144,14 @@ class LayerProfile(Backend):
     def _why_unknown(self, text: str) -> str:
         if PREFIX not in text:
             return (
-                f"is no layer, as {self.file} times them; take "
-                "workload.execution.detail: layers, or a chain: [layer-profile, roofline]"
+                f"not an op of a complete layer, which is what {self.file} contains; set "
+                "workload.execution.detail: layers, or chain the backends [layer-profile, roofline]"
             )
         sizes = sorted({s for found in self._times.values() for s in found})
         return (
-            f"was not measured in {self.file}, which holds layers {self.hidden} wide in "
-            f"{self.dtype} of {self.sequence} tokens, in (micro-batch, tensor) {sizes}, nor lies "
-            "between; measure it, or choose among those"
+            f"was not measured and lies outside the measured range of {self.file} (hidden "
+            f"{self.hidden}, {self.dtype}, {self.sequence} tokens, (micro-batch, tensor) {sizes}); "
+            "measure it, or use sizes within this range"
         )
 
     def _seconds(self, text: str) -> tuple[float, str]:
@@ -176,7 +184,7 @@ class LayerProfile(Backend):
         return float(points.interpolate_inside(log_sizes([list(sizes)]))[0]), ", interpolated"
 
 
-def _held_to_larger(times: Seconds) -> dict[Sizes, Sizes]:
+def _larger_batch_that_is_faster(times: Seconds) -> dict[Sizes, Sizes]:
     """Sizes that take longer than a larger micro-batch of as many ranks, with that one."""
     held = {}
     for (batch, tensor), took in times.items():

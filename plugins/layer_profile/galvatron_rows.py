@@ -13,16 +13,16 @@ BACKWARD = 2.0
 (``bct_fct_coe``; Miao et al. 2022, arXiv:2211.13878), since it profiles forward."""
 
 
-def is_galvatron(read: Mapping[str, object]) -> bool:
+def is_galvatron(content: Mapping[str, object]) -> bool:
     """Whether what was read is in the form of ``computation_profiling_*.json``.
 
     >>> is_galvatron({"layertype_0_bsz1_seq2048": 4.4}), is_galvatron({"1": {}})
     (True, False)
     """
-    return any(ROW.fullmatch(key) for key in read)
+    return any(ROW.fullmatch(key) for key in content)
 
 
-def read_galvatron(read: Mapping[str, float], sequence: int) -> dict[ProfileKey, Seconds]:
+def read_galvatron(content: Mapping[str, float], sequence: int) -> dict[ProfileKey, Seconds]:
     """Seconds of layers of sequences of one length, by micro-batch and tensor-parallel ranks.
 
     What is beside the layers (embedding, output and loss) counts as the output.  One rank was
@@ -41,18 +41,18 @@ def read_galvatron(read: Mapping[str, float], sequence: int) -> dict[ProfileKey,
     ({(2, 1): 0.008}, {(2, 1): 0.016})
     """
     found: dict[ProfileKey, Seconds] = {}
-    for key, each in read.items():
+    for key, each in content.items():
         row = ROW.fullmatch(key)
         if row is None or int(row[3]) != sequence:
             continue
         if not each >= 0:
-            raise ValueError(f"{key} is {each!r}, which is no time")
+            raise ValueError(f"{key} is {each!r}; a time must be 0 or more")
         batch, kind = int(row[2]), "dense" if row[1] == "0" else "output"
         took = each * 1e-3 * batch
         for phase, times in (("forward", 1.0), ("backward", BACKWARD)):
             found.setdefault(ProfileKey(phase, kind), {})[batch, 1] = times * took
             found.setdefault(ProfileKey(phase, "embedding"), {})[batch, 1] = 0.0
     if ProfileKey("forward", "dense") not in found:
-        held = sorted({int(row[3]) for key in read if (row := ROW.fullmatch(key))})
-        raise ValueError(f"holds layers of {held} tokens; say sequence: {held[0]}")
+        held = sorted({int(row[3]) for key in content if (row := ROW.fullmatch(key))})
+        raise ValueError(f"has layers with sequence lengths {held}; set sequence: {held[0]}")
     return found

@@ -25,7 +25,7 @@ UPDATE = ProfileKey("update", "")  # of the weights of any layer
 
 
 def read_profile(
-    read: Mapping[str, Mapping[str, Mapping[str, list[float]]]],
+    content: Mapping[str, Mapping[str, Mapping[str, list[float]]]],
 ) -> dict[ProfileKey, Seconds]:
     """Seconds by micro-batch and tensor-parallel ranks of what is in a profile.
 
@@ -46,11 +46,14 @@ def read_profile(
     """
     found: dict[ProfileKey, Seconds] = {}
     updates: dict[int, list[float]] = {}
-    for batch, by_tensor in read.items():
+    for batch, by_tensor in content.items():
         for tensor, by_layer in by_tensor.items():
             times = np.array([by_layer[str(n)] for n in range(len(by_layer))], float)
             if times.ndim != 2 or len(times) < 3 or times.shape[1] != 3 or not (times >= 0).all():
-                raise ValueError(f"{batch} x {tensor} has no three times of three layers or more")
+                raise ValueError(
+                    f"micro-batch {batch}, tensor {tensor}: needs at least three layers with three "
+                    f"times each"
+                )
             each = times[0], np.median(times[1:-1], axis=0), times[-1]
             for kind, values in zip(KINDS, each, strict=True):
                 for phase, seconds in zip(PHASES, values.tolist(), strict=False):

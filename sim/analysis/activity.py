@@ -190,7 +190,7 @@ def box_ticks_of_places(
         return breakdown_of_places(*places, edges, ranks)
     found = np.zeros((len(BOXES), len(edges) - 1, ranks), np.int64)
     spans = _active_spans(places, edges)
-    # The ranks lie on one line, one after the other; a line has room for so many of them.
+    # Ranks are placed one after the other on one timeline, as many as the tick range allows.
     most = max(MOST // max(int(edges[-1] - edges[0]), 1), 1)
     for first in range(0, ranks, most):
         own = range(first, min(first + most, ranks))
@@ -208,8 +208,8 @@ def _boxes_of_aggregates(
     same = np.array_equal(kept.edges[at : at + len(edges)], edges)
     if kept.boxes is None or not same:
         raise NotKeptError(
-            f"activity: of {result.count:,} ops no rows were kept (keep={result.keep!r}); "
-            "ask for whole steps of a run with keep='ranks', or run it with keep='ops'"
+            f"activity: the result has no op rows (keep={result.keep!r}, {result.count:,} ops); "
+            "run with keep='ops', or with keep='ranks' and ask for complete steps only"
         )
     boxes = seconds(kept.boxes[:, at + 1 : at + len(edges)], result.tick)
     return dict(zip(BOXES, boxes, strict=True))
@@ -244,7 +244,7 @@ def arrivals_by_graph(result: RunRecord) -> Iterator[tuple[SubmittedRun, NDArray
         block, first = run.graph.explicit, run.first
         n, e = len(block), len(block.places)
         arrived = columns.arrived[first : first + n + e]
-        if first + n != base:  # its further places come after those of other graphs
+        if first + n != base:  # its further participants are stored after those of other graphs
             own, more = arrived[:n], columns.arrived[base : base + e]
             arrived = np.concatenate([own, more]) if e else own
         base += e

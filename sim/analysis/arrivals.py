@@ -30,7 +30,7 @@ class Lateness(NamedTuple):
     collectives: int
 
     @property
-    def cause(self) -> int | None:
+    def straggler(self) -> int | None:
         """Rank that arrives last in most of them and is waited for most of the time; else None."""
         if not self.collectives:
             return None
@@ -64,7 +64,7 @@ def lateness(result: RunRecord) -> Lateness:
     >>> parts = (*gpus, Component("fabric", "fabric"))
     >>> system = System(parts, tuple(g.name for g in gpus), fabric="fabric")
     >>> found = lateness(Simulation(system, {"*": Recorded()}, "reference").run(build.graph()))
-    >>> found.late.tolist(), found.last.tolist(), found.cause
+    >>> found.late.tolist(), found.last.tolist(), found.straggler
     ([0.0, 0.0, 3.0], [0, 0, 1], 2)
     """
     late = np.zeros(result.ranks)

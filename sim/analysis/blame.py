@@ -130,13 +130,13 @@ class _InterferenceTally:
         columns = self.whole.columns
         return bool(columns.start[op] < columns.end[op])
 
-    def took(self, op: int, ticks: int, component: str) -> None:
+    def add_ticks(self, op: int, ticks: int, component: str) -> None:
         """Add ticks at a component to the tally of the job that an op belongs to."""
         if ticks:
             key = self.whole.jobs[self.whole.job.item(op)], component
             self.ticks[key] = self.ticks.get(key, 0) + ticks
 
-    def shared(self, bound: RateBound) -> None:
+    def add_shared_rate(self, bound: RateBound) -> None:
         """Add to the tally the share of a saturated component's rate that other jobs used."""
         if self.job < 0 or bound.component is None:
             return
@@ -148,7 +148,7 @@ class _InterferenceTally:
                 k = self.whole.job.item(op)
                 by_job[k] = op, taken + by_job.get(k, (op, 0))[1]
         for op, taken in by_job.values():
-            self.took(op, (bound.end - bound.start) * taken // max(whole, 1), full)
+            self.add_ticks(op, (bound.end - bound.start) * taken // max(whole, 1), full)
 
 
 class _CriticalPathWalk:
@@ -206,7 +206,7 @@ class _CriticalPathWalk:
 
         Nearly every op of a trace is so; what is looked at here was found for all of them at once.
         """
-        run, row = self.history.where(op)
+        run, row = self.history.graph_and_row(op)
         links, first = self.history.links(run), run.first
         start_of, reason_of, who_of = links.start.item, links.reason.item, links.who.item
         while now > self.first:
@@ -237,13 +237,13 @@ class _CriticalPathWalk:
 
     def _reason_for_start(self, op: int, start: int, found: list[Charge]) -> tuple[int, int | None]:
         """The tick at which the reason for the start of ``op`` ended, and that reason."""
-        run, row = self.history.where(op)
+        run, row = self.history.graph_and_row(op)
         self.by = run.by
         wait = self.history.wait(op)
         ready = max(int(self.columns.ready[op]), self.first)
         queued = ready if wait is None else max(wait.granted, ready)
         if self.columns.attempts[op] > 1 and run.graph.ops.kind[row] in NETWORK:
-            found.append(Charge(queued, start, op, self.history.asked_component(run, row)))
+            found.append(Charge(queued, start, op, self.history.timing_component(run, row)))
             start = queued  # it was under way before, by another route
         while queued < start:  # it waited for a slot
             ops = self._ended_with_slot(run, row, start)
@@ -253,7 +253,7 @@ class _CriticalPathWalk:
                 return start, mine
             since = max(int(self.columns.start[other]), queued)
             slot = self.history.common_slot(op, other)
-            self.others.took(other, start - since, slot)
+            self.others.add_ticks(other, start - since, slot)
             found.append(Charge(since, start, -1, slot))
             start = since
         if wait is not None and wait.granted == start:
@@ -286,7 +286,7 @@ class _CriticalPathWalk:
         """Ops that freed, at the tick, a slot that this op took."""
         wanted = self.history.slots(run, row)
         found = self.all.at(tick)
-        return [i for i in found if wanted & self.history.slots(*self.history.where(i))]
+        return [i for i in found if wanted & self.history.slots(*self.history.graph_and_row(i))]
 
 
 class _CriticalLinks(NamedTuple):
@@ -312,7 +312,7 @@ class _RunLookup:
         self._links: dict[int, _CriticalLinks] = {}
         self._slots: dict[int, NDArray[np.int32]] = {}
 
-    def where(self, op: int) -> tuple[SubmittedRun, int]:
+    def graph_and_row(self, op: int) -> tuple[SubmittedRun, int]:
         """Graph of an op, and its row there."""
         run = self.result.runs[bisect_right(self.firsts, op) - 1]
         return run, op - run.first
@@ -398,13 +398,13 @@ class _RunLookup:
 
     def common_slot(self, op: int, other: int) -> str:
         """Component of which both ops had a slot."""
-        both = self.slots(*self.where(op)) & self.slots(*self.where(other))
+        both = self.slots(*self.graph_and_row(op)) & self.slots(*self.graph_and_row(other))
         return self.result.parts.names[min(both)]
 
     def charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Charges of an op from its start to its end, first to last."""
-        run, row = self.where(op)
-        who = self.asked_component(run, row)
+        run, row = self.graph_and_row(op)
+        who = self.timing_component(run, row)
         flow = int(np.searchsorted(run.lowered.flows.op, row))
         flows = run.lowered.flows
         shares = flow < len(flows) and flows.op[flow] == row and flows.work(flow) > 0
@@ -414,19 +414,19 @@ class _RunLookup:
         middle = min(start + int(run.lowered.fixed[row]), end)
         return [Charge(start, middle, op, who), *self._split_work_charges(op, middle, end)]
 
-    def asked_component(self, run: SubmittedRun, row: int) -> str:
+    def timing_component(self, run: SubmittedRun, row: int) -> str:
         """Component that was asked about an op; ``gap`` for delays and gaps."""
         return str(self.links(run).who[row])
 
     def _split_work_charges(self, op: int, start: int, end: int) -> list[Charge]:
         """Charges of the work phase of an op, split where the bounding component changed."""
-        run, row = self.where(op)
+        run, row = self.graph_and_row(op)
         found: list[Charge] = []
         for bound in self.flights.bounds(op, start, end):
-            self.others.shared(bound)
+            self.others.add_shared_rate(bound)
             names = self.result.parts.names
             who = (
-                self.asked_component(run, row)
+                self.timing_component(run, row)
                 if bound.component is None
                 else names[bound.component]
             )

@@ -132,7 +132,7 @@ class FlowHistory:
 
 
 def bounding_component(
-    capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], wanted: int
+    capacity: dict[int, int], flows: dict[int, tuple[dict[int, int], int]], flow_id: int
 ) -> tuple[int | None, dict[int, int]]:
     """Component that bounds one flow under max-min fairness, and what each flow takes of it.
 
@@ -142,7 +142,7 @@ def bounding_component(
     ----------
     capacity : rate units by component
     flows : ({component: weight}, limit or -1) by id
-    wanted : id
+    flow_id : id
 
     Examples
     --------
@@ -164,7 +164,7 @@ def bounding_component(
         level = {c: room[c] // w for c, w in weight.items()}
         limits = [limit for _, limit in left.values() if limit >= 0]
         lowest = min([*level.values(), *limits])
-        usage, limit = left[wanted]
+        usage, limit = left[flow_id]
         full = [c for c in sorted(usage) if level[c] == lowest]
         if full:
             users = ((i, uses[full[0]]) for i, (uses, _) in flows.items() if full[0] in uses)
@@ -177,4 +177,4 @@ def bounding_component(
                 rates[i] = lowest
                 for c, w in uses.items():
                     room[c] -= w * lowest
-    raise AssertionError(f"flow {wanted} is not in flight")
+    raise AssertionError(f"flow {flow_id} is not in flight")

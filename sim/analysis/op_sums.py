@@ -41,7 +41,7 @@ def _select_columns(there: NDArray[np.bool_], *columns: NDArray[Any]) -> tuple[N
 
 def stored_or_summed_aggregates(result: RunRecord) -> RunAggregates:
     """Aggregates of a run: the stored ones, else sums over its op rows, without a breakdown."""
-    return _OpRowSums(result).kept() if result.summary is None else result.summary
+    return _OpRowSums(result).aggregates() if result.summary is None else result.summary
 
 
 class _OpRowSums:
@@ -62,7 +62,7 @@ class _OpRowSums:
         )  # mostly listed side by side
         return found[found >= 0]
 
-    def kept(self) -> RunAggregates:
+    def aggregates(self) -> RunAggregates:
         result = self.result
         steps = self._ended_periods()
         in_step = result.ops.period >= 0

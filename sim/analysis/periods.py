@@ -25,7 +25,8 @@ def counted_edges(
     kept = step_edges(result)[warm_up : None if count is None else warm_up + count + 1]
     if edges is None or len(kept) < 2:
         raise ValueError(
-            f"the run has {number} iterations, none is left after {warm_up} of warm-up"
+            f"the run has {number} iterations and {warm_up} are warm-up, so none is left; "
+            "use fewer warm-up iterations"
         )
     return kept
 
@@ -60,7 +61,7 @@ def period_edges(result: RunRecord) -> NDArray[np.int64] | None:
         start, end, step = start[counts], end[counts], step[counts]
     if not len(step):
         return None
-    # Ops of one step are mostly listed one after the other: first each such stretch, then steps.
+    # Ops of one period are mostly contiguous: reduce each contiguous range first, then periods.
     heads = np.flatnonzero(np.append(True, step[1:] != step[:-1]))
     steps, of = np.unique(step[heads], return_inverse=True)
     last = np.full(len(steps), NEVER, np.int64)

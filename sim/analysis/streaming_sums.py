@@ -94,10 +94,14 @@ class StreamingSums:
         self.spans = PeriodSpans(first)
         boxes = list(range(len(BOXES))) if keep == "ranks" else [EXPOSED]
         self.line = RankBoxTicks(boxes, first, compiled)
-        self.ranks, self.beside = 0, NEVER
-        self.held_yet: list[SameShapeGraphs] = []  # with graphs that are not over and hold
-        self.held_late: list[SameShapeGraphs] = []  # that gave back after the last end so far
-        self.waited_yet: list[BusyIntervals] = []  # waits for capacities that may be counted or not
+        self.ranks, self.last_outside_periods = 0, NEVER
+        self.held_yet: list[SameShapeGraphs] = []  # graphs that are not over and hold amounts
+        self.held_late: list[
+            SameShapeGraphs
+        ] = []  # graphs that released amounts after the last end so far
+        self.waited_yet: list[
+            BusyIntervals
+        ] = []  # waits for capacities whose time is not yet certain
         self.rate = system.components.column(lambda c: c.rate or np.inf, np.float64)
 
     def add(
@@ -131,7 +135,7 @@ class StreamingSums:
                 rows.append(waits.busy(group, waits.settled))
                 self.waited_yet.append(waits.busy(group, waits.open))
                 until = min(until, waits.reached)
-        latest = max(self.spans.last, self.beside)
+        latest = max(self.spans.last, self.last_outside_periods)
         self.held_late = [g for g in self.held_late if (g.returned > latest)[g.over].any()]
         for group in groups:
             until = min(until, _earliest_open_tick(group, self.spans))
@@ -144,9 +148,9 @@ class StreamingSums:
         if own.any():
             start = np.where(own, group.start[:, :n], LATE).min(axis=0)
             self.spans.add(run, start, np.where(own, end, NEVER).max(axis=0))
-        beside = fresh & ~group.own[:, None]
-        if beside.any():
-            self.beside = max(self.beside, int(end[beside].max()))
+        outside = fresh & ~group.own[:, None]
+        if outside.any():
+            self.last_outside_periods = max(self.last_outside_periods, int(end[outside].max()))
         took = np.where(fresh, end - group.start[:, :n], 0)
         if took.sum(dtype=np.float64) < 2.0**62:
             took = took.sum(axis=0)[None]
@@ -176,7 +180,7 @@ class StreamingSums:
         np.add.at(found, (claims.component, group.run.graph.ops.kind[claims.op]), held)
         return found
 
-    def used(self, last: int) -> NDArray[np.float64]:
+    def used_seconds(self, last: int) -> NDArray[np.float64]:
         """(components, kinds) s of work at full rate and of holding, up to the run's last end."""
         found = self.moved.copy()
         for group in self.held_yet:
@@ -188,7 +192,7 @@ class StreamingSums:
             found -= self._held_seconds(group, start, end, group.over[:, None])
         return found
 
-    def kept(self, ops: int) -> RunAggregates:
+    def aggregates(self, ops: int) -> RunAggregates:
         """Aggregates of the job at the end of the run.
 
         Parameters
@@ -198,9 +202,10 @@ class StreamingSums:
         steps, start, end = self.spans.table(self.ranks)
         found = RunAggregates(
             ops, self.first, steps, start, end, self.busy, self.moved, self.sources,
-            beside=max(self.beside, self.spans.beside), under_way=self.spans.beside,
+            beside=max(self.last_outside_periods, self.spans.last_outside_periods),
+            under_way=self.spans.last_outside_periods,
         )  # fmt: skip
-        found = replace(found, moved=self.used(found.last))
+        found = replace(found, moved=self.used_seconds(found.last))
         self.line.add(self.waited_yet, self.line.marks, self.line.until, self.ranks)
         boxes = self.line.between(found.marks, self.ranks)
         if self.keep == "ranks":
@@ -264,7 +269,7 @@ class PeriodSpans:
     """
 
     def __init__(self, origin: int) -> None:
-        self.origin = origin  # the first tick of all
+        self.origin = origin  # first tick of the run
         self._row: dict[int, int] = {}
         self._start = np.full((4, 1), LATE)
         self._end = np.full((4, 1), NEVER, np.int64)
@@ -304,7 +309,7 @@ class PeriodSpans:
         return int(self._end.max())
 
     @property
-    def beside(self) -> int:
+    def last_outside_periods(self) -> int:
         """Tick of the last end of an op in no period."""
         return int(self._end[self._row[-1]].max()) if -1 in self._row else NEVER
 
@@ -325,7 +330,7 @@ class PeriodSpans:
         rows = [self._row[p] for p in self._period_numbers]
         if not rows:
             return np.array([self.origin])
-        first = [self.origin, self.first[1], max(self.origin, self.beside)]
+        first = [self.origin, self.first[1], max(self.origin, self.last_outside_periods)]
         return np.unique(np.append(self._end[rows].max(axis=1), first))
 
 
@@ -344,10 +349,10 @@ class RankBoxTicks:
     def __init__(self, boxes: Sequence[int], first: int, compiled: bool):
         self.which, self.compiled = list(boxes), compiled
         self.marks = np.array([first])
-        # From each mark to the next, from the last on.
+        # One column per interval between marks; the last interval is open.
         self.boxes = np.zeros((len(self.which), 1, 0), np.int64)
         self.until = first
-        self.rows = BusyIntervals.of([])  # that reach beyond
+        self.rows = BusyIntervals.of([])  # intervals that end after `until`
 
     def add(self, rows: Sequence[BusyIntervals], marks: Ticks, until: int, ranks: int) -> None:
         """Add places of ops that ended, and the tick before which no further place can come."""
@@ -375,11 +380,11 @@ class RankBoxTicks:
         sums = np.zeros((len(self.which), len(self.marks) + 1, ranks), np.int64)
         np.cumsum(self.boxes, axis=1, out=sums[:, 1:])
         found = np.diff(sums[:, np.searchsorted(self.marks, marks)], axis=1)
-        if IDLE in self.which:  # also before a rank was there
+        if IDLE in self.which:  # also before a rank had its first op
             found[IDLE] += np.diff(marks)[:, None] - found.sum(axis=0)
         return found
 
-    def whole(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
+    def total(self, first: int, last: int, ranks: int) -> NDArray[np.int64]:
         """(b, ranks) ticks in each box of one window around the whole run."""
         self.add([], self.marks, last, ranks)
         found: NDArray[np.int64] = self.boxes.sum(axis=1)
@@ -399,12 +404,12 @@ def merge_job_aggregates(
     """
     first = min(k.first for k in kept)
     ends = (max(int(k.end.max(initial=NEVER)), k.beside) for k in kept)
-    last = max(first, *ends)  # a job that arrived and ended nothing is no part of the window
+    last = max(first, *ends)  # a job without ended ops does not extend the window
     sources: dict[str, int] = {}
     for one in kept:
         for text, t in one.sources.items():
             sources[text] = sources.get(text, 0) + t
-    boxes = np.concatenate([s.line.whole(first, last, s.ranks) for s in sums], axis=1)
+    boxes = np.concatenate([s.line.total(first, last, s.ranks) for s in sums], axis=1)
     start = np.concatenate([np.where(k.start < 0, LATE, k.start).min(axis=0) for k in kept])
     busy = np.sum([k.busy for k in kept], axis=0, dtype=object)
     found = RunAggregates(
@@ -414,11 +419,11 @@ def merge_job_aggregates(
         np.where(start == LATE, NEVER, start)[None],
         np.concatenate([k.end.max(axis=0) for k in kept])[None],
         busy if busy.max(initial=0) >= 2**62 else busy.astype(np.int64),
-        np.sum([s.used(last) for s in sums], axis=0),
+        np.sum([s.used_seconds(last) for s in sums], axis=0),
         sources,
         beside=last,
     )
-    windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing is before the only one
+    windows = np.stack([np.zeros_like(boxes), boxes], axis=1)  # nothing precedes the only window
     if sums[0].keep == "ranks":
         return found.with_box_times(windows, "ranks")
     return replace(found, exposed=windows[0, 1:].copy())
@@ -493,7 +498,7 @@ def _earliest_open_tick(group: SameShapeGraphs, spans: PeriodSpans) -> int:
     layer, state, start = layer_of_ops(group.run.graph)[op], group.state[:, op], group.start[:, op]
     live = (state != State.ENDED) & (state != State.CANCELLED)
     waits = (layer == NETWORK) & (group.arrived != NEVER)
-    # An op that keeps nothing busy may still be the first of the first period.
+    # An op without a layer may still be the first of the first period.
     counts = (layer >= 0) | (start < began) | (block.ops.period[op] < period)
     runs = (state == State.RUNNING) & counts
     since = np.minimum(np.where(waits, group.arrived, LATE), np.where(runs, start, LATE))

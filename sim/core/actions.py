@@ -77,7 +77,7 @@ class Actions(StateView):
     def _pop_end_event(self, c: int) -> simpy.Event:
         """Event that fires at the end of an op; the op is marked no more."""
         self.store.flags[c] = self.store.flags.item(c) & ~WATCHED
-        return self.ends.pop(self.id(c))
+        return self.ends.pop(self.op_id(c))
 
     def _mark_if_failed(self, c: int) -> None:
         """Mark an op that uses a failed component, so that it does not start; unmark any other."""
@@ -105,7 +105,7 @@ class Actions(StateView):
             self._graph(c).extra.append(((flow, 1), sharing.uses_of(flow)))
         else:
             sharing.set_usage(flow, usage, limit)
-            sharing.set_left(flow, work)
+            sharing.set_work_left(flow, work)
             self._graph(c).extra.append(((0, 0), sharing.uses_of(flow)))
         self._mark_if_failed(c)
 
@@ -139,12 +139,12 @@ class Actions(StateView):
             self._halt(c, f"the failure of {self.parts.names[component]}")
             graph = self._graph(c)
             left = self._work_left(c)
-            graph.untold.append(LostOp(self.id(c), int(rows[c]["left"]), left, component))
+            graph.untold.append(LostOp(self.op_id(c), int(rows[c]["left"]), left, component))
             self.losing.add(graph)
 
     def _work_left(self, c: int) -> int:
         flow = self.store.flow(c)
-        return 0 if flow == NONE else self.store.sharing.left(flow)
+        return 0 if flow == NONE else self.store.sharing.work_left(flow)
 
     def _restore(self, component: int) -> None:
         store = self.store
@@ -162,7 +162,7 @@ class Actions(StateView):
     def _leave(self, c: int) -> None:
         store = self.store
         if store.rows[c]["flags"] & STARTED:
-            op = self.id(c)
+            op = self.op_id(c)
             self.earlier[op] = self.earlier.get(op, 0) + 1
         if store.plugged is not None:
             self._leave_plugged(store.plugged, c)
@@ -177,20 +177,20 @@ class Actions(StateView):
             store.world[FLOWS] -= 1
             store.world[STALE] = 1
 
-    def _ask_for(self, grant: Grant) -> None:
+    def _request_capacity(self, grant: Grant) -> None:
         grant.place = self.store.add_claim(grant.component, grant.amount)
         self.asked[grant.place] = grant
         enqueue_claim(self.store.world, grant.place)
 
-    def _leave_line(self, grant: Grant) -> None:
+    def _withdraw_request(self, grant: Grant) -> None:
         drop_claim(self.store.world, grant.place)
         del self.asked[grant.place]
         self.store.claim_rows.give(grant.place, 1)
 
-    def _hold(self, component: int, amount: int) -> None:
+    def _hold_capacity(self, component: int, amount: int) -> None:
         self.store.part_table[component, TAKEN] += amount
 
-    def _return(self, component: int, amount: int) -> None:
+    def _return_capacity(self, component: int, amount: int) -> None:
         self.store.part_table[component, TAKEN] -= amount
         mark_claim_queue(self.store.world, int(self.store.world[PARTS]) + component * PART)
 
@@ -203,7 +203,7 @@ class Actions(StateView):
         if row["state"] in (PENDING, RUNNING):
             self._leave(c)
             row["state"] = STOPPED
-            self.stopped_by[self.id(c)] = who
+            self.stopped_by[self.op_id(c)] = who
 
     def _resume(
         self,
@@ -243,15 +243,15 @@ class Actions(StateView):
         """Reset the work of an op to all of it, and ask an online backend again."""
         graph = self._graph(c)
         row, flow = c - graph.base, self.store.flow(c)
-        fixed, work = graph.whole(row)
+        fixed, work = graph.full_times(row)
         self.store.rows[c]["left"] = fixed
         if graph.is_online(row):
             self.store.rows[c]["flags"] |= ASK
             graph.share.pop(row, None)
         if flow != NONE:
-            self.store.sharing.set_left(flow, work)
+            self.store.sharing.set_work_left(flow, work)
         elif work:
-            raise self._cannot_resume_error(self.id(c), "nothing bounds the rate of its work")
+            raise self._cannot_resume_error(self.op_id(c), "nothing bounds the rate of its work")
 
     def _left(self, c: int) -> RemainingWork:
         """Share of an op that is left."""
@@ -259,7 +259,7 @@ class Actions(StateView):
         row, cell = c - graph.base, self.store.rows[c]
         if cell["flags"] & ASK:
             return graph.share.get(row, ALL)
-        fixed, work = graph.told(row) if graph.is_online(row) else graph.whole(row)
+        fixed, work = graph.online_times(row) if graph.is_online(row) else graph.full_times(row)
         return RemainingWork(int(cell["left"]), fixed, self._work_left(c), work)
 
     def _move(self, c: int, there: There, left: RemainingWork) -> None:

@@ -217,23 +217,23 @@ def release_claims_of_ended_op(rows: Rows, world: Array, c: Int) -> None:
     """Release the amounts of an ended op, and amounts that others held until its end."""
     of = holder_offset(rows, world, c)
     for i in range(world[of + CLAIM_COUNT]):
-        release_claim_if_over(rows, world, world[of + FIRST_CLAIM] + i)
+        release_claim_if_ended(rows, world, world[of + FIRST_CLAIM] + i)
     number = world[of + LETTING]
     while number != NONE:
-        release_claim_if_over(rows, world, number)
+        release_claim_if_ended(rows, world, number)
         number = world[world[CLAIMS] + number * CLAIM + ALSO]
 
 
 @jit_without_refcounts
-def release_claim_if_over(rows: Rows, world: Array, number: Int) -> None:
+def release_claim_if_ended(rows: Rows, world: Array, number: Int) -> None:
     """Release a claim once its op, and the op until whose end it lasts, are both over."""
     claim = world[CLAIMS] + number * CLAIM
     until = world[claim + UNTIL]
-    if is_op_over(rows, world[claim + HELD_BY]) and (until == NONE or is_op_over(rows, until)):
+    if has_op_ended(rows, world[claim + HELD_BY]) and (until == NONE or has_op_ended(rows, until)):
         drop_claim(world, number)
 
 
 @jit_without_refcounts
-def is_op_over(rows: Rows, c: Int) -> bool:
+def has_op_ended(rows: Rows, c: Int) -> bool:
     """Whether an op has ended or was cancelled."""
     return bool(rows[c]["state"] == ENDED or rows[c]["state"] == CANCELLED)

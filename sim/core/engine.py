@@ -22,7 +22,7 @@ from ..engine_api.interface import (
 )
 from ..engine_api.validation import check_graph
 from .cycles import refuse_cycle
-from .giving import read_and_free_graphs
+from .graph_release import read_and_free_graphs
 from .memory.block import GraphBlock
 from .memory.state_layout import NONE
 from .readout import read_op_columns, stuck_state
@@ -60,7 +60,7 @@ class CoreEngine(SimpyLoop):
             ahead = find_static_schedule(graph, self.parts.slots, self._now)
         if ahead is None:
             refuse_cycle(graph)
-        return self._hand_in(
+        return self._register_graph(
             SubmittedGraph(self.env, self.submissions, self.count, graph, self._now, ahead)
         )
 
@@ -69,7 +69,7 @@ class CoreEngine(SimpyLoop):
         check_graph(self.parts, graph)
         refuse_cycle(graph)
         made = GraphBlock(self.parts, graph)
-        self.store.sharing.note_fine(made.uses)
+        self.store.sharing.mark_fractional_weights(made.uses)
         return made
 
     def repeat(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
@@ -78,18 +78,18 @@ class CoreEngine(SimpyLoop):
         made = SubmittedGraph(
             self.env, self.submissions, self.count, block, self._now, None, numbers
         )
-        return self._hand_in(made)
+        return self._register_graph(made)
 
-    def _hand_in(self, made: SubmittedGraph) -> SubmittedGraph:
+    def _register_graph(self, graph: SubmittedGraph) -> SubmittedGraph:
         """Register a graph that joins at the next turn."""
-        self.graphs.append(made)
+        self.graphs.append(graph)
         self.firsts.append(self.count)
-        self.to_join.append(made)
+        self.to_join.append(graph)
         self.submissions += 1
-        self.count += made.count
-        self.held_ops += made.count
-        self._note_action(lambda: self._join(made))
-        return made
+        self.count += graph.count
+        self.held_ops += graph.count
+        self._note_action(lambda: self._join(graph))
+        return graph
 
     def give_back(self) -> HeldOpTimes:
         """Times of all graphs in memory; graphs that are over are then dropped from it."""
@@ -102,7 +102,7 @@ class CoreEngine(SimpyLoop):
             if self._is_over(op):
                 return simpy.Event(self.env).succeed(self.state(op).name.lower())
             event = self.ends[op] = simpy.Event(self.env)
-            graph = cast(SubmittedGraph, self._held(op))
+            graph = cast(SubmittedGraph, self._graph_of_op(op))
             if graph.base == NONE:
                 graph.awaited.append(op)
             else:
@@ -121,7 +121,7 @@ class CoreEngine(SimpyLoop):
         return read_op_columns(self)
 
     def _places(self, op: int) -> int | None:
-        graph = self._held(op)
+        graph = self._graph_of_op(op)
         if graph is None:
             return None
         return 1 + int(np.count_nonzero(graph.shape.further == op - graph.first))

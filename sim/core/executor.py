@@ -104,14 +104,14 @@ def run_instants(
             if plugged is not None:
                 end_plugged_flows(rows, world, s, plugged)
             begin_instant(rows, times, world, s)
-            take_round(rows, times, links, world, s)
+            run_round(rows, times, links, world, s)
         while True:
             if world[ASKING]:
                 world[PHASE] = ANSWERED
                 return ASKS
             if world[ENDING] == NONE:
                 break
-            take_round(rows, times, links, world, s)
+            run_round(rows, times, links, world, s)
         world[PHASE] = IDLE
         if world[STALE]:
             if s[3][0, OVERFULL]:
@@ -180,7 +180,7 @@ def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
     while c != NONE:
         following = rows[c]["next"]
         rows[c]["unmet"] = 0
-        append(rows, world, GRANTED, c)  # whoever is still barred comes back
+        append(rows, world, GRANTED, c)  # ops that are still barred return to the list
         c = following
     # Before any flow joins here: one that has just joined hides those that are due.
     if world[FLOWS] and NONE < due(s) <= now:
@@ -207,7 +207,7 @@ def begin_instant(rows: Rows, times: Array, world: Array, s: State) -> None:
 
 
 @jit_without_refcounts
-def take_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
+def run_round(rows: Rows, times: Array, links: Links, world: Array, s: State) -> None:
     """Run one round of an instant: ops end, capacity and slots are granted, ops start."""
     c = world[ENDING]
     world[ENDING] = NONE

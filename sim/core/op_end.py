@@ -63,7 +63,7 @@ def end_op(rows: Rows, times: Array, links: Links, world: Array, c: Int) -> None
     rows[c]["state"] = ENDED
     times[c, END] = world[NOW]
     free_slots_of_op(rows, world, c)
-    count_op_over(rows, world, c)
+    count_op_ended(rows, world, c)
     if rows[c]["flags"] & (HOLDS | LETS):
         release_claims_of_ended_op(rows, world, c)
     for e in range(rows[c]["first"], rows[c + 1]["first"]):
@@ -95,7 +95,7 @@ def free_slot(rows: Rows, world: Array, p: Int) -> None:
 
 
 @jit_without_refcounts
-def count_op_over(rows: Rows, world: Array, c: Int) -> None:
+def count_op_ended(rows: Rows, world: Array, c: Int) -> None:
     """Count one open op less, and note its end where somebody waits for it or for its graph."""
     world[OPEN] -= 1
     low, high = 0, world[GRAPH_COUNT]  # its graph is between

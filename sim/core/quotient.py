@@ -87,7 +87,7 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
     place = np.empty(len(rows), np.int64)
     place[colours.place[rows]] = np.arange(len(rows))
     slot = np.where(graph.slot[rows] < 0, -1, colours.component[graph.slot[rows]])
-    if not _keeps_queues(of, colours, components, place):
+    if not _keeps_queue_order(of, colours, components, place):
         return None
     flows = _quotient_flows(graph.flows, colours, ops, components)
     if flows is None:
@@ -113,7 +113,7 @@ def _quotient(of: SymmetryTables, colours: Symmetry) -> Quotient | None:
     return Quotient(machine, folded, colours.op, place[colours.place], colours.component)
 
 
-def _keeps_queues(
+def _keeps_queue_order(
     of: SymmetryTables, colours: Symmetry, components: Numbers, place: Numbers
 ) -> bool:
     """Whether queues of the quotient serve classes in the order in which the graph serves ops."""

@@ -149,7 +149,7 @@ def stuck_state(engine: StateView) -> StuckState:
         engine.parts.names,
         open_ops,
         {op: engine.stopped_by[op] for op in open_ops if state[op] == STOPPED},
-        [op for op, c in cells.items() if _is_beyond(engine, c)],
+        [op for op, c in cells.items() if _is_beyond_range(engine, c)],
         {op: why for op, c in cells.items() if (why := _starved_reason(engine, c))},
         _unmet_dependencies(engine, cells),
         {k: queue for k, queue in queues.items() if queue},
@@ -166,7 +166,7 @@ def _held_capacities(engine: StateView) -> dict[int, list[tuple[int, int]]]:
     for claim in table[np.argsort(table[:, HELD_BY], kind="stable")].tolist():
         over = engine.store.rows[claim[HELD_BY]]["state"] in (ENDED, CANCELLED)
         last = claim[UNTIL if over else HELD_BY]
-        held.setdefault(claim[OF], []).append((engine.id(last), claim[AMOUNT]))
+        held.setdefault(claim[OF], []).append((engine.op_id(last), claim[AMOUNT]))
     return held
 
 
@@ -176,13 +176,13 @@ def _unmet_dependencies(engine: StateView, cells: dict[int, int]) -> dict[int, l
     found: dict[int, list[int]] = {op: [] for op in cells}
     for op, c in cells.items():
         for p in links[rows[c]["first"] : rows[c + 1]["first"]].tolist():
-            other = engine.id(engine.op_cell(p))
+            other = engine.op_id(engine.op_cell(p))
             if other in found and rows[p]["at"] == WAITING:
                 found[other].append(op)
     return found
 
 
-def _is_beyond(engine: StateView, c: int) -> bool:
+def _is_beyond_range(engine: StateView, c: int) -> bool:
     row = engine.store.rows[c]
     if row["state"] != RUNNING:
         return bool(row["flags"] & NEVER_RELEASED)

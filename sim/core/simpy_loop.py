@@ -51,7 +51,7 @@ def _compiled_loop(medium: Medium | None) -> Callable[..., int]:
     nothing = np.empty(0, np.int64)
     of = RunMemory(ComponentTable((), nothing.astype(np.int32), nothing, nothing, medium=medium))
     state = of.sharing.state
-    plugged = None if of.plugged is None else of.plugged.argument(state)
+    plugged = None if of.plugged is None else of.plugged.kernel_argument(state)
     types = of.rows, of.times, of.links, of.world, state, 0, 1, plugged
     return compiled_for_argument_types(run_instants, *types)
 
@@ -59,7 +59,7 @@ def _compiled_loop(medium: Medium | None) -> Callable[..., int]:
 class SimpyLoop(Actions):
     """Turns of the engine as SimPy events; between two of them only kernels run."""
 
-    def _take_turn(self, now: int) -> None:
+    def _run_turn(self, now: int) -> None:
         self.store.world[NOW] = now
         if INTERPRETED:
             with np.errstate(over="ignore"):
@@ -83,7 +83,7 @@ class SimpyLoop(Actions):
 
     def _plugged(self, medium: State) -> Plugged | None:
         plugged = self.store.plugged
-        return None if plugged is None else plugged.argument(medium)
+        return None if plugged is None else plugged.kernel_argument(medium)
 
     def _run_until_wake(self, began: int) -> None:
         """Run instants, from a new round on, until a process has to be woken or SimPy is due."""
@@ -135,20 +135,20 @@ class SimpyLoop(Actions):
 
     def _wake_processes(self, tick: int, began: int) -> bool:
         """Wake waiting processes: ends, losses, grants, thresholds, settled instants, in order."""
-        told = self._ends()
+        online_times = self._ends()
         if self.news:
-            told, self.news = self.news + told, []
+            online_times, self.news = self.news + online_times, []
         if self.losing:
-            told += self._losses_by_graph()
+            online_times += self._losses_by_graph()
         if self.store.world.item(GRANTS) != NONE:
-            told += self._granted(tick)
+            online_times += self._grant_events(tick)
         if self.thresholds.waiting or self.thresholds.next_turn:
-            told += [(event, None) for event in self.thresholds.reached()]
-        for event, value in told:
+            online_times += [(event, None) for event in self.thresholds.reached()]
+        for event, value in online_times:
             self._wake_in(tick - began, event, value)
-        return bool(told)
+        return bool(online_times)
 
-    def _granted(self, tick: int) -> list[tuple[simpy.Event, object]]:
+    def _grant_events(self, tick: int) -> list[tuple[simpy.Event, object]]:
         """Grants of this instant to processes, in the order of their requests."""
         store = self.store
         number, store.world[GRANTS] = store.world.item(GRANTS), NONE
@@ -163,18 +163,18 @@ class SimpyLoop(Actions):
         """Ends of this instant that somebody waits for; a graph's follows its last op's."""
         store = self.store
         c = store.world.item(NEWS)
-        told: list[tuple[simpy.Event, object]] = []
+        online_times: list[tuple[simpy.Event, object]] = []
         if c != NONE:
             store.world[NEWS] = NONE
         while c != NONE:
             flags, graph = store.flags.item(c), self._graph(c)
             if flags & WATCHED:
                 store.flags[c] = flags & ~WATCHED
-                told.append((self.ends.pop(graph.first + c - graph.base), "ended"))
+                online_times.append((self.ends.pop(graph.first + c - graph.base), "ended"))
             if flags & LAST:
-                told.append((graph.done, None))
+                online_times.append((graph.done, None))
             c = store.next.item(c)
-        return told
+        return online_times
 
     def _ask(self) -> None:
         """Ask the backends of ops that started in this round, one call per backend."""
@@ -186,7 +186,7 @@ class SimpyLoop(Actions):
                 k = bisect_right(self.bases, c) - 1
                 graph = self.joined[k]
                 row = c - graph.base
-                # a row that moved is asked alone
+                # a moved op gets its own call
                 backend = graph.shape.online.item(row) if row not in graph.moved else NONE - c
                 asked.setdefault((k, backend), []).append(c)
             c = store.next.item(c)
@@ -208,8 +208,8 @@ class SimpyLoop(Actions):
         store, (fixed, work, usage, limit) = self.store, answer
         plain = not work and not usage and limit == NO_LIMIT
         if not plain or not 0 <= fixed <= MAX_TICK:
-            check_answer(self.parts, self.id(c), answer)
-        graph.note_answer(c - graph.base, fixed, work)
+            check_answer(self.parts, self.op_id(c), answer)
+        graph.set_online_times(c - graph.base, fixed, work)
         if graph.share:
             fixed, work = graph.share.pop(c - graph.base, ALL).of(fixed, work)
         store.left[c] = fixed
@@ -223,7 +223,7 @@ class SimpyLoop(Actions):
 
     def _may_run_ahead(self) -> bool:
         """Whether all open graphs keep to their static schedules, unseen by any process."""
-        fresh = self._unjoined_graphs()
+        fresh = self._graphs_to_join()
         lonely = all(isinstance(event, Turn) for *_, event in self.env._queue)
         if not (self.runs_ahead and fresh and lonely and len(self.todo) == len(fresh)):
             return False
@@ -241,7 +241,7 @@ class SimpyLoop(Actions):
         self.todo, self.planned = [], None
         if self.next_turn is not None:
             self.next_turn.cancel()
-        last, fresh = self._now, self._unjoined_graphs()
+        last, fresh = self._now, self._graphs_to_join()
         self.to_join = []
         for graph in fresh:
             end = graph.ends_ahead()
@@ -250,7 +250,7 @@ class SimpyLoop(Actions):
         if last > self._now:
             self._advance_simpy_clock(last)
 
-    def _unjoined_graphs(self) -> list[SubmittedGraph]:
+    def _graphs_to_join(self) -> list[SubmittedGraph]:
         """Graphs that were handed in and have not joined."""
         return self.to_join
 

@@ -78,7 +78,7 @@ class StateView(EngineControl):
         c = int(self.store.part_table[component, HEAD])
         while c != NONE:
             op = self.op_cell(c)
-            found.append((self.id(op), self.store.places(op).index(c)))
+            found.append((self.op_id(op), self.store.places(op).index(c)))
             c = int(rows[c]["next"])
         return found
 
@@ -91,7 +91,7 @@ class StateView(EngineControl):
         while number != NONE:
             claim = table[number]
             by = int(claim[HELD_BY])
-            found.append((-1 if by == NONE else self.id(by), int(claim[AMOUNT])))
+            found.append((-1 if by == NONE else self.op_id(by), int(claim[AMOUNT])))
             number = int(claim[BEHIND])
         return found
 
@@ -109,7 +109,7 @@ class StateView(EngineControl):
         """Rate of every op in its work phase."""
         owners = self.store.owners
         return {
-            self.id(int(owners[flow])): self.rate_of_flow(flow)
+            self.op_id(int(owners[flow])): self.rate_of_flow(flow)
             for flow in sorted(self._in_flight(), key=lambda flow: int(owners[flow]))
         }
 
@@ -136,7 +136,7 @@ class StateView(EngineControl):
 
     def state(self, op: int) -> State:
         """State of one op, as the last turn left it."""
-        graph = self._held(op)
+        graph = self._graph_of_op(op)
         if graph is None:
             return self.past.state(op)
         if graph.base == NONE:
@@ -145,7 +145,7 @@ class StateView(EngineControl):
 
     def usage(self, op: int) -> dict[int, int]:
         """``{component: weight}`` that one op uses, as the last turn left it."""
-        graph = self._held(op)
+        graph = self._graph_of_op(op)
         if graph is None:
             return {}
         if graph.base != NONE:
@@ -155,12 +155,12 @@ class StateView(EngineControl):
         return flows.usage(at) if at < len(flows) and flows.op[at] == row else {}
 
     def _is_over(self, op: int) -> bool:
-        graph = self._held(op)
+        graph = self._graph_of_op(op)
         if graph is None or graph.base == NONE:
             return self.state(op) in OVER
         return self.store.state.item(graph.base + op - graph.first) in OVER
 
-    def _held(self, op: int) -> SubmittedGraph | None:
+    def _graph_of_op(self, op: int) -> SubmittedGraph | None:
         """Graph of an op; None where it was given back."""
         check_op(op, self.count)
         k = bisect_right(self.firsts, op) - 1
@@ -172,7 +172,7 @@ class StateView(EngineControl):
         graph = self.graphs[bisect_right(self.firsts, op) - 1]
         return graph.base + op - graph.first
 
-    def id(self, c: int) -> int:
+    def op_id(self, c: int) -> int:
         """Id of the op whose first place a cell is."""
         graph = self._graph(c)
         return graph.first + c - graph.base

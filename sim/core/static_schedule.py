@@ -28,7 +28,7 @@ Places = NDArray[Any]  # of PLACE
 
 BEGIN, FINISH = range(2)  # rows of spans
 CHAINS, OPEN = range(2)  # rows of pools
-LINKED = 1 << 40  # beside the slot of a place that follows another in a chain
+LINKED = 1 << 40  # added to the slot of a participant that follows another in a chain
 
 
 @dataclass

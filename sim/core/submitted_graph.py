@@ -44,17 +44,17 @@ class SubmittedGraph(HandedInGraph):
         self.block = graph if isinstance(graph, GraphBlock) else None
         self.numbers, self.at = numbers, at
         self.backends = (self.shape if numbers is None else numbers).backends  # of online ops
-        self.ahead = ahead  # its schedule, until it joins or for good
-        self.base = NONE  # its first cell, once it joined
-        self.lies: GraphOffsets | None = None  # all of where it is
-        self.over = False  # it ran ahead of the clock, to its end
-        self.awaited: list[int] = []  # ops for whose end somebody waited before it joined
-        self.extra: list[tuple[Rows, Rows]] = []  # further flows and uses that its ops got
-        self.moved: dict[int, There] = {}  # rows that go on elsewhere, and what they take there
+        self.ahead = ahead  # its static schedule
+        self.base = NONE  # its first cell after it joined
+        self.lies: GraphOffsets | None = None  # offsets of all its rows
+        self.over = False  # it ran ahead of the clock and has ended
+        self.awaited: list[int] = []  # ops awaited by a process before the graph joined
+        self.extra: list[tuple[Rows, Rows]] = []  # additional flows and uses of its ops
+        self.moved: dict[int, There] = {}  # moved rows, with their timing on the new components
         self.share: dict[
             int, RemainingWork
-        ] = {}  # that is left of rows whose backend is yet to be asked
-        self._fixed = array("q")  # what online backends said: fixed ticks of each row, and its work
+        ] = {}  # remaining fraction of rows whose online backend must be asked
+        self._fixed = array("q")  # timings from online backends: fixed ticks and work of each row
         self._work: dict[int, int] = {}
 
     @property
@@ -68,7 +68,7 @@ class SubmittedGraph(HandedInGraph):
             return not isinstance(self.moved[row], Answer)
         return len(self.shape.online) > 0 and bool(self.shape.online[row] >= 0)
 
-    def whole(self, row: int) -> tuple[int, int]:
+    def full_times(self, row: int) -> tuple[int, int]:
         """Fixed ticks and work of a row as it was handed in, or where it was moved to."""
         if row in self.moved:
             there = self.moved[row]
@@ -78,7 +78,7 @@ class SubmittedGraph(HandedInGraph):
         has = at < len(lowered.flows) and lowered.flows.op[at] == row
         return int(lowered.fixed[row]), lowered.flows.work(at) if has else 0
 
-    def note_answer(self, row: int, fixed: int, work: int) -> None:
+    def set_online_times(self, row: int, fixed: int, work: int) -> None:
         """Note what an online backend said about a row."""
         if not self._fixed:
             self._fixed = array("q", bytes(8 * self.count))
@@ -86,29 +86,29 @@ class SubmittedGraph(HandedInGraph):
         if work or self._work:
             self._work[row] = work
 
-    def told(self, row: int) -> tuple[int, int]:
+    def online_times(self, row: int) -> tuple[int, int]:
         """Fixed ticks and work that an online backend said about a row."""
         return (self._fixed[row] if self._fixed else 0), self._work.get(row, 0)
 
-    def join(self, store: RunMemory) -> None:
+    def join(self, memory: RunMemory) -> None:
         """Add the graph to the memory of the run."""
         if self.block is None or self.numbers is None:
-            self.lies = store.add(self.shape, self.at)
+            self.lies = memory.add(self.shape, self.at)
         else:
-            self.lies = store.add_block(self.block, self.numbers, self.at)
+            self.lies = memory.add_block(self.block, self.numbers, self.at)
         self.base = self.lies.cell
 
-    def give_rows(self, store: RunMemory) -> None:
+    def free_rows(self, memory: RunMemory) -> None:
         """Free its rows in the tables of flows, holders and claims."""
         flows = self.shape.flows
         if self.lies is not None and len(flows):
             uses = len(flows.component)
-            store.sharing.give((self.lies.flow, len(flows)), (self.lies.use, uses))
+            memory.sharing.free_rows((self.lies.flow, len(flows)), (self.lies.use, uses))
         if self.lies is not None:
-            store.holder_rows.give(self.lies.holder, self.lies.holders)
-            store.claim_rows.give(self.lies.claim, self.lies.claims)
+            memory.holder_rows.give(self.lies.holder, self.lies.holders)
+            memory.claim_rows.give(self.lies.claim, self.lies.claims)
         for more_flows, more_uses in self.extra:
-            store.sharing.give(more_flows, more_uses)
+            memory.sharing.free_rows(more_flows, more_uses)
 
     def move(self, to: GraphOffsets) -> None:
         """Note the new offsets of its cells after a compaction."""

@@ -106,7 +106,7 @@ class EngineControl(SimpyAdapter):
             self._let_go, self._withdraw_if_forgotten,
         )  # fmt: skip
         self.ledger.note_request(grant)
-        self._note_action(lambda: self._ask_for(grant))
+        self._note_action(lambda: self._request_capacity(grant))
         return grant
 
     def take(self, component: int, amount: int, owner: int = 0) -> bool:
@@ -143,7 +143,7 @@ class EngineControl(SimpyAdapter):
         """Give a grant back, or withdraw its request."""
         if self.ledger.is_waiting(grant):
             self.ledger.leave(grant)
-            self._note_action(lambda: self._leave_line(grant))
+            self._note_action(lambda: self._withdraw_request(grant))
         else:
             held = self.ledger.of(grant.component, grant.owner)
             check_release(self.parts, grant.component, grant.amount, held)
@@ -160,18 +160,18 @@ class EngineControl(SimpyAdapter):
         grant.over = True
         if self.ledger.is_waiting(grant):
             self.ledger.leave(grant)
-            self._leave_line(grant)
+            self._withdraw_request(grant)
         elif self.ledger.of(grant.component, grant.owner) >= grant.amount:
             self.ledger.give_back(self._now, *grant.held)
-            self._return(grant.component, grant.amount)
+            self._return_capacity(grant.component, grant.amount)
 
     def _give_back(self, component: int, amount: int, owner: int, who: str) -> None:
         self.ledger.give_back(self._now, component, amount, owner, who)
-        self._note_action(lambda: self._return(component, amount))
+        self._note_action(lambda: self._return_capacity(component, amount))
 
     def _note_taken(self, component: int, amount: int) -> None:
         self.ledger.taken[component] -= amount
-        self._hold(component, amount)
+        self._hold_capacity(component, amount)
 
     # Waited for.
 
@@ -301,19 +301,19 @@ class EngineControl(SimpyAdapter):
     def _cancel(self, ops: Sequence[int]) -> None: ...
 
     @abstractmethod
-    def _ask_for(self, grant: Grant) -> None:
+    def _request_capacity(self, grant: Grant) -> None:
         """Append a process's request to the queue of a capacity."""
 
     @abstractmethod
-    def _leave_line(self, grant: Grant) -> None:
+    def _withdraw_request(self, grant: Grant) -> None:
         """Withdraw a process's request."""
 
     @abstractmethod
-    def _hold(self, component: int, amount: int) -> None:
+    def _hold_capacity(self, component: int, amount: int) -> None:
         """Add to the amount that processes hold."""
 
     @abstractmethod
-    def _return(self, component: int, amount: int) -> None:
+    def _return_capacity(self, component: int, amount: int) -> None:
         """Subtract from the amount that processes hold."""
 
 

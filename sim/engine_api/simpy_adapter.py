@@ -100,7 +100,7 @@ class SimpyAdapter(ABC):
         self.tick = now
         if self.turn > engine_api.MAX_TURNS:
             raise zero_time_loop_error(self, f"{self.turn} turns", self.actor)
-        self._take_turn(now)
+        self._run_turn(now)
 
     def _losses_by_graph(self) -> list[tuple[simpy.Event, object]]:
         """Losses by graph since the last report."""
@@ -115,7 +115,7 @@ class SimpyAdapter(ABC):
     # What each engine does in its own way.
 
     @abstractmethod
-    def _take_turn(self, now: int) -> None:
+    def _run_turn(self, now: int) -> None:
         """Apply commands, run the instant, wake those that wait."""
 
     @abstractmethod

@@ -23,7 +23,7 @@ from .max_min.table_layout import (
 )
 from .max_min.work_clock import completion_tick
 
-__all__ = ["completion_tick", "component", "rate_alone", "uses", "work", "work_less"]
+__all__ = ["completion_tick", "component", "rate_alone", "remaining_work", "uses", "work"]
 
 
 @jit_without_refcounts
@@ -52,6 +52,6 @@ def rate_alone(s: State, f: Int, u: Int, rate: Int) -> Int:
 
 
 @jit_without_refcounts
-def work_less(hi: Int, lo: Int, rate: Int, ticks: Int) -> tuple[Int, Int]:
+def remaining_work(hi: Int, lo: Int, rate: Int, ticks: Int) -> tuple[Int, Int]:
     """Work left after some ticks at a rate."""
     return sub(hi, lo, *mul(rate, ticks))

@@ -8,7 +8,7 @@ from typing import Protocol
 from ..engine_api.capacity_ledger import Grant
 from ..engine_api.interface import NEVER
 
-OUT, ASKED, HELD = "out", "asked", "held"  # where a claim stands
+OUT, ASKED, HELD = "out", "asked", "held"  # state of a claim
 
 
 class Holder(Protocol):
@@ -74,15 +74,15 @@ class CapacityQueues:
 
     def __init__(self, at: Sequence[CapacityState]):
         self.at = at
-        self.moving: set[int] = set()  # components whose line may move
+        self.moving: set[int] = set()  # components whose queue may advance
 
-    def ask(self, claim: Claim, tick: int) -> None:
+    def request(self, claim: Claim, tick: int) -> None:
         """Append a claim to its queue."""
         claim.state, claim.asked, claim.granted, claim.returned = ASKED, tick, NEVER, NEVER
         self.at[claim.component].line.append(claim)
         self.moving.add(claim.component)
 
-    def leave(self, claim: Claim, tick: int) -> None:
+    def withdraw(self, claim: Claim, tick: int) -> None:
         """Take a claim out of its queue, or give back what it holds."""
         if claim.state == ASKED:
             self.at[claim.component].line.remove(claim)
@@ -97,7 +97,7 @@ class CapacityQueues:
         self.at[component].held += amount
         self.moving.add(component)
 
-    def move(self, tick: int) -> list[Claim]:
+    def grant(self, tick: int) -> list[Claim]:
         """Claims that are granted now, since there is room for them."""
         granted = []
         for part in [self.at[c] for c in sorted(self.moving)]:

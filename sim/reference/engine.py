@@ -63,7 +63,7 @@ class ReferenceEngine(EventLoop):
     def submit(self, graph: EngineGraph) -> SubmittedGraph:
         """Hand in a graph; it joins at the next turn."""
         check_graph(self.parts, graph)
-        return self._hand_in(graph)
+        return self._register_graph(graph)
 
     def prepare(self, graph: EngineGraph) -> PreparedGraph:
         """Prepare a graph that will be handed in often: checks are made here, once."""
@@ -73,9 +73,9 @@ class ReferenceEngine(EventLoop):
 
     def repeat(self, shape: PreparedShape, numbers: Numbers) -> SubmittedGraph:
         """Hand in a prepared graph with these numbers; it joins at the next turn."""
-        return self._hand_in(numbers.put_into(shape.lowered))
+        return self._register_graph(numbers.put_into(shape.lowered))
 
-    def _hand_in(self, graph: EngineGraph) -> SubmittedGraph:
+    def _register_graph(self, graph: EngineGraph) -> SubmittedGraph:
         batch = SubmittedGraph(self.env, self.submissions, self.count, len(graph), graph.backends)
         self.rows |= {row.id: row for row in op_states(graph, batch, self._now)}
         self.batches.append(batch)
@@ -243,19 +243,19 @@ class ReferenceEngine(EventLoop):
         for row in sorted(gone, key=lambda r: r.id):
             self._leave(row)
             row.state = State.CANCELLED
-            self._close(row)
+            self._close_op(row)
 
-    def _ask_for(self, grant: Grant) -> None:
-        self.lines.ask(Claim(grant.component, grant.amount, grant=grant), self.tick)
+    def _request_capacity(self, grant: Grant) -> None:
+        self.lines.request(Claim(grant.component, grant.amount, grant=grant), self.tick)
 
-    def _leave_line(self, grant: Grant) -> None:
+    def _withdraw_request(self, grant: Grant) -> None:
         line = self.at[grant.component].line
-        self.lines.leave(next(c for c in line if c.grant is grant), self.tick)
+        self.lines.withdraw(next(c for c in line if c.grant is grant), self.tick)
 
-    def _hold(self, component: int, amount: int) -> None:
+    def _hold_capacity(self, component: int, amount: int) -> None:
         self.lines.hold(component, amount)
 
-    def _return(self, component: int, amount: int) -> None:
+    def _return_capacity(self, component: int, amount: int) -> None:
         self.lines.hold(component, -amount)
 
     # The run as a whole.

@@ -76,13 +76,13 @@ class EventLoop(EngineControl):
         """Ops that have neither ended nor been cancelled."""
         return tuple(row.id for row in self.rows.values() if row.live)
 
-    def _take_turn(self, now: int) -> None:
+    def _run_turn(self, now: int) -> None:
         self.round = 0
         self._advance()
         todo, self.todo = self.todo, []
         for action in todo:
             action()
-        while self._take_round():
+        while self._run_round():
             self.round += 1
         if self.medium.stale and (
             heavy := excess_weight_error(self.parts, self.medium.usage_by_flow(), self.open_ops)
@@ -101,12 +101,12 @@ class EventLoop(EngineControl):
             self.over.add(row)
         while self.timers and self.timers[0][0] <= self.tick:
             until, op, attempt = heapq.heappop(self.timers)
-            if self._ticking(until, op, attempt):
+            if self._is_still_running(until, op, attempt):
                 row = self.rows[op]
                 row.until, row.fixed_left = None, 0
                 self._work(row)
 
-    def _take_round(self) -> bool:
+    def _run_round(self) -> bool:
         """Run one round: ops end; places arrive; amounts and slots are granted; ops start.
 
         True if anything changed.
@@ -117,7 +117,7 @@ class EventLoop(EngineControl):
         arrived = self._arrivals()
         for op, place in arrived:
             self._arrive(self.rows[op], place)
-        given = self.lines.move(self.tick)
+        given = self.lines.grant(self.tick)
         for claim in given:
             self._grant_claim(claim)
         for op, place in sorted(self.joining):
@@ -137,7 +137,7 @@ class EventLoop(EngineControl):
         """Places whose dependencies ended and whose release time was reached, by op and place."""
         while self.releases and self.releases[0][0] <= self.tick:
             self.arriving.add(heapq.heappop(self.releases)[1:])
-        found = [(op, k) for op, k in sorted(self.arriving) if self._unreleased(0, op, k)]
+        found = [(op, k) for op, k in sorted(self.arriving) if self._is_unreleased(0, op, k)]
         self.arriving.clear()
         return found
 
@@ -152,7 +152,7 @@ class EventLoop(EngineControl):
         row.at[place] = READY
         if all(at == READY for at in row.at):
             for claim in row.claims:
-                self.lines.ask(claim, self.tick)
+                self.lines.request(claim, self.tick)
 
     def _grant_claim(self, claim: Claim) -> None:
         """Grant an amount to an op or a process; with its last one an op goes on to its queues."""
@@ -211,7 +211,7 @@ class EventLoop(EngineControl):
         answers = backend([row.id - batch.first for row in rows], self.tick)
         for row, answer in zip(rows, answers, strict=True):
             check_answer(self.parts, row.id, answer)
-            row.tell(answer, row.share)
+            row.set_answer(answer, row.share)
 
     def _begin(self, row: OpState) -> None:
         if row.fixed_left:
@@ -229,19 +229,19 @@ class EventLoop(EngineControl):
 
     def _next_tick(self) -> int:
         """Tick of the next event; beyond the range for none."""
-        while self.timers and not self._ticking(*self.timers[0]):
+        while self.timers and not self._is_still_running(*self.timers[0]):
             heapq.heappop(self.timers)
-        while self.releases and not self._unreleased(*self.releases[0]):
+        while self.releases and not self._is_unreleased(*self.releases[0]):
             heapq.heappop(self.releases)
         ends = self.medium.next()
         found = [heap[0][0] for heap in (self.timers, self.releases) if heap]
         return min([*found, *([] if ends is None else [ends])], default=MAX_TICK + 1)
 
-    def _ticking(self, until: int, op: int, attempt: int) -> bool:
+    def _is_still_running(self, until: int, op: int, attempt: int) -> bool:
         row = self.rows.get(op)
         return row is not None and row.until == until and row.attempts == attempt
 
-    def _unreleased(self, _: int, op: int, place: int) -> bool:
+    def _is_unreleased(self, _: int, op: int, place: int) -> bool:
         row = self.rows.get(op)
         return row is not None and row.state == State.PENDING and row.at[place] == WAITING
 
@@ -264,9 +264,9 @@ class EventLoop(EngineControl):
         """Let places without open dependencies arrive, not before their op is released."""
         for k, unmet in enumerate(row.unmet):
             if not unmet:
-                self._may_arrive(row, k)
+                self._arrive_at_release(row, k)
 
-    def _may_arrive(self, row: OpState, place: int) -> None:
+    def _arrive_at_release(self, row: OpState, place: int) -> None:
         if row.release <= self.tick:
             self.arriving.add((row.id, place))
         else:
@@ -275,17 +275,17 @@ class EventLoop(EngineControl):
     def _end(self, row: OpState) -> None:
         self._free_slots_and_queues(row)
         row.state, row.end = State.ENDED, self.tick
-        self._close(row)
+        self._close_op(row)
         for dependent, k in row.dependents:
             dependent.unmet[k] -= 1
             if not dependent.unmet[k]:
-                self._may_arrive(dependent, k)
+                self._arrive_at_release(dependent, k)
 
-    def _close(self, row: OpState) -> None:
+    def _close_op(self, row: OpState) -> None:
         self.open -= 1
         for claim in (*row.claims, *row.ends):
             if claim.over:
-                self.lines.leave(claim, self.tick)
+                self.lines.withdraw(claim, self.tick)
         if row.done is not None:
             self.news.append((row.done, row.state.name.lower()))
         row.batch.open -= 1
@@ -295,7 +295,7 @@ class EventLoop(EngineControl):
     def _leave(self, row: OpState) -> None:
         """Withdraw an op from slots, queues and flows; its work left is kept."""
         for claim in row.claims:
-            self.lines.leave(claim, self.tick)
+            self.lines.withdraw(claim, self.tick)
         self._free_slots_and_queues(row)
 
     def _free_slots_and_queues(self, row: OpState) -> None:

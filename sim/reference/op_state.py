@@ -27,7 +27,7 @@ from ..errors import GraphError
 from .capacity import Claim
 
 NOTHING = Answer(0, 0, {})
-# Where a place stands; ready: its op waits for what it is to hold of capacities.
+# State of a participant; READY: its op waits for amounts of capacities.
 WAITING, READY, QUEUED, HELD = "waiting", "ready", "queued", "held"
 
 
@@ -74,8 +74,8 @@ class OpState:
         self.fixed, self.release, self.online = fixed, release, online
         self.there: Online | None = None  # an online backend of its own, where it was moved to
         self.asks = online >= 0  # at its next start
-        self.share = ALL  # that is left of what it is then told
-        self.whole = fixed, 0  # fixed time and work that it was told last
+        self.share = ALL  # fraction left of its next timing
+        self.whole = fixed, 0  # fixed time and work of its last timing
         self.work = 0
         self.fixed_left, self.work_left = fixed, 0
         self.usage: dict[int, int] = {}
@@ -108,7 +108,7 @@ class OpState:
         fixed, work = self.whole
         return RemainingWork(self.fixed_left, fixed, self.work_left, work)
 
-    def tell(self, answer: Answer, left: RemainingWork) -> None:
+    def set_answer(self, answer: Answer, left: RemainingWork) -> None:
         """Take an answer of which a share is left to do."""
         self.whole, self.asks, self.share = (answer.fixed, answer.work), False, ALL
         self.fixed_left, self.work_left = left.of(answer.fixed, answer.work)
@@ -119,10 +119,10 @@ class OpState:
         self.online = -1
         if isinstance(there, Answer):
             self.there, self.fixed, self.work = None, there.fixed, there.work
-            self.tell(there, left)
+            self.set_answer(there, left)
         else:
             self.there, self.fixed, self.work = there, 0, 0
-            self.tell(NOTHING, ALL)
+            self.set_answer(NOTHING, ALL)
             self.asks, self.share = True, left
 
     @property

@@ -43,9 +43,9 @@ class DurationDraws:
             return Numbers.of(self.of(typical, which))
 
         if self.engine == "core":
-            from ..core.programs.draw import Draws
+            from ..core.programs.submission_draws import SubmissionDraws
 
-            draws = Draws(
+            draws = SubmissionDraws(
                 run.lowered.name,
                 run.answers.spreads,
                 run.lowered.flows.op,

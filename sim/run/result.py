@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analysis.blame import Blame, Charge, blame
-from ..analysis.folded_aggregates import aggregates_of_op_rows
 from ..analysis.frames import op_frame, rank_period_frame
 from ..analysis.holdings import seconds_held_by_processes
 from ..analysis.metrics import component_busy_spans, may_ops_overlap
 from ..analysis.notebook import html_table
 from ..analysis.op_sums import stored_or_summed_aggregates
 from ..analysis.periods import period_edges
+from ..analysis.row_aggregates import aggregates_of_op_rows
 from ..errors import ForetraceError
 from ..facts.ops import Kind
 from ..facts.system import UNCOUNTED

@@ -325,7 +325,7 @@ class Session:
         found = replace(self.bare_result(), again=again)
         self.__dict__.pop("machine", None)
         sums = [self.held.sums_of(job) for job in self.jobs]
-        kept = [own.kept(job.count) for own, job in zip(sums, self.jobs, strict=True)]
+        kept = [own.aggregates(job.count) for own, job in zip(sums, self.jobs, strict=True)]
         if len(kept) == 1:
             return replace(found, summary=kept[0])
         by_job = tuple(

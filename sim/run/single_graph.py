@@ -70,7 +70,7 @@ def _run_as_spmd(
             raise NotUniform("rules give some of its ops other times")
         graph = session.timing.place(graph, session.jobs[0].placement)
         spmd = SpmdRun.of(session.simulation, graph, template, session.replica)
-        kept = spmd.kept(keep)
+        kept = spmd.aggregates(keep)
     except NotUniform as why:
         _require_room_to_write(session, graph, str(why))
         log.info("%s: %s ops are written out, since %s", graph.name, len(graph), why)
@@ -84,7 +84,7 @@ def _run_as_spmd(
         "%s: %s ops as a template, %s of %s ranks run", graph.name, len(graph),
         spmd.template.ranks, template.ranks,
     )  # fmt: skip
-    written = spmd.why_not_written()
+    written = spmd.reason_not_expanded()
     found = replace(session.bare_result(), summary=kept)
     if spmd.shares_rates and not written:
         return replace(found, again=again)
@@ -107,11 +107,11 @@ def _write_spmd_result(session: Session, spmd: SpmdRun) -> Result:
     """Result with one row per op of one rank of each class."""
     again = Session(session.simulation, session.replica)
     again.enter(session.jobs[0].job)
-    graph, said, lowered = spmd.written()
+    graph, said, lowered = spmd.expand_representatives()
     again.runs.append(SubmittedRun(graph, said, lowered, 0))
     _run_lowered(again, lowered)
     found = again.result("ops", "it is a part of a run")
-    return replace(found, copies=spmd.copies())
+    return replace(found, copies=spmd.ranks_represented())
 
 
 def run_timed(session: Session, asked: TimedGraph, job: RunningJob) -> None:

@@ -22,10 +22,10 @@ from ..record.binding import Answers, ask_all
 from ..record.bound_system import BoundSystem
 
 Numbers = NDArray[np.int64]
-PLAYED = OUR_ROLES  # by number; 3 is nobody's, and ops of other roles are written out
+PLAYED = OUR_ROLES  # by number; 3 means no component; graphs with other roles are expanded
 
 
-class NotUniform(Exception):  # noqa: N818  says why, it is no error
+class NotUniform(Exception):  # noqa: N818  a reason, not an error
     """Reason why an SPMD graph cannot be run without writing it out."""
 
 
@@ -40,7 +40,7 @@ class RankAnswers(NamedTuple):
     flow: Numbers  # of each question; -1 for none
 
     @classmethod
-    def of(cls, said: Answers, simulation: BoundSystem, name: str) -> RankAnswers:
+    def of(cls, answers: Answers, simulation: BoundSystem, name: str) -> RankAnswers:
         """Answers to all questions about a graph of this name.
 
         Raises
@@ -50,18 +50,18 @@ class RankAnswers(NamedTuple):
         GraphError, BackendError
             Impossible answers.
         """
-        if said.drivers:
-            raise NotUniform("a backend is asked during the run")
-        if said.timing.holds is not None:
+        if answers.drivers:
+            raise NotUniform("a backend times its ops only during the run")
+        if answers.timing.holds is not None:
             raise NotUniform("its ops hold amounts of a capacity")
-        fixed = ticks_from_seconds(said.timing.fixed, simulation.tick)
-        flows, flow = _flows_of_questions(said, simulation, name, fixed)
+        fixed = ticks_from_seconds(answers.timing.fixed, simulation.tick)
+        flows, flow = _flows_of_questions(answers, simulation, name, fixed)
         spread = np.zeros(len(fixed), np.int64)
-        for i, (rows, _) in enumerate(said.spreads, 1):
+        for i, (rows, _) in enumerate(answers.spreads, 1):
             spread[rows] = i
-        if len(said.spreads) > 254:
-            raise NotUniform("its ops vary in more than 254 ways")
-        source = said.source.astype(np.int64)
+        if len(answers.spreads) > 254:
+            raise NotUniform("its ops have more than 254 different distributions of durations")
+        source = answers.source.astype(np.int64)
         same = number_pairs(number_pairs(number_by_first_appearance(fixed)[0], spread)[0], source)[
             0
         ]
@@ -69,10 +69,10 @@ class RankAnswers(NamedTuple):
 
 
 def _flows_of_questions(
-    said: Answers, simulation: BoundSystem, name: str, fixed: Numbers
+    answers: Answers, simulation: BoundSystem, name: str, fixed: Numbers
 ) -> tuple[Flows, Numbers]:
     """Flows of the questions whose ops have work, and the flow of each question; -1 for none."""
-    timing, parts = said.timing, simulation.parts
+    timing, parts = answers.timing, simulation.parts
     number = np.full(len(fixed), -1, np.int64)
     if timing.work is None or not np.any(timing.work > 0):
         return Flows.none(), number
@@ -93,11 +93,15 @@ class QuestionTable:
 
     Parameters
     ----------
-    every : whether every rank is asked about its own ops, not one of those that look alike
+    ask_every_rank : whether every rank is asked about its own ops, not one of those that look alike
     """
 
     def __init__(
-        self, simulation: BoundSystem, graph: Graph, template: SpmdGraph, every: bool = False
+        self,
+        simulation: BoundSystem,
+        graph: Graph,
+        template: SpmdGraph,
+        ask_every_rank: bool = False,
     ):
         assert graph.gpus is not None  # noqa: S101  it was placed
         self.graph, self.template, self.gpus = graph, template, graph.gpus
@@ -106,7 +110,7 @@ class QuestionTable:
         self.component = np.stack(
             [*(played[role] for role in PLAYED), np.full(len(self.gpus), -1, np.int32)]
         )
-        self.alike, self.every = simulation.alike, every
+        self.alike, self.ask_every_rank = simulation.alike, ask_every_rank
         self.fabric = system.number(system.fabric) if system.fabric else -1
         if self.fabric >= 0 and self.alike[self.fabric] < 0 and bound[self.fabric] is not None:
             raise NotUniform(reason_to_ask_every_op(bound[self.fabric]))
@@ -184,5 +188,5 @@ def reason_to_ask_every_op(backend: Backend | None) -> str:
     """Sentence on why the answers of a backend cannot be shared by components that look alike."""
     who = type(backend).__name__
     if backend is not None and backend.online:
-        return f"{who} is asked during the run"
-    return f"{who} does not say which components it answers alike for (Backend.uniform)"
+        return f"{who} times its ops only during the run"
+    return f"{who} does not declare which components have equal timings (Backend.uniform)"

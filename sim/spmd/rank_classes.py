@@ -60,19 +60,19 @@ class RankClasses:
     flow: tuple[NDArray[np.int32], ...]
 
     @cached_property
-    def shared(self) -> TemplateFlows:
+    def rank_flows(self) -> TemplateFlows:
         """Threads of all ranks with the flows of their ops."""
         return TemplateFlows.of_ranks(self.template, self.flow, self.flows)
 
 
 def classify(
-    simulation: BoundSystem, graph: Graph, template: SpmdGraph, every: bool = False
+    simulation: BoundSystem, graph: Graph, template: SpmdGraph, ask_every_rank: bool = False
 ) -> RankClasses:
     """Classes of the ranks of an SPMD graph, after asking backends about its ops.
 
     Parameters
     ----------
-    every : whether every rank is asked about its own ops, not one of those that look alike: what
+    ask_every_rank : whether every rank is asked about its own ops; what
         looks alike takes equal times, but shares rates of its own
 
     Raises
@@ -84,12 +84,12 @@ def classify(
     """
     template.check()
     _refuse_other_roles(graph, template)
-    asking = QuestionTable(simulation, graph, template, every)
-    made = [_ProgramClasses(asking, p) for p in range(len(template.programs))]
-    said = asking.ask()
-    told = RankAnswers.of(said, simulation, graph.name)
-    if not every and any(of.shares_on_one_for_all(told) for of in made):
-        return classify(simulation, graph, template, every=True)
+    question_table = QuestionTable(simulation, graph, template, ask_every_rank)
+    made = [_ProgramClasses(question_table, p) for p in range(len(template.programs))]
+    said = question_table.ask()
+    rank_answers = RankAnswers.of(said, simulation, graph.name)
+    if not ask_every_rank and any(of.shares_rates_for_other_ranks(rank_answers) for of in made):
+        return classify(simulation, graph, template, ask_every_rank=True)
     program = np.zeros(template.ranks, np.int32)
     programs: list[RankProgram] = []
     answers: list[Numbers] = []
@@ -97,26 +97,26 @@ def classify(
     source_of: list[Numbers] = []
     flow: list[NDArray[np.int32]] = [np.empty(0, np.int32)] * template.ranks
     for of in made:
-        if len(told.flows):
-            for r, row in zip(of.ranks.tolist(), of.flows(told), strict=True):
+        if len(rank_answers.flows):
+            for r, row in zip(of.ranks.tolist(), of.flows(rank_answers), strict=True):
                 flow[r] = row
-        which, tables, columns, each = of.classes(told)
+        which, tables, columns, each = of.classes(rank_answers)
         program[of.ranks] = len(programs) + which
         programs += [of.program] * len(tables)
         answers += tables
         source += columns
         source_of += each
     parted = replace(template, programs=tuple(programs), program=program, lead=template.leads)
-    _check_slots(parted, answers, asking.component, simulation.parts)
+    _check_slots(parted, answers, question_table.component, simulation.parts)
     return RankClasses(
         parted,
         tuple(answers),
         np.array(source, np.int64).T,
         tuple(source_of),
         said.sources,
-        asking.component,
+        question_table.component,
         tuple(s for _, s in said.spreads),
-        told.flows,
+        rank_answers.flows,
         tuple(flow),
     )
 
@@ -127,10 +127,10 @@ def _refuse_other_roles(graph: Graph, template: SpmdGraph) -> None:
         theirs = np.flatnonzero(program.ops.kind >= len(OUR_KINDS))
         if len(theirs):
             name = program.ops.take(theirs[:1]).kind_names[0]
-            raise NotUniform(f"a plug-in registered the kind of some of its ops ({name})")
+            raise NotUniform(f"some of its ops have a kind that a plug-in registered ({name})")
     for name in {*graph.streams.values()}:
         if role_named_by_stream(name):
-            raise NotUniform(f"a plug-in's role runs one of its streams ({name})")
+            raise NotUniform(f"one of its streams has a role that a plug-in registered ({name})")
 
 
 class _ProgramQuestions(NamedTuple):
@@ -151,10 +151,10 @@ class _ProgramQuestions(NamedTuple):
 class _ProgramClasses:
     """Classes of the ranks of one program."""
 
-    def __init__(self, asking: QuestionTable, p: int):
-        self.asking, self.template = asking, asking.template
-        self.program = asking.template.programs[p]
-        self.ranks = np.flatnonzero(asking.template.program == p)
+    def __init__(self, question_table: QuestionTable, p: int):
+        self.question_table, self.template = question_table, question_table.template
+        self.program = question_table.template.programs[p]
+        self.ranks = np.flatnonzero(question_table.template.program == p)
         try:
             first = self.program.encoded.first
         except OverflowError as error:
@@ -164,7 +164,7 @@ class _ProgramClasses:
         self.streams, self.holder = self._stream_holders()
         lonely = np.isin(self.kind, (Kind.SEND, Kind.RECV)) & (self.family < 0)
         if lonely.any():
-            raise NotUniform("it has messages without a family")
+            raise NotUniform("some of its sends or receives belong to no message family")
         self.questions = [
             *self._own_op_questions(),
             *self._recorded_questions(),
@@ -174,7 +174,7 @@ class _ProgramClasses:
 
     def _stream_holders(self) -> tuple[Numbers, Numbers]:
         """Which ranks have the same kinds of streams; (kinds, q) who holds their communication."""
-        graph, network = self.asking.graph, np.isin(self.kind, NETWORK)
+        graph, network = self.question_table.graph, np.isin(self.kind, NETWORK)
         nobody = np.where(network, NOBODY, 0)
         if not graph.streams or not network.any():
             return np.zeros(len(self.ranks), np.int64), nobody[None]
@@ -198,16 +198,16 @@ class _ProgramClasses:
             of = np.flatnonzero(self.kind == kind)
             if not len(of):
                 continue
-            component = self.asking.component[PLAYED.index(kind.role)][self.ranks]
-            same = self.asking.alike[component]
+            component = self.question_table.component[PLAYED.index(kind.role)][self.ranks]
+            same = self.question_table.alike[component]
             if np.any(same < 0):
-                who = self.asking.bound[int(component[np.argmax(same < 0)])]
-                if who is not None:  # else asking says who is missing
+                who = self.question_table.bound[int(component[np.argmax(same < 0)])]
+                if who is not None:  # otherwise the query itself raises the error
                     raise NotUniform(reason_to_ask_every_op(who))
-            if self.asking.every:
+            if self.question_table.ask_every_rank:
                 same = np.arange(len(same))
             which, first = number_by_first_appearance(same)
-            rows = self.asking.add(self.ops.take(of), self.ranks[first], component[first])
+            rows = self.question_table.add(self.ops.take(of), self.ranks[first], component[first])
             found.append(_ProgramQuestions(of, rows, which))
         return found
 
@@ -216,7 +216,7 @@ class _ProgramClasses:
         of = np.flatnonzero(np.isin(self.kind, (Kind.DELAY, Kind.GAP)))
         if not len(of) or not len(self.ranks):
             return []
-        rows = self.asking.add(self.ops.take(of), self.ranks[:1], np.array([-1], np.int32))
+        rows = self.question_table.add(self.ops.take(of), self.ranks[:1], np.array([-1], np.int32))
         return [_ProgramQuestions(of, rows, np.zeros(len(self.ranks), np.int64))]
 
     def _collective_questions(self) -> list[_ProgramQuestions]:
@@ -230,8 +230,10 @@ class _ProgramClasses:
                 continue
             lead = leads[groups[self.ranks]]
             leading = np.flatnonzero(lead == self.ranks)
-            members = self.asking.gpus_of_groups(f).take(groups[self.ranks[leading]])
-            number = np.full(self.template.ranks, -1, np.int64)  # of leads that run this program
+            members = self.question_table.gpus_of_groups(f).take(groups[self.ranks[leading]])
+            number = np.full(
+                self.template.ranks, -1, np.int64
+            )  # index of leads that run this program
             number[self.ranks[leading]] = np.arange(len(leading))
             found.append(self._fabric_questions(of, self.ranks[leading], members, number[lead]))
         return found
@@ -248,8 +250,8 @@ class _ProgramClasses:
                 if kind == Kind.SEND:
                     ends.append(to[self.ranks])
                     if np.any(ends[1] < 0):
-                        raise NotUniform("some of its sends have no peer")
-                gpus = self.asking.gpus[np.stack(ends, axis=1)]
+                        raise NotUniform("some of its sends have no receiver")
+                gpus = self.question_table.gpus[np.stack(ends, axis=1)]
                 indptr = np.arange(len(gpus) + 1) * gpus.shape[1]
                 found.append(
                     self._fabric_questions(of, self.ranks, Csr(indptr, gpus.ravel()), every)
@@ -260,20 +262,20 @@ class _ProgramClasses:
         self, of: Numbers, ranks: Numbers, members: Csr, who: Numbers
     ) -> _ProgramQuestions:
         """Questions to the fabric, for some of the ranks."""
-        fabric = np.full(len(ranks), self.asking.fabric, np.int32)
+        fabric = np.full(len(ranks), self.question_table.fabric, np.int32)
         return _ProgramQuestions(
-            of, self.asking.add(self.ops.take(of), ranks, fabric, members), who
+            of, self.question_table.add(self.ops.take(of), ranks, fabric, members), who
         )
 
-    def shares_on_one_for_all(self, told: RankAnswers) -> bool:
+    def shares_rates_for_other_ranks(self, rank_answers: RankAnswers) -> bool:
         """Whether an op shares rates whose answer was that of another rank, which looks alike."""
         return any(
-            len(a.rows) < len(self.ranks) and np.any(told.flow[a.rows] >= 0)
+            len(a.rows) < len(self.ranks) and np.any(rank_answers.flow[a.rows] >= 0)
             for a in self.questions
             if not np.any(self.kind[a.of] == Kind.COLLECTIVE)
         )
 
-    def flows(self, told: RankAnswers) -> NDArray[np.int32]:
+    def flows(self, rank_answers: RankAnswers) -> NDArray[np.int32]:
         """(ranks, q) number of the flow of each rank's question, of collectives where it leads."""
         found = np.full((len(self.ranks), len(self.kind)), -1, np.int32)
         for a in self.questions:
@@ -282,22 +284,24 @@ class _ProgramClasses:
                 f = self.family[a.of[0]]
                 leads = self.template.leads[f][self.template.groups[f]]
                 asks = asks[leads[self.ranks[asks]] == self.ranks[asks]]
-            found[np.ix_(asks, a.of)] = told.flow[a.rows[a.who[asks]]]
+            found[np.ix_(asks, a.of)] = rank_answers.flow[a.rows[a.who[asks]]]
         return found
 
     def classes(
-        self, told: RankAnswers
+        self, rank_answers: RankAnswers
     ) -> tuple[Numbers, list[Numbers], list[Numbers], list[Numbers]]:
         """Class of each rank; answers, sources by column and by answer, of each class."""
         labels = [self.streams]
         for a in self.questions:
-            label, _ = number_rows(told.same[a.rows])
+            label, _ = number_rows(rank_answers.same[a.rows])
             labels.append(np.where(a.who >= 0, np.append(label, -1)[a.who], -1))
         which, first = number_rows(np.stack(labels, axis=1))
-        made = [self._answers_of_rank(told, int(i)) for i in first]
+        made = [self._answers_of_rank(rank_answers, int(i)) for i in first]
         return which, [m[0] for m in made], [m[1] for m in made], [m[2] for m in made]
 
-    def _answers_of_rank(self, told: RankAnswers, i: int) -> tuple[Numbers, Numbers, Numbers]:
+    def _answers_of_rank(
+        self, rank_answers: RankAnswers, i: int
+    ) -> tuple[Numbers, Numbers, Numbers]:
         """Answers, sources by column and sources by answer of the ``i``-th rank."""
         answers = np.zeros((len(self.kind), 2), np.int64)
         holder = self.holder[self.streams[i]]
@@ -309,21 +313,23 @@ class _ProgramClasses:
             if a.who[i] < 0:
                 continue
             rows = a.rows[a.who[i]]
-            answers[a.of, 0] = told.ticks[rows]
-            answers[a.of, 1] |= told.spread[rows]
+            answers[a.of, 0] = rank_answers.ticks[rows]
+            answers[a.of, 1] |= rank_answers.spread[rows]
             led = what[a.of] == WHAT[Kind.COLLECTIVE]
             at = np.where(led, LED, column[a.of])
             before = source[at]
-            source[at] = source_of[a.of] = told.source[rows]
-            mixed = (source[at] != told.source[rows]) | ((before != -1) & (before != source[at]))
+            source[at] = source_of[a.of] = rank_answers.source[rows]
+            mixed = (source[at] != rank_answers.source[rows]) | (
+                (before != -1) & (before != source[at])
+            )
             if np.any(led & mixed):
-                raise NotUniform("the fabric gives several sources")
+                raise NotUniform("the fabric gives several sources for one collective")
             source[at[mixed]] = SEVERAL
         return answers, source, source_of
 
 
 LED = 12
-SEVERAL = -2  # sources of one column: those of its answers tell
+SEVERAL = -2  # a column with several sources; see the sources by query
 
 
 def _check_slots(
@@ -351,5 +357,5 @@ def _check_slots(
     if len(full):
         c = int(full[0])
         raise NotUniform(
-            f"{wanted[c]} ops may want the {slots[c]} slots of {parts.names[c]} at once"
+            f"{wanted[c]} ops may need the {slots[c]} slots of {parts.names[c]} at once"
         )

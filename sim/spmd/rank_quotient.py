@@ -65,20 +65,20 @@ def fold_identical_ranks(template: SpmdGraph) -> RankQuotient:
 
 
 def fold_ranks_that_share(
-    template: SpmdGraph, made: TemplateFlows, parts: ComponentTable
+    template: SpmdGraph, template_flows: TemplateFlows, parts: ComponentTable
 ) -> RankQuotient | None:
     """Quotient of a template whose ops share rates; None where no two ranks do the same.
 
     Parameters
     ----------
-    made : flows of all ranks
+    template_flows : flows of all ranks
     """
-    links = SharedLinks.of(template, made, parts)
-    colour, first, shade = _refine_colours(template, links)
+    links = SharedLinks.of(template, template_flows, parts)
+    colour, first, link_colour = _refine_colours(template, links)
     if len(first) == template.ranks:
         return None
     found = _quotient(template, colour, first)
-    flows = links.fold(found.template, colour, shade)
+    flows = links.fold(found.template, colour, link_colour)
     return None if flows is None else replace(found, flows=flows)
 
 
@@ -106,29 +106,29 @@ def _refine_colours(
     With links, whose flows are coloured alike too; and the colours of the links.
     """
     colour, first = number_by_first_appearance(template.program)
-    shade, link = number_by_first_appearance(_NONE if links is None else links.rate)
+    link_colour, link = number_by_first_appearance(_NONE if links is None else links.rate)
     families = [
-        _Family.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
+        _GroupFamily.of(of, lead) for of, lead in zip(template.groups, template.leads, strict=True)
     ]
     joint: list[Numbers | None] = [None] * len(families)
     while True:
         finer, one, seen = colour, first, len(link)
         if links is not None:
-            flows = links.flow_hashes(colour, shade)
+            flows = links.flow_hashes(colour, link_colour)
             joint = [links.of_groups(f, flows) for f in range(len(families))]
             finer, one = number_pairs(finer, links.of_ranks(flows))
-            shade, link = links.finer_shades(shade, flows)
+            link_colour, link = links.refine_link_colours(link_colour, flows)
         for family, theirs in zip(families, joint, strict=True):
             finer, one = number_pairs(finer, family.group_classes(colour, theirs))
         for ends in (*template.peers, *template.senders):
             finer, one = number_pairs(finer, np.where(ends >= 0, colour[ends], -1))
         if len(one) == len(first) and len(link) == seen:
-            return colour, first, shade
+            return colour, first, link_colour
         colour, first = finer, one
 
 
 @dataclass(frozen=True)
-class _Family:
+class _GroupFamily:
     """Groups of one family, with their members in order."""
 
     group: Numbers
@@ -138,7 +138,7 @@ class _Family:
     filled: Numbers  # groups with members
 
     @classmethod
-    def of(cls, group: NDArray[np.int32], lead: NDArray[np.int32]) -> _Family:
+    def of(cls, group: NDArray[np.int32], lead: NDArray[np.int32]) -> _GroupFamily:
         size = np.bincount(group)
         begins = np.concatenate([[0], np.cumsum(size)])
         order = np.argsort(group, kind="stable")
@@ -176,7 +176,9 @@ def _quotient_groups(
     groups = np.empty((len(template.groups), len(first)), np.int32)
     leads = []
     for f, (of, lead) in enumerate(zip(template.groups, template.leads, strict=True)):
-        kinds, one = number_by_first_appearance(_Family.of(of, lead).group_classes(colour)[first])
+        kinds, one = number_by_first_appearance(
+            _GroupFamily.of(of, lead).group_classes(colour)[first]
+        )
         groups[f] = kinds
         leads.append(colour[lead[of[first[one]]]].astype(np.int32))
     return groups, tuple(leads)

@@ -39,7 +39,7 @@ class SharedLinks:
     Parameters
     ----------
     template : whose they are
-    made : flows over the components that can hold them back
+    template_flows : flows over the components that can hold them back
     family : (flows,) of groups, of a collective; -1 of a rank's own op
     facts : (flows,) number, the same for equal work and limit
     flow, link, weight : (uses,) number of the flow and of the link, and its weight there
@@ -47,7 +47,7 @@ class SharedLinks:
     """
 
     template: SpmdGraph
-    made: TemplateFlows
+    template_flows: TemplateFlows
     family: Numbers
     facts: Numbers
     flow: Numbers
@@ -57,21 +57,23 @@ class SharedLinks:
     rate: Numbers
 
     @classmethod
-    def of(cls, template: SpmdGraph, made: TemplateFlows, parts: ComponentTable) -> SharedLinks:
+    def of(
+        cls, template: SpmdGraph, template_flows: TemplateFlows, parts: ComponentTable
+    ) -> SharedLinks:
         """Links that can hold a template's flows back.
 
         A collective counts as a thread of its own, whoever leads it, so that what is left out is
         the same for ranks that are alike.
         """
-        family = _families(template, made)
-        thread = number_pairs(made.thread, family)[0]
-        flows = flows_over_bottlenecks(made.flows, thread, parts)
+        family = _families(template, template_flows)
+        thread = number_pairs(template_flows.thread, family)[0]
+        flows = flows_over_bottlenecks(template_flows.flows, thread, parts)
         link, first = number_by_first_appearance(flows.component)
         facts = np.column_stack([flows.work_hi, flows.work_lo.view(np.int64), flows.limit])
         component = flows.component[first]
         return cls(
             template,
-            replace(made, flows=flows),
+            replace(template_flows, flows=flows),
             family,
             number_rows(facts)[0],
             np.repeat(np.arange(len(flows)), np.diff(flows.indptr)),
@@ -81,43 +83,47 @@ class SharedLinks:
             parts.rate[component],
         )
 
-    def flow_hashes(self, colour: Numbers, shade: Numbers) -> Hashes:
+    def flow_hashes(self, colour: Numbers, link_colour: Numbers) -> Hashes:
         """(flows,) hash of each, by colours of ranks and of links."""
-        over = _sums(random_bits(shade[self.link], self.weight), self.flow, len(self.facts))
-        return random_bits(colour[self.made.rank], self.made.pair, self.facts, over)
+        over = _sums(random_bits(link_colour[self.link], self.weight), self.flow, len(self.facts))
+        return random_bits(
+            colour[self.template_flows.rank], self.template_flows.pair, self.facts, over
+        )
 
     def of_ranks(self, hashes: Hashes) -> Numbers:
         """(ranks,) sum of the hashes of each rank's own flows."""
         own = self.family < 0
-        return _sums(hashes[own], self.made.rank[own], self.template.ranks)
+        return _sums(hashes[own], self.template_flows.rank[own], self.template.ranks)
 
     def of_groups(self, family: int, hashes: Hashes) -> Numbers:
         """(groups,) sum of the hashes of the collectives of each group of a family."""
         theirs, group = self.family == family, self.template.groups[family]
-        return _sums(hashes[theirs], group[self.made.rank[theirs]], int(group.max()) + 1)
+        return _sums(hashes[theirs], group[self.template_flows.rank[theirs]], int(group.max()) + 1)
 
-    def finer_shades(self, shade: Numbers, hashes: Hashes) -> tuple[Numbers, Numbers]:
+    def refine_link_colours(self, link_colour: Numbers, hashes: Hashes) -> tuple[Numbers, Numbers]:
         """(links,) colours by their own and those of their flows; and a link of each."""
         on = _sums(random_bits(hashes[self.flow], self.weight), self.link, len(self.rate))
-        return number_pairs(shade, on)
+        return number_pairs(link_colour, on)
 
-    def fold(self, quotient: SpmdGraph, colour: Numbers, shade: Numbers) -> TemplateFlows | None:
+    def fold(
+        self, quotient: SpmdGraph, colour: Numbers, link_colour: Numbers
+    ) -> TemplateFlows | None:
         """Flows of a quotient of the ranks, by the colours that refinement left.
 
         None where hashes made colours equal that are not, or a class weighs more on a link than
         there are bits for.
         """
-        which, first = number_pairs(colour[self.made.rank], self.made.pair)
-        one = number_by_first_appearance(shade)[1]
-        if not self._is_equitable(colour, shade, which, first, one):
+        which, first = number_pairs(colour[self.template_flows.rank], self.template_flows.pair)
+        one = number_by_first_appearance(link_colour)[1]
+        if not self._is_equitable(colour, link_colour, which, first, one):
             return None
-        flows = self._one_of_each(shade, which, first, one)
+        flows = self._representative_flows(link_colour, which, first, one)
         if flows is None:
             return None
-        return self.made.one_of_each(quotient, colour, first, flows)
+        return self.template_flows.of_representatives(quotient, colour, first, flows)
 
     def _is_equitable(
-        self, colour: Numbers, shade: Numbers, which: Numbers, first: Numbers, one: Numbers
+        self, colour: Numbers, link_colour: Numbers, which: Numbers, first: Numbers, one: Numbers
     ) -> bool:
         """Whether flows and links of one colour agree in all that decides rates.
 
@@ -131,40 +137,48 @@ class SharedLinks:
             np.bincount(colour[leads[leads >= 0]], minlength=len(ranks))
             for leads in self.template.leads
         ]
-        asking = np.stack([*led, ranks])[self.family, colour[self.made.rank]]  # -1 is the last
-        of_flow = number_pairs(shade[self.link], self.weight)[0]
+        asking = np.stack([*led, ranks])[
+            self.family, colour[self.template_flows.rank]
+        ]  # -1 is the last
+        of_flow = number_pairs(link_colour[self.link], self.weight)[0]
         of_link = number_pairs(which[self.flow], self.weight)[0]
-        begins = np.concatenate([[0], np.cumsum(np.bincount(self.link, minlength=len(shade)))])
+        begins = np.concatenate(
+            [[0], np.cumsum(np.bincount(self.link, minlength=len(link_colour)))]
+        )
         each = np.arange(len(which))
         return bool(
             np.array_equal(np.bincount(which)[which], asking)
             and np.array_equal(self.facts, self.facts[first][which])
-            and np.array_equal(self.rate, self.rate[one][shade])
+            and np.array_equal(self.rate, self.rate[one][link_colour])
             and equal_multisets(
-                np.arange(len(self.flow)), self.made.flows.indptr, of_flow, each, first[which]
+                np.arange(len(self.flow)),
+                self.template_flows.flows.indptr,
+                of_flow,
+                each,
+                first[which],
             )
             and equal_multisets(
-                np.argsort(self.link, kind="stable"), begins, of_link, np.arange(len(shade)),
-                one[shade],
+                np.argsort(self.link, kind="stable"), begins, of_link, np.arange(len(link_colour)),
+                one[link_colour],
             )
         )  # fmt: skip
 
-    def _one_of_each(
-        self, shade: Numbers, which: Numbers, first: Numbers, one: Numbers
+    def _representative_flows(
+        self, link_colour: Numbers, which: Numbers, first: Numbers, one: Numbers
     ) -> Flows | None:
         """A flow of each class on a link of each shade, with the weight of its whole class."""
-        seen = np.zeros(len(shade), bool)
+        seen = np.zeros(len(link_colour), bool)
         seen[one] = True
         at = np.flatnonzero(seen[self.link])
         key, use = np.unique(
-            which[self.flow[at]] * len(one) + shade[self.link[at]], return_inverse=True
+            which[self.flow[at]] * len(one) + link_colour[self.link[at]], return_inverse=True
         )
         if np.any(np.bincount(use, self.weight[at]) >= 0.99 * MOST_WEIGHT):
             return None
         weight = np.zeros(len(key), np.int64)
         np.add.at(weight, use, self.weight[at])
         counts = np.bincount(key // len(one), minlength=len(first))
-        flows = self.made.flows
+        flows = self.template_flows.flows
         return Flows(
             np.arange(len(first), dtype=np.int32),
             flows.work_hi[first],
@@ -176,15 +190,15 @@ class SharedLinks:
         )
 
 
-def _families(template: SpmdGraph, made: TemplateFlows) -> Numbers:
+def _families(template: SpmdGraph, template_flows: TemplateFlows) -> Numbers:
     """(flows,) family of groups of each flow that is a collective's; -1 of the others."""
     of = [
         p.family[p.encoded.first][t.pairs.question].astype(np.int64)
-        for p, t in zip(template.programs, made.threads, strict=True)
+        for p, t in zip(template.programs, template_flows.threads, strict=True)
     ]
     begins = np.cumsum([0, *map(len, of)])
-    found = np.concatenate(of)[begins[template.program[made.rank]] + made.pair]
-    return np.where(made.kind == Kind.COLLECTIVE, found, -1)
+    found = np.concatenate(of)[begins[template.program[template_flows.rank]] + template_flows.pair]
+    return np.where(template_flows.kind == Kind.COLLECTIVE, found, -1)
 
 
 def _sums(hashes: Hashes, at: NDArray[Any], n: int) -> Numbers:

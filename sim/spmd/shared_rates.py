@@ -84,7 +84,7 @@ class TemplateFlows:
         starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         first = np.concatenate([[0], np.cumsum(asking)]).astype(np.int64)
         thread = np.concatenate([_NUMBERS, *(t.pairs.thread for t in mine)])
-        count = np.concatenate([_NUMBERS, *(t.pairs.asks for t in mine)])
+        count = np.concatenate([_NUMBERS, *(t.pairs.op_count for t in mine)])
         kind = np.concatenate([_NUMBERS.astype(np.uint8), *(t.pairs.kind for t in mine)])
         return cls(
             threads,
@@ -98,7 +98,7 @@ class TemplateFlows:
             int(starts[-1]),
         )
 
-    def one_of_each(
+    def of_representatives(
         self, quotient: SpmdGraph, colour: NDArray[np.integer], first: Numbers, flows: Flows
     ) -> TemplateFlows:
         """Flows of a quotient of the ranks.
@@ -115,14 +115,14 @@ class TemplateFlows:
         flow[begins[colour[self.rank[first]]] + self.pair[first]] = np.arange(len(first))
         return TemplateFlows.of_pairs(quotient, self.threads, flow, flows)
 
-    def own_ends(self) -> Numbers:
+    def own_flow_offsets(self) -> Numbers:
         """(threads + 1,) where the ends of each thread's flows lie, collectives left out."""
         own = self.kind != Kind.COLLECTIVE
         counts = np.zeros(self.total, np.int64)
         np.add.at(counts, self.thread[own], self.count[own])
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    def moved(self, parts: ComponentTable, per_second: int) -> NDArray[np.float64]:
+    def seconds_at_full_rate(self, parts: ComponentTable, per_second: int) -> NDArray[np.float64]:
         """(components, kinds) s of work at the full rate, as typical and not as drawn."""
         flows, found = self.flows, np.zeros((len(parts), len(Kind)))
         row = np.repeat(np.arange(len(flows)), np.diff(flows.indptr))

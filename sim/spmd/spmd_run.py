@@ -79,7 +79,7 @@ class SpmdRun:
         if replica is not None and classes.spreads:
             folded = None
         elif len(classes.flows):
-            folded = fold_ranks_that_share(classes.template, classes.shared, simulation.parts)
+            folded = fold_ranks_that_share(classes.template, classes.rank_flows, simulation.parts)
         else:
             folded = fold_identical_ranks(classes.template)
         return cls(simulation, graph, classes, folded, replica)
@@ -89,7 +89,7 @@ class SpmdRun:
         """SPMD graph that is run: all ranks, or one of each class."""
         return self.classes.template if self.folded is None else self.folded.template
 
-    def kept(self, keep: str) -> RunAggregates:
+    def aggregates(self, keep: str) -> RunAggregates:
         """Aggregates of a run of the graph, as far as ``keep`` keeps them.
 
         Raises
@@ -98,21 +98,21 @@ class SpmdRun:
             Ranks that wait for each other, or a time beyond the range.
         """
         if self.shares_rates:
-            return self._kept_of_threads(keep)
-        template, chances = self.template, self._draws()
+            return self._thread_aggregates(keep)
+        template, draws = self.template, self._draws()
         answered = TimedPrograms.from_answers(template, self.classes.answers)
         meet = Rendezvous.of(template)
-        self._refuse_wide()
+        self._refuse_overflow()
         if not len(answered.step):
             breakdown = RunningBreakdown.of(template.ranks)
-            ran = run_programs(template, answered, meet, chances, breakdown)
-            kept = self._sum_aggregates(ran)
+            run_times = run_programs(template, answered, meet, draws, breakdown)
+            kept = self._sum_aggregates(run_times)
             boxes = breakdown.boxes(kept.last)
             if boxes is not None:
                 return kept.with_box_times(self._spread_to_ranks(boxes), keep)
-        ran = run_programs(template, answered, meet, chances, keep_met=True)
-        kept = self._sum_aggregates(ran)
-        boxes = breakdown_of_ranks(template, answered, meet, chances, ran, kept.marks)
+        run_times = run_programs(template, answered, meet, draws, keep_collective_times=True)
+        kept = self._sum_aggregates(run_times)
+        boxes = breakdown_of_ranks(template, answered, meet, draws, run_times, kept.marks)
         return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
     @property
@@ -127,40 +127,44 @@ class SpmdRun:
         seed = self.simulation.seed
         return ReplicaDraws.of(self.classes.spreads, self.graph.name, seed, self.replica)
 
-    def _kept_of_threads(self, keep: str) -> RunAggregates:
+    def _thread_aggregates(self, keep: str) -> RunAggregates:
         """Aggregates of a run whose ops share rates."""
         template, classes, parts = self.template, self.classes, self.simulation.parts
-        self._refuse_wide()
+        self._refuse_overflow()
         folded = None if self.folded is None else self.folded.flows
-        made = folded or classes.shared
-        partners, chances = Partners.of(template), self._draws()
+        made = folded or classes.rank_flows
+        partners, draws = Partners.of(template), self._draws()
         answers = [
             np.column_stack([a, s]) for a, s in zip(classes.answers, classes.source_of, strict=True)
         ]
         plan = ThreadPlan.of(template, made.threads, answers, made.of, partners.notes)
         if plan.op[:, STEP].min(initial=0) < 0:
-            raise NotUniform("some of its ops are in no period")
+            raise NotUniform("some of its ops belong to no period")
         simple = not plan.op[:, STEP].any() and all(p.is_chain for p in template.programs)
-        own_at = np.zeros(made.total + 1, np.int64) if simple else made.own_ends()
+        own_at = np.zeros(made.total + 1, np.int64) if simple else made.own_flow_offsets()
         flows = flows_over_bottlenecks(made.flows, made.thread, parts)
-        ran = run_threads(
-            template, plan, partners, parts, flows, chances, len(classes.sources), own_at
+        run_times = run_threads(
+            template, plan, partners, parts, flows, draws, len(classes.sources), own_at
         )
         most = max((len(t.begin) for t in made.threads), default=1)
-        if float(ran.end.max(initial=0)) * most >= 2.0**62:
-            raise NotUniform("times of its ops may add up to more than the range of ticks")
+        if float(run_times.end.max(initial=0)) * most >= 2.0**62:
+            raise NotUniform("the durations of its ops may add up to more than the range of ticks")
         kept = replace(
-            self._sum_aggregates(ran),
-            moved=classes.shared.moved(parts, ticks_per_second(self.simulation.tick)),
-            sources=self._ticks_of_threads_by_source(ran, partners),
+            self._sum_aggregates(run_times),
+            moved=classes.rank_flows.seconds_at_full_rate(
+                parts, ticks_per_second(self.simulation.tick)
+            ),
+            sources=self._ticks_of_threads_by_source(run_times, partners),
         )
         if simple:
-            boxes = _boxes_of_chains(ran, kept.edges)
+            boxes = _boxes_of_chains(run_times, kept.edges)
         else:
-            boxes = breakdown_of_threads(template, plan, partners, chances, ran, kept.marks)
+            boxes = breakdown_of_threads(template, plan, partners, draws, run_times, kept.marks)
         return kept.with_box_times(self._spread_to_ranks(boxes), keep)
 
-    def _ticks_of_threads_by_source(self, ran: ThreadTimes, partners: Partners) -> dict[str, int]:
+    def _ticks_of_threads_by_source(
+        self, run_times: ThreadTimes, partners: Partners
+    ) -> dict[str, int]:
         """Ticks by source; a collective counts once."""
         whole = self.classes.template
         colour = self._spread_to_ranks(np.arange(self.template.ranks))
@@ -169,58 +173,60 @@ class SpmdRun:
             for of, who in zip(partners.groups[0], whole.leads, strict=True)
         ]
         found: NDArray[Any] = np.zeros(len(self.classes.sources), np.int64)
-        for ticks in (ran.sources[colour], *(ran.joint[g] for g in group)):
+        for ticks in (run_times.sources[colour], *(run_times.collective_ticks[g] for g in group)):
             at = np.broadcast_to(np.arange(len(found)), ticks.shape).ravel()
             found = add_ticks(found, (at,), ticks.ravel())
         return dict(zip(self.classes.sources, found.tolist(), strict=True))
 
-    def _refuse_wide(self) -> None:
+    def _refuse_overflow(self) -> None:
         """Refuse times whose sums, or draws, could exceed the range of ticks; work likewise."""
         most = 1.0
         if self.replica is not None:
             most = max((_highest_factor(s) for s in self.classes.spreads), default=1.0)
         if self.classes.flows.work_hi.max(initial=0) * most >= 2.0**62:
-            raise NotUniform("work of its ops may be drawn beyond the range")
+            raise NotUniform("the drawn work of an op may exceed the integer range")
         for program, table in zip(self.template.programs, self.classes.answers, strict=True):
             took = table[program.encoded.question, 0].astype(np.float64) * most
             longest = took.max(initial=0.0) if program.is_chain else took.sum()
             if longest >= 2.0**62:
-                raise NotUniform("times of its ops may add up to more than the range of ticks")
+                raise NotUniform(
+                    "the durations of its ops may add up to more than the range of ticks"
+                )
 
     def _spread_to_ranks(self, of_classes: Numbers) -> Numbers:
         """Table with one column per rank, from one with one column per class."""
         return of_classes if self.folded is None else of_classes[..., self.folded.colour]
 
-    def _sum_aggregates(self, ran: ProgramTimes | ThreadTimes) -> RunAggregates:
+    def _sum_aggregates(self, run_times: ProgramTimes | ThreadTimes) -> RunAggregates:
         """Aggregates by component, kind and source, from the times of ranks."""
-        tally = self._spread_to_ranks(ran.tally.T)
+        tally = self._spread_to_ranks(run_times.tally.T)
         parts = self.simulation.parts
         busy: NDArray[Any] = np.zeros((len(parts), len(Kind)), np.int64)
         cells = [np.empty((3, 0), np.int64)]
-        for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
+        for c in np.flatnonzero(run_times.tally.any(axis=0)).tolist():
             who = self.classes.component[HOLDER[c]]
             there = (who >= 0) & (parts.slots[who] >= 0)
             cells.append(np.stack([who, np.full(len(who), KIND[c]), tally[c]])[:, there])
         who, kind, ticks = np.concatenate(cells, axis=1)
         busy = add_ticks(busy, (who, kind), ticks)
-        steps = np.flatnonzero((ran.end != NEVER).any(axis=1))
+        steps = np.flatnonzero((run_times.end != NEVER).any(axis=1))
         return RunAggregates(
             len(self.graph),
             0,
             steps,
-            self._spread_to_ranks(ran.start[steps]),
-            self._spread_to_ranks(ran.end[steps]),
+            self._spread_to_ranks(run_times.start[steps]),
+            self._spread_to_ranks(run_times.end[steps]),
             busy,
             np.zeros(busy.shape),
-            self._ticks_by_source(ran, tally) if isinstance(ran, ProgramTimes) else {},
+            self._ticks_by_source(run_times, tally) if isinstance(run_times, ProgramTimes) else {},
         )
 
-    def _ticks_by_source(self, ran: ProgramTimes, tally: Numbers) -> dict[str, int]:
+    def _ticks_by_source(self, run_times: ProgramTimes, tally: Numbers) -> dict[str, int]:
         """Ticks by source; a collective counts once, at its lead."""
         classes = self.classes
         found: NDArray[Any] = np.zeros(len(classes.sources), np.int64)
-        led = tally[LED] if self.folded is None else self._led_ticks()
-        for c in np.flatnonzero(ran.tally.any(axis=0)).tolist():
+        led = tally[LED] if self.folded is None else self._collective_ticks_at_leads()
+        for c in np.flatnonzero(run_times.tally.any(axis=0)).tolist():
             if c // 8 == WHAT[Kind.COLLECTIVE] and c != LED:
                 continue
             source = classes.source[c][classes.template.program]
@@ -255,7 +261,7 @@ class SpmdRun:
             left -= share
         return add_ticks(found, (np.full(len(left), last),), left)
 
-    def _led_ticks(self) -> Numbers:
+    def _collective_ticks_at_leads(self) -> Numbers:
         """(ranks,) ticks of collectives, each counted once, at the lead member of its group."""
         template = self.classes.template
         ticks = np.zeros((len(template.programs), len(template.groups)), np.int64)
@@ -271,7 +277,7 @@ class SpmdRun:
             np.add.at(found, who, ticks[template.program[who], f])
         return found
 
-    def why_not_written(self) -> str:
+    def reason_not_expanded(self) -> str:
         """Reason why one rank of each class cannot be written out; "" where it can.
 
         Where rates are shared, every rank can: who was slowed by whom is not one rank's affair.
@@ -279,14 +285,14 @@ class SpmdRun:
         if self.shares_rates:
             return f"it has {len(self.graph):,} ops" if len(self.graph) > MOST_OPS else ""
         if self.folded is None:
-            return "every rank drew durations of its own"
+            return "every rank has its own random durations"
         if len(self.template) > MOST_OPS:
-            return f"folded it still has {len(self.template):,} ops"
+            return f"it still has {len(self.template):,} ops after folding"
         return ""
 
-    def written(self) -> tuple[Graph, Answers, EngineGraph]:
+    def expand_representatives(self) -> tuple[Graph, Answers, EngineGraph]:
         """Graph with one rank of each class written out, under its own number."""
-        assert self.folded is not None  # noqa: S101  see why_not_written
+        assert self.folded is not None  # noqa: S101  see reason_not_expanded
         made = Expansion(self.template)
         block = made.block()
         ticks, answers = self._answers_of(made, len(block))
@@ -299,7 +305,7 @@ class SpmdRun:
         block = _with_rank_numbers(block, self.folded.first)
         return replace(self.graph, blocks=(block,)), answers, replace(low, fixed=ticks)
 
-    def copies(self) -> Numbers:
+    def ranks_represented(self) -> Numbers:
         """(ranks,) how many ranks each one stands for that is written out; 0 for the others."""
         assert self.folded is not None  # noqa: S101
         found = np.zeros(int(self.folded.first.max()) + 1, np.int64)
@@ -348,12 +354,12 @@ def _with_rank_numbers(block: FlatGraph, number: NDArray[np.int32]) -> FlatGraph
     )
 
 
-def _boxes_of_chains(ran: ThreadTimes, edges: Numbers) -> Numbers:
+def _boxes_of_chains(run_times: ThreadTimes, edges: Numbers) -> Numbers:
     """(7, 2, ranks) of ranks that do one thing at a time in one step, which begins at 0."""
-    tally = ran.tally.T
+    tally = run_times.tally.T
     boxes = np.zeros((len(BOXES), 2, tally.shape[1]), np.int64)
     boxes[0, 1], boxes[3, 1], boxes[5, 1] = tally[Kind.COMPUTE], tally[Kind.COPY], tally[Kind.HOST]
     boxes[EXPOSED, 1] = tally[8:].sum(axis=0) - tally[LED]
-    boxes[4, 1] = ran.waiting
+    boxes[4, 1] = run_times.waiting
     boxes[6, 1] = edges[-1] - edges[0] - boxes[:6, 1].sum(axis=0)
     return boxes

@@ -44,7 +44,7 @@ def steps(folder):
     chakra.write(build.graph(), folder, prefix="steps")
 
 
-def test_its_answer_is_ours(inputs, tmp_path):
+def test_the_makespan_equals_that_of_astra_sim(inputs, tmp_path):
     """12.7787 ms is what ASTRA-sim (518bd51, analytical backend, both kinds) says of this case."""
     network, system, workload = inputs()
     steps(tmp_path)
@@ -60,13 +60,13 @@ def test_its_answer_is_ours(inputs, tmp_path):
     assert metrics["makespan"]["value"] == pytest.approx(12.7787e-3, rel=0.01)
 
 
-def test_what_is_not_carried_over_is_said(inputs):
+def test_settings_that_are_not_converted_are_listed(inputs):
     text = scenario_text(*inputs(), name="x")
     assert 'Not carried over: scheduling-policy: "FIFO", preferred-dataset-splits: 1, local' in text
-    assert "Ring of 8: here they meet in a switch" in text
+    assert "Ring of 8 ranks: modelled as a switch" in text
 
 
-def test_two_dimensions_are_machines_and_what_is_in_them(inputs):
+def test_two_dimensions_become_machines_with_several_gpus(inputs):
     two = "topology: [Switch, Switch]\nnpus_count: [4, 16]\nbandwidth: [400, 50]\nlatency: [10, 20]"
     text = scenario_text(*inputs(two, **{"endpoint-delay": 7}), name="x")
     assert "nodes: 16" in text
@@ -79,25 +79,37 @@ def test_two_dimensions_are_machines_and_what_is_in_them(inputs):
 @pytest.mark.parametrize(
     ("network", "system", "message"),
     [
-        ("topology: [Ring]\nnpus_count: [8]", {}, r"net.yml: 'bandwidth'; a network of ASTRA-sim"),
-        ("a: [", {}, r"net.yml: (.|\n)*a network of ASTRA-sim has topology"),
+        (
+            "topology: [Ring]\nnpus_count: [8]",
+            {},
+            r"net.yml: 'bandwidth'; give topology, npus_count",
+        ),
+        ("a: [", {}, r"net.yml: (.|\n)*give topology, npus_count"),
         (
             "topology: [Ring, Ring]\nnpus_count: [8]\nbandwidth: [1]\nlatency: [1]",
             {},
-            r"net.yml: .*a value for each dimension",
+            r"net.yml: .*one value per dimension",
         ),
-        (RING.replace("Ring", "Mesh"), {}, r"topology 'Mesh' is not one of: Ring, FullyConnected"),
+        (
+            RING.replace("Ring", "Mesh"),
+            {},
+            r"unknown topology 'Mesh'; use one of: Ring, FullyConnected",
+        ),
         (
             "topology: [Ring, Ring, Ring]\nnpus_count: [2, 2, 2]\nbandwidth: [1, 1, 1]\n"
             "latency: [1, 1, 1]",
             {},
-            r"net.yml: has 3 dimensions; machines and what is in them are two",
+            r"net.yml: has 3 dimensions; use one",
         ),
-        (RING, {"all-reduce-implementation": ["magic"]}, r"collective 'magic' has no counterpart"),
-        (RING, {"roofline-enabled": 1}, r"sys.json: roofline-enabled is 1; our roofline wants"),
+        (
+            RING,
+            {"all-reduce-implementation": ["magic"]},
+            r"collective algorithm 'magic' is not supported",
+        ),
+        (RING, {"roofline-enabled": 1}, r"sys.json: roofline-enabled is 1; set it to 0"),
     ],
 )
-def test_what_cannot_be_said_is_refused(network, system, message, inputs):
+def test_bad_astra_sim_inputs_are_refused(network, system, message, inputs):
     with pytest.raises(ScenarioError, match=message):
         scenario_text(*inputs(network, **system), name="x")
 
@@ -109,7 +121,9 @@ def test_a_scenario_is_not_written_over(inputs, tmp_path):
     made = CliRunner().invoke(
         app, ["astra-sim", *map(str, command), "--out", str(tmp_path / "there.yaml")]
     )
-    assert str(made.exception).endswith("exists; name another file with --out, or remove it")
+    assert str(made.exception).endswith(
+        "already exists; give another file with --out, or remove it"
+    )
     assert (tmp_path / "there.yaml").read_text() == "mine"
 
 
@@ -120,8 +134,8 @@ def test_a_setting_that_is_no_number_is_refused(inputs, value):
 
 
 @pytest.mark.parametrize(("old", "new"), [("8", ".inf"), ("8", "0"), ("50.0", ".nan")])
-def test_a_dimension_that_cannot_be_is_refused(inputs, old, new):
-    with pytest.raises(ScenarioError, match=r"net\.yml: .*; a network of ASTRA-sim has topology"):
+def test_an_invalid_dimension_is_refused(inputs, old, new):
+    with pytest.raises(ScenarioError, match=r"net\.yml: .*; give topology, npus_count"):
         scenario_text(*inputs(RING.replace(old, new)), "ring")
 
 
@@ -132,7 +146,7 @@ NODES = """{"version": "0.0.4"}
 """
 
 
-def test_files_in_the_form_of_json_are_named_as_they_are(inputs, tmp_path):
+def test_json_chakra_files_are_accepted(inputs, tmp_path):
     network, system, workload = inputs(RING.replace("8", "2"))
     for rank in range(2):
         (tmp_path / f"steps.{rank}.json").write_text(NODES)
@@ -150,12 +164,15 @@ def test_files_in_the_form_of_json_are_named_as_they_are(inputs, tmp_path):
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ((), "no file is named steps.0.et or steps.0.json; name what stands before the rank"),
-        (("steps.0.et", "steps.1.et"), "2 for the 8 of npus_count in .*; bring one for each"),
-        (("steps.groups.json", "other.0.et"), "no file is named steps.0.et"),
+        ((), "there is no file steps.0.et or steps.0.json; give the part of the path"),
+        (
+            ("steps.0.et", "steps.1.et"),
+            "2 files, but .* has 8 ranks .npus_count.; give one file per rank",
+        ),
+        (("steps.groups.json", "other.0.et"), "there is no file steps.0.et"),
     ],
 )
-def test_files_that_are_not_there_are_told(inputs, tmp_path, files, told):
+def test_missing_chakra_files_are_named(inputs, tmp_path, files, told):
     network, _, workload = inputs()
     for name in files:
         (tmp_path / name).touch()

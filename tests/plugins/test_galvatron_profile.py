@@ -29,7 +29,7 @@ def seconds(made, *ops):
 
 @pytest.mark.skipif(not LLAMA.exists(), reason="FORETRACE_DATA has no galvatron-profiles")
 @pytest.mark.parametrize("batch", range(1, 13))
-def test_two_and_four_layers_take_what_was_measured_of_both(batch):
+def test_two_and_four_layers_match_their_measured_times(batch):
     """``layernum[n]`` rows are whole forward passes, from which a layer and the rest were made."""
     rows = json.loads(LLAMA.read_text())
     dense, rest = seconds(
@@ -41,7 +41,7 @@ def test_two_and_four_layers_take_what_was_measured_of_both(batch):
 
 
 @pytest.mark.skipif(not LLAMA.exists(), reason="FORETRACE_DATA has no galvatron-profiles")
-def test_what_galvatron_did_not_profile_is_refused():
+def test_sizes_that_galvatron_did_not_profile_are_refused():
     made = backend(LLAMA)
     for op in (
         ("forward", "dense", 2, 4),
@@ -65,10 +65,12 @@ def test_a_backward_pass_takes_twice_a_forward_one(tmp_path):
 def test_sequences_of_another_length_are_refused_with_those_there_are(tmp_path):
     file = tmp_path / "computation.json"
     file.write_text(json.dumps({"layertype_0_bsz1_seq4096": 4.0}))
-    with pytest.raises(BackendError, match=r"holds layers of \[4096\] tokens; say sequence: 4096"):
+    with pytest.raises(
+        BackendError, match=r"has layers with sequence lengths \[4096\]; set sequence: 4096"
+    ):
         backend(file)
 
 
 def test_a_time_below_zero_is_refused_with_its_name():
-    with pytest.raises(ValueError, match=r"layertype_0_bsz1_seq8 is -1\.0, which is no time"):
+    with pytest.raises(ValueError, match=r"layertype_0_bsz1_seq8 is -1\.0; a time must be"):
         read_galvatron({"layertype_0_bsz1_seq8": -1.0}, 8)

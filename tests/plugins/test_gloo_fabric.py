@@ -36,7 +36,7 @@ def seconds(*args, **kw):
     return build_variant(loads(told(*args, **kw))).run().makespan
 
 
-def test_bound_by_name_it_is_the_same():
+def test_the_gloo_backend_by_name_gives_the_same_times():
     named = "{fabric: {use: gloo, message: 2.304 us, processors: 1}}"
     assert seconds(4, 1 << 20, library="gloo", backends=named) == seconds(4, 1 << 20)
 
@@ -70,7 +70,7 @@ def test_two_at_once_share_their_links():
 
 def test_ranks_that_share_a_port_are_refused():
     text = told(2, 1 << 20, ranks=[0, 1, 2, 3]).replace("gpu: {count: 1,", "gpu: {count: 2,")
-    with pytest.raises(ForetraceError, match="4 members share ports"):
+    with pytest.raises(ForetraceError, match="4 members share a port"):
         build_variant(loads(text)).run()
 
 

@@ -23,8 +23,8 @@ def lan(n, message=0.0, processors=0):
 
 def took(n, size, late=0.0, **known):
     """From the last rank's call to the last rank's end."""
-    came = [[0.0]] * (n - 1) + [[late]]
-    return max(max(row) for row in all_reduce_end_times(lan(n, **known), size, came)) - late
+    call_times = [[0.0]] * (n - 1) + [[late]]
+    return max(max(row) for row in all_reduce_end_times(lan(n, **known), size, call_times)) - late
 
 
 def wire(size):
@@ -37,7 +37,7 @@ def bound(n, size):
     return 2 * (n - 1) / n * size * (PAYLOAD + AROUND) / PAYLOAD / RATE
 
 
-def test_what_comes_to_a_busy_port_waits_for_all_before_it():
+def test_a_busy_port_serves_earlier_messages_first():
     net, seen = lan(2), []
     net.send(0, BURST, lambda: seen.append(net.now))
     net.send(0, PREAMBLE, lambda: seen.append(net.now))
@@ -58,7 +58,7 @@ def test_ranks_that_share_a_processor_handle_one_message_at_a_time():
     assert seen[1] == pytest.approx([1e-6, 2e-6, 3e-6, 4e-6])
 
 
-def test_two_ranks_by_hand():
+def test_two_ranks_match_a_hand_calculation():
     """Two segments a lap, each one burst; the word for the next one comes with the one before."""
     size, segment = 4 * 1000, PREAMBLE + 1000
     asked = DELAY + 3 * wire(PREAMBLE)  # the second word is the third message of its port
@@ -89,7 +89,7 @@ def test_every_port_carries_its_share_and_nothing_twice(monkeypatch):
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
 @pytest.mark.parametrize("size", [65536, MIB, 16 * MIB])
 @pytest.mark.parametrize("late", [0.0, 40e-6])
-def test_no_ring_is_quicker_than_its_bytes(n, size, late):
+def test_no_ring_beats_its_bandwidth_bound(n, size, late):
     assert took(n, size, late) > bound(n, size)
 
 
@@ -103,7 +103,7 @@ def test_a_late_rank_keeps_a_link_of_the_ring_idle(n):
     assert took(2, size, late=40e-6) == pytest.approx(took(2, size), rel=0.01)
 
 
-def test_without_the_word_that_waits_there_is_no_loss(monkeypatch):
+def test_notifications_that_overtake_data_cost_a_late_ring_nothing(monkeypatch):
     """The cause, taken away: notifications that pass the data cost a late ring nothing."""
     assert took(4, 4 * MIB, late=40e-6) > 1.15 * bound(4, 4 * MIB)
     send = Lan.send
@@ -129,14 +129,14 @@ def test_more_messages_than_threads_wait():
         assert third > 2.5 * one
 
 
-def test_calls_far_apart_do_not_touch():
+def test_all_reduces_far_apart_do_not_affect_each_other():
     one = took(4, MIB)
     ends = all_reduce_end_times(lan(4), MIB, [[0.0, 1.0]] * 4)
     assert max(row[1] for row in ends) - 1.0 == pytest.approx(one, rel=1e-6)
 
 
 def test_the_same_arrivals_give_the_same_ends():
-    came = [[0.0], [7e-6], [31e-6], [2e-6]]
-    first, again = (all_reduce_end_times(lan(4, 2e-6, 1), MIB, came) for _ in range(2))
+    call_times = [[0.0], [7e-6], [31e-6], [2e-6]]
+    first, again = (all_reduce_end_times(lan(4, 2e-6, 1), MIB, call_times) for _ in range(2))
     assert first == again
     assert min(min(row) for row in first) > 31e-6

@@ -45,7 +45,7 @@ def test_a_smaller_micro_batch_takes_no_longer_than_a_larger_one():
     assert said.source[0].endswith("as of micro-batch 2")
 
 
-def test_an_update_is_that_of_each_layer():
+def test_an_optimizer_update_counts_every_layer():
     read = {"1": {"2": {str(n): [1, 1, 5e-4] for n in range(4)}}}
     backend = LayerProfile.of(read_profile(read), hidden=4, sequence=8)
     said = told(backend, "compute:layer::update tensor=2 fp32[12x4]")
@@ -56,17 +56,17 @@ def test_an_update_is_that_of_each_layer():
     ("text", "why"),
     [
         (layer(8), "was not measured"),
-        (layer(1, hidden=5), "layers 4 wide in fp32"),
-        (layer(1, sequence=16), "of 8 tokens"),
-        (layer(1).replace("fp32", "bf16"), "in fp32"),
-        (layer(1, of="expert"), "nor lies between; measure it"),
+        (layer(1, hidden=5), "hidden 4, fp32"),
+        (layer(1, sequence=16), "8 tokens"),
+        (layer(1).replace("fp32", "bf16"), "fp32, 8 tokens"),
+        (layer(1, of="expert"), "measure it, or use sizes"),
         (
             "compute:aten::mm fp32[4x4] fp32[4x4]",
-            "is no layer.* take workload.execution.detail: layers",
+            "not an op of a complete layer.* set workload.execution.detail: layers",
         ),
     ],
 )
-def test_what_was_not_measured_is_refused(text, why):
+def test_layers_outside_the_measured_range_are_refused(text, why):
     backend = profile({(1, 1): 1e-3, (4, 1): 4e-3})
     ops = Ops.of(signature=[0], signatures=(text,))
     assert not backend.knows(ops).any()
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_profile_is_refused(tmp_path, text):
     file = tmp_path / "profile.json"
     file.write_text(text)
     backend = LayerProfile(file=str(file), hidden=4, sequence=8)
-    with pytest.raises(BackendError, match="holds no profile of layers"):
+    with pytest.raises(BackendError, match="not a layer profile"):
         backend.open(SYSTEM)
 
 

@@ -49,8 +49,8 @@ class Checkpointed(Workload):
     """
 
     metrics = (
-        Metric("step_end", "s", "When a step ended.", ("max",)),
-        Metric("lost_steps", "", "Steps that a failure had done again.", ("max",), "lower"),
+        Metric("step_end", "s", "Time at which a step ended.", ("max",)),
+        Metric("lost_steps", "", "Steps repeated after a failure.", ("max",), "lower"),
     )
 
     def __init__(

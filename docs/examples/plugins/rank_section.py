@@ -17,7 +17,7 @@ def ranks(study):
     boxes = activity(study.base_result)
     own = boxes["compute"] + boxes["overlapped"] + boxes["host"]
     slowest = int(np.argmax(own))
-    yield Paragraph(f"Rank {slowest} works longest; what the others wait is its doing or chance.")
+    yield Paragraph(f"Rank {slowest} works longest, so the other ranks may be waiting for it.")
     columns = [
         Column("rank", header=True),
         Column("own", number=True),

@@ -126,7 +126,7 @@ def change(s, own, port, rate, now):
     f, ports[port, RATE] = ports[port, FIRST], rate
     if f != NONE:
         left = messages[f, LEFT_HI], messages[f, LEFT_LO]
-        left = flow.work_less(*left, ports[port, SPEED], now - ports[port, SINCE])
+        left = flow.remaining_work(*left, ports[port, SPEED], now - ports[port, SINCE])
         messages[f, LEFT_HI], messages[f, LEFT_LO] = left
     send(s, own, port, now)
 

@@ -26,7 +26,7 @@ class Planes(Topology):
             ports = switch.ports if switch else 0
             raise GraphError(
                 "cluster.fabric.switch",
-                f"{len(adapters)} NICs are on a plane of {ports} ports; give it a larger switch",
+                f"{len(adapters)} NICs, but a switch has {ports} ports; use a larger switch",
             )
         for plane in range(self.planes):
             for adapter in adapters:

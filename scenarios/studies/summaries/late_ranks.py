@@ -30,7 +30,7 @@ def waiting_by_rank(result: Result) -> dict[str, Any] | None:
     shown = np.sort(np.argsort(-found.late, kind="stable")[:MOST])
     return {
         "collectives": found.collectives,
-        "cause": found.cause,
+        "cause": found.straggler,
         "waited": found.waited,
         "of": result.makespan * result.ranks,
         "ranks": [

@@ -81,11 +81,11 @@ class GraphBlock:
         self.owners = lowered.flows.op.astype(np.int64)
         self._put: Callable[..., None] | None = None
 
-    def put(self, store: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
+    def copy_into(self, memory: RunMemory, numbers: Numbers, at: tuple[int, ...]) -> None:
         """Copy the block into a memory that has room, with these numbers."""
-        _, flows, uses, _ = store.sharing.state
+        _, flows, uses, _ = memory.sharing.state
         what = (
-            (store.rows, store.times, store.links, store.world, flows, uses),
+            (memory.rows, memory.times, memory.links, memory.world, flows, uses),
             (self.cells, self.times, self.links, self.collectives, self.flows, self.uses),
             (self.holders, self.claims),
             self.owners,

@@ -42,7 +42,13 @@ def mark_newly_ended(rows: Rows, fresh: NDArray[np.uint8]) -> None:
 
 @jit_without_refcounts
 def compact(
-    rows: Rows, times: Array, links: Links, world: Array, graphs: Array, lines: Array, to: Links
+    rows: Rows,
+    times: Array,
+    links: Links,
+    world: Array,
+    graphs: Array,
+    slot_components: Array,
+    new_number: Links,
 ) -> None:
     """Move the cells, links and collectives of graphs that stay to the beginning of memory.
 
@@ -50,21 +56,21 @@ def compact(
     ----------
     graphs : (g, 8) of each that stays: first cell, link and collective, as they are and as they
         will be; how many cells and collectives
-    lines : components with slots, whose lines are of cells
-    to : (cells + 1,) where each cell goes, NONE for those that go; is filled here
+    slot_components : components with slots, whose lines are of cells
+    new_number : (cells + 1,) where each cell goes, NONE for those that go; is filled here
     """
-    for c in range(len(to)):
-        to[c] = NONE
-    last = len(to) - 1
+    for c in range(len(new_number)):
+        new_number[c] = NONE
+    last = len(new_number) - 1
     for g in range(len(graphs)):
         cell, new = graphs[g, 0], graphs[g, 3]
         for i in range(graphs[g, 6]):
-            to[cell + i] = new + i
+            new_number[cell + i] = new + i
     for b in range(BUCKETS, BUCKETS + 64):
-        renumber_list(rows, world[b], to)
-    renumber_list(rows, world[BARRIER], to)
-    for k in lines:
-        renumber_list(rows, world[world[PARTS] + k * PART + HEAD], to)
+        renumber_list(rows, world[b], new_number)
+    renumber_list(rows, world[BARRIER], new_number)
+    for k in slot_components:
+        renumber_list(rows, world[world[PARTS] + k * PART + HEAD], new_number)
     for g in range(len(graphs)):
         cell, link, collective = graphs[g, 0], graphs[g, 1], graphs[g, 2]
         new, new_link, new_collective = graphs[g, 3], graphs[g, 4], graphs[g, 5]
@@ -79,7 +85,7 @@ def compact(
                 rows[n]["link"] += new_collective - collective
             following = rows[n]["next"]
             if following != NONE:
-                rows[n]["next"] = to[following] if following < last else NONE
+                rows[n]["next"] = new_number[following] if following < last else NONE
             for k in range(3):
                 times[n, k] = times[c, k]
         for e in range(link, links_end):
@@ -91,41 +97,41 @@ def compact(
                 world[row + j] = world[old_row + j]
             world[row + FURTHER_CELL] += new - cell
     for b in range(BUCKETS, BUCKETS + 64):
-        renumber_cell(world, b, to)
-    renumber_cell(world, BARRIER, to)
-    for k in lines:
-        renumber_cell(world, world[PARTS] + k * PART + HEAD, to)
-        renumber_cell(world, world[PARTS] + k * PART + TAIL, to)
+        renumber_cell(world, b, new_number)
+    renumber_cell(world, BARRIER, new_number)
+    for k in slot_components:
+        renumber_cell(world, world[PARTS] + k * PART + HEAD, new_number)
+        renumber_cell(world, world[PARTS] + k * PART + TAIL, new_number)
 
 
 @jit_without_refcounts
-def renumber_cell(world: Array, at: Int, to: Links) -> None:
+def renumber_cell(world: Array, at: Int, new_number: Links) -> None:
     """Replace a cell number stored at ``world[at]`` by the cell's number after compaction."""
     c = world[at]
     if c != NONE:
-        world[at] = to[c] if c < len(to) else NONE
+        world[at] = new_number[c] if c < len(new_number) else NONE
 
 
 @jit_without_refcounts
-def renumber_list(rows: Rows, c: Int, to: Links) -> None:
+def renumber_list(rows: Rows, c: Int, new_number: Links) -> None:
     """Renumber the back links of a list of cells."""
     before: Int = NONE
     while c != NONE:
         rows[c]["unmet"] = before
-        before = np.int64(to[c])
+        before = np.int64(new_number[c])
         c = rows[c]["next"]
 
 
 @jit_without_refcounts
-def renumber_claims(world: Array, claims: Int, count: Int, to: Links) -> None:
+def renumber_claims(world: Array, claims: Int, count: Int, new_number: Links) -> None:
     """Renumber the ops of claims: those that hold, and those until whose end they do."""
     for claim in range(claims, claims + count * CLAIM, CLAIM):
-        renumber_cell(world, claim + HELD_BY, to)
-        renumber_cell(world, claim + UNTIL, to)
+        renumber_cell(world, claim + HELD_BY, new_number)
+        renumber_cell(world, claim + UNTIL, new_number)
 
 
 @jit_without_refcounts
-def renumber_owners(world: Array, owners: Int, count: Int, to: Links) -> None:
+def renumber_owners(world: Array, owners: Int, count: Int, new_number: Links) -> None:
     """Renumber the owner of each flow; NONE where its op is gone."""
     for f in range(owners, owners + count):
-        renumber_cell(world, f, to)
+        renumber_cell(world, f, new_number)

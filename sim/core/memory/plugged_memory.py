@@ -49,7 +49,7 @@ class PluggedMemory:
             self._transfers = np.concatenate([self._transfers, more])
         return self._ports, self._transfers
 
-    def argument(self, s: State) -> Plugged:
+    def kernel_argument(self, s: State) -> Plugged:
         """The medium as an argument of the executor; again where the tables of flows are new."""
         own = self.own(s)
         if self._passed is None:

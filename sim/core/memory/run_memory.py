@@ -13,8 +13,8 @@ from ...kernel.blocks import Blocks
 from ...media.max_min.medium_memory import MaxMinMemory
 from .claims import collectives_and_holders, holder_and_claim_tables, holder_rows
 from .compact import compact, mark_newly_ended, renumber_claims, renumber_owners
-from .fill import reset_graph_rows
 from .plugged_memory import plugged_memory
+from .row_reset import reset_graph_rows
 from .state_layout import (
     ALSO,
     AMOUNT,
@@ -122,7 +122,7 @@ class RunMemory:
         self.times: Array = np.full((1, 3), -1, np.int64)
         self.links: Links = np.empty(0, np.int32)
         self.cells = self.edges = self.graphs = self.collectives = self.holders = self.claims = 0
-        self.borrowed = False  # whether the links are those of the only graph
+        self.borrowed = False  # True if the links are the array of a single graph, not a copy
         self.holder_rows, self.claim_rows = Blocks(), Blocks()
         self.room = {GRAPHS: 1, COLLECTIVES: 0, OWNERS: 0, HOLDERS: 0, CLAIMS: 0}
         self.world: Array = np.zeros(0, np.int64)
@@ -312,12 +312,12 @@ class RunMemory:
             self._make_links(len(block.links))
         flow = use = 0
         if len(block.flows):
-            flow, use = self.sharing.take(len(block.flows), len(block.uses))
+            flow, use = self.sharing.reserve_rows(len(block.flows), len(block.uses))
             self._grow_flow_owners()
         holders, claims = len(block.holders), len(block.claims)
         holder, claim = self._take(holders, claims) if claims else (0, 0)
         at = base, edges, self.graphs, self.collectives, flow, use, holder, claim, now
-        block.put(self, numbers, at)
+        block.copy_into(self, numbers, at)
         self.graphs += 1
         self.cells += m
         self.edges += len(block.links)
@@ -326,24 +326,26 @@ class RunMemory:
             base, m, at[3], len(block.collectives), flow, use, holder, holders, claim, claims
         )  # fmt: skip
 
-    def report(self) -> NDArray[np.uint8]:
+    def newly_ended_ops(self) -> NDArray[np.uint8]:
         """(cells,) 1 for ops that ended since the last call."""
         fresh: NDArray[np.uint8] = np.zeros(self.cells, np.uint8)
         mark_newly_ended(self.rows, fresh)
         return fresh
 
-    def keep(self, graphs: Sequence[int], stay: Sequence[GraphOffsets]) -> list[GraphOffsets]:
+    def keep_graphs(
+        self, graphs: Sequence[int], offsets: Sequence[GraphOffsets]
+    ) -> list[GraphOffsets]:
         """Drop all graphs but some, compact memory, and return where those lie then.
 
         Parameters
         ----------
         graphs : their rows in the table of graphs
-        stay : where they lie
+        offsets : where they lie
         """
-        table = np.zeros((len(stay), 8), np.int64)
+        table = np.zeros((len(offsets), 8), np.int64)
         cell = link = collective = 0
         moved = []
-        for g, lies in enumerate(stay):
+        for g, lies in enumerate(offsets):
             first = int(self.rows[lies.cell]["first"])
             after = int(self.rows[lies.cell + lies.cells]["first"])
             table[g] = (
@@ -362,7 +364,7 @@ class RunMemory:
         renumber_claims(self.world, int(self.world[CLAIMS]), self.claims, to)
         self.rows["first"][cell], self.rows["flags"][cell] = link, 0
         self.cells, self.edges, self.collectives = cell, link, collective
-        self.graphs = self.world[GRAPH_COUNT] = len(stay)
+        self.graphs = self.world[GRAPH_COUNT] = len(offsets)
         self.graph_table[:, FIRST_CELL], self.graph_table[:, OPEN_OPS] = table[:, 3], opened
         return moved
 

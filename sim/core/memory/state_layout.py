@@ -21,12 +21,12 @@ Links = NDArray[np.int32]
 
 CELL = np.dtype(
     [
-        ("left", np.int64),  # fixed ticks still to do; while they run, the tick at which they end
+        ("left", np.int64),  # remaining fixed ticks; while running, the tick at which they end
         ("next", np.int32),
         ("unmet", np.int32),  # dependencies that have not ended; in some lists, the cell before it
         ("slot", np.int32),
         ("link", np.int32),
-        ("first", np.int32),  # its successors begin here; the next cell's begin where they end
+        ("first", np.int32),  # index of its first successor; they end where the next cell's begin
         ("state", np.uint8),
         ("at", np.uint8),
         ("flags", np.int16),
@@ -36,68 +36,68 @@ CELL = np.dtype(
 
 NONE = -1  # the end of a list
 PENDING, RUNNING, ENDED, STOPPED, CANCELLED = range(5)  # machine.State
-# Where a place stands; coming: on its way to a queue; ready: its op waits for a capacity.
+# State of a participant. COMING: will join a queue; READY: its op waits for a capacity.
 WAITING, COMING, QUEUED, HELD, READY = range(5)
 
-FURTHER = 1  # not the first place of its op, which is its `link`
-WIDE = 2  # a collective, or it holds or lets: `link` is its row in the table of collectives
-ASK = 4  # its backend is asked at the start
+FURTHER = 1  # not the first participant of its op; `link` is the first
+WIDE = 2  # `link` is its row in the table of collectives: several participants, or capacities
+ASK = 4  # an online backend gives its timing at the start
 BARRED = 8  # uses a failed component
-WATCHED = 16  # somebody waits for its end
-TIMED = 32  # in its fixed time, its end is in the event queue
+WATCHED = 16  # a process waits for its end
+TIMED = 32  # in its fixed time; the end is in the event queue
 FLOWING = 64  # in its work phase
 BEYOND = 128  # the end of its fixed time is beyond the range of ticks
 STARTED = 256  # in this attempt
 NEVER = 512  # its release is beyond the range of ticks
-LAST = 1024  # ended when its graph had no other open op
-HOLDS = 2048  # a place of an op that holds amounts of capacities
-LETS = 4096  # others hold amounts until its end
+LAST = 1024  # ended as the last open op of its graph
+HOLDS = 2048  # a participant of an op that holds amounts of capacities
+LETS = 4096  # other ops hold amounts until its end
 COUNTED = 8192  # its end was reported: see `Engine.give_back`
 
-# Columns of `times`; `ARRIVED` of what has not arrived is -1 less the release.
+# Columns of `times`; before arrival, `ARRIVED` is -1 minus the release tick.
 ARRIVED, START, END = range(3)
 
 # The first numbers of `world`.
 (
     NOW,
     PHASE,
-    WATCHING,  # whether somebody ever waited for the end of an op
+    WATCHING,  # 1 if a process ever waited for the end of an op
     OPEN,  # ops that have neither ended nor been cancelled
     ENDING,  # ops that end in this round
-    ARRIVING,  # places that arrive in this round, first and last
+    ARRIVING,  # participants that arrive in this round, first and last
     ARRIVING_LAST,
-    JOINING,  # how many of them queue for a slot
-    MOVING,  # components whose line may move
-    GRANTED,  # ops that hold all their places
+    JOINING,  # number of them that queue for a slot
+    MOVING,  # components whose slot queue may advance
+    GRANTED,  # ops that hold all their slots
     GRANTED_LAST,
-    ONLINE,  # whether any op asks its backend
-    ASKING,  # how many ops that start in this round do
-    ASKED,  # the ops that start in such a round, first and last
+    ONLINE,  # 1 if any op has an online backend
+    ASKING,  # number of ops with an online backend that start in this round
+    ASKED,  # the ops that start in this round, first and last, if any is online
     ASKED_LAST,
-    BARRIER,  # ops that hold all their places but use a failed component
-    NEWS,  # ops of which somebody has to be told
+    BARRIER,  # ops that hold all their slots but use a failed component
+    NEWS,  # ended ops that processes wait for
     NEWS_LAST,
     STALE,  # rates have to be computed
     FLOWS,  # flows in flight
     DUE,  # tick of the next instant, NONE for none
-    SOONEST,  # tick of the next event, NONE when it has to be looked up
+    SOONEST,  # tick of the next event, NONE if unknown
     OCCUPIED,  # a bit for each bucket of the event queue that is not empty
-    BASE,  # of the event queue: no event is before this tick
-    PARTS,  # where the components, graphs, collectives, owners of flows and a scratch list begin
+    BASE,  # base tick of the event queue: no event is earlier
+    PARTS,  # offsets of the tables of components, graphs, collectives, flow owners, and scratch
     GRAPHS,
     GRAPH_COUNT,
     COLLECTIVES,
     OWNERS,
     SCRATCH,
     FLOW_COUNT,
-    HOLDERS,  # where the holders and the claims begin
+    HOLDERS,  # offsets of the tables of holders and claims
     CLAIMS,
-    LINES,  # capacities whose line may move
+    LINES,  # capacities whose queue may advance
     GRANTS,  # claims of processes that were granted
-    CLAIMING,  # how many places of ops that hold arrive in this round
-    PLUGGED,  # whether a medium is plugged in, and when something happens in it, NONE for never
+    CLAIMING,  # number of arriving participants of ops that hold capacities
+    PLUGGED,  # 1 if a medium is plugged in; then its next due tick, NONE for never
     PLUGGED_DUE,
-    BEGAN,  # ops whose flow began there in this turn
+    BEGAN,  # ops whose flow began in the plugged-in medium in this turn
     HEADER,
 ) = range(40)
 
@@ -105,27 +105,27 @@ BUCKETS = 40  # 64 heads of lists: by the highest bit in which a tick differs fr
 BINS = BUCKETS + 64  # 32 heads of lists for sorting
 TABLES = BINS + 32
 
-# A row of the components; of a capacity, slots are the whole and its line is one of claims.
+# Row of a component; for a capacity, SLOTS is the total and its queue contains claims.
 SLOTS, TAKEN, FAILED, HEAD, TAIL, MOVES, IS_PLUGGED, PART = range(8)
-UNMOVED = -2  # of `MOVES`: not in the list of those whose line may move
+UNMOVED = -2  # value of `MOVES`: not in the list of queues that may advance
 
 # A row of the graphs.
 FIRST_CELL, OPEN_OPS, GRAPH = range(3)
 
-# A row of the collectives: places that are not held yet, first further place, flow, holder.
+# Row of a collective: slots not yet held, first further participant, flow, holder.
 MISSING, FURTHER_CELL, WIDE_FLOW, HOLDING, COLLECTIVE = range(5)
 
-# A row of the holders: its claims, how many are not granted, how many places are not ready, and
-# the first of the claims that are held until its end.
+# Row of a holder: its claims, number of claims not granted, number of participants not ready,
+# and the first claim that is held until its end.
 FIRST_CLAIM, CLAIM_COUNT, UNGRANTED, UNREADY, LETTING, HOLDER = range(6)
 
-# A row of the claims: its component and amount, the next in line, the op that holds it (NONE: a
-# process), the op until whose end it does, the next that is held until then, and when.
+# Row of a claim: component, amount, next in the queue, op that holds it (NONE: a process), op until
+# whose end it lasts, next claim that lasts until the same end, state, and ticks.
 OF, AMOUNT, BEHIND, HELD_BY, UNTIL, ALSO, STANDS, ASKED_AT, GRANTED_AT, RETURNED_AT, CLAIM = range(
     11
 )
-OUT, IN_LINE, IS_HELD = range(3)  # where a claim stands
+OUT, IN_LINE, IS_HELD = range(3)  # state of a claim
 
-# Phases, and what `run_instants` comes back with.
+# Phases, and return codes of `run_instants`.
 IDLE, BEGIN, ANSWERED = range(3)
 NOTHING, ASKS, TELLS, HEAVY, PAUSES = range(5)

@@ -33,22 +33,22 @@ from ...facts.spmd.spmd_graph import SpmdGraph
 from ...kernel.jit import Int, jit, jit_without_refcounts
 from .rank_blocks import MOST, RankBlocks
 from .rendezvous import Rendezvous
-from .replica_draws import ReplicaDraws, drawn_ticks, drawn_ticks_of_op
+from .replica_draws import ReplicaDraws, draw_ticks, draw_ticks_of_op
 from .running_breakdown import RunningBreakdown, note_op
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
-COLUMNS = 32  # a tally: what (local, collective, send, recv) x eight kinds or roles
-LED = 12  # collectives once an op, at the rank that leads them
-# Of a group that meets: members that are there, meetings before, when the last one came, for how
-# long, in which step.
+COLUMNS = 32  # of a tally: (local, collective, send, recv) x eight kinds or roles
+LED = 12  # column of collectives, each counted once, at its lead rank
+# Columns of a group: members that arrived, number of earlier collectives, latest arrival, duration,
+# iteration.
 THERE, CALL, LATEST, TAKES, STEP = range(5)
-# Of the state of a run, see `_initial_state`.
+# Indices in the state of a run, see `_initial_state`.
 PARKED, PENDING, ARRIVED, STACK, MEETING, SENT, HEARD, MEMBER = range(2, 10)
-# Of each member of a block: when an op could begin, begins and ends; row of its first op.
+# Rows per member of a block: arrival, begin and end of an op; graph row of its first op.
 ARRIVES, BEGINS, ENDS, ROW, ROWS = range(5)
-TOP = 0  # of what is counted: ranks on the stack
+TOP = 0  # index in `counts`: blocks on the stack
 PAUSE = 1 << 22  # ops
 
 
@@ -123,8 +123,8 @@ class ProgramTimes:
     tally : (ranks, 32) time of its ops by column
     waiting : (ranks,) time held at collectives whose other members were late
     ops : number of ops that ran, collectives once a member
-    met : (collectives, 2) start and end of each; (0, 2) where nobody asks
-    mail : ends of sends, as :class:`Rendezvous` lays them out
+    collective_times : (collectives, 2) start and end of each; (0, 2) where nobody asks
+    message_times : ends of sends, as :class:`Rendezvous` lays them out
     """
 
     start: NDArray[np.int64]
@@ -132,24 +132,24 @@ class ProgramTimes:
     tally: NDArray[np.int64]
     waiting: NDArray[np.int64]
     ops: int
-    met: NDArray[np.int64]
-    mail: NDArray[np.int64]
+    collective_times: NDArray[np.int64]
+    message_times: NDArray[np.int64]
 
 
 def run_programs(
     template: SpmdGraph,
-    answered: TimedPrograms,
-    meet: Rendezvous,
-    chances: ReplicaDraws,
+    timed_programs: TimedPrograms,
+    rendezvous: Rendezvous,
+    draws: ReplicaDraws,
     breakdown: RunningBreakdown | None = None,
-    keep_met: bool = False,
+    keep_collective_times: bool = False,
 ) -> ProgramTimes:
     """Run every rank of an SPMD graph.
 
     Parameters
     ----------
     breakdown : gets the time breakdown of a run whose ops are all of one step
-    keep_met : whether starts and ends of collectives are kept
+    keep_collective_times : whether starts and ends of collectives are kept
 
     Raises
     ------
@@ -158,49 +158,59 @@ def run_programs(
         which ops.
     """
     ranks, joint = template.ranks, len(template) - int(template.bases[template.ranks])
-    periods = 1 + int(answered.step.max(initial=0))
+    periods = 1 + int(timed_programs.step.max(initial=0))
     start = np.full((ranks, periods), -1, np.int64)
     end, tally = start.copy(), np.zeros((ranks, COLUMNS + 1), np.int64)
-    mail = np.full(int(meet.box_at[-1]) + 1, -1, np.int64)
-    met = np.empty((joint if keep_met else 0, 2), np.int64)
-    blocks = RankBlocks.of_template(template, meet)
-    state = _initial_state(blocks, template, answered, meet)
+    message_times = np.full(int(rendezvous.mailbox_at[-1]) + 1, -1, np.int64)
+    collective_times = np.empty((joint if keep_collective_times else 0, 2), np.int64)
+    blocks = RankBlocks.of_template(template, rendezvous)
+    state = _initial_state(blocks, template, timed_programs, rendezvous)
     counts = np.array([len(blocks.at) - 1, 0, 0], np.int64)
     boxes = (breakdown or RunningBreakdown.of(0)).tables
     with np.errstate(over="ignore"):
         while True:
             while counts[TOP]:
                 _run_until_blocked(
-                    answered.programs,
+                    timed_programs.programs,
                     (
                         template.program.astype(np.int32),
-                        answered.step,
-                        answered.step_at,
+                        timed_programs.step,
+                        timed_programs.step_at,
                         template.bases,
                     ),
                     blocks.tables,
-                    (meet.group, meet.member_at, meet.member, meet.lead, meet.row),
-                    (meet.peer, meet.box_at, mail),
-                    chances.tables,
-                    (start, end, tally, met),
+                    (
+                        rendezvous.group,
+                        rendezvous.member_at,
+                        rendezvous.member,
+                        rendezvous.lead,
+                        rendezvous.row,
+                    ),
+                    (rendezvous.peer, rendezvous.mailbox_at, message_times),
+                    draws.tables,
+                    (start, end, tally, collective_times),
                     boxes,
                     state,
                     counts,
                 )
             if not state[PARKED].any() or len(blocks.at) > ranks:
                 break
-            blocks, state, counts[TOP] = _taken_apart(blocks, template, meet, answered.words, state)
+            blocks, state, counts[TOP] = _split_into_single_ranks(
+                blocks, template, rendezvous, timed_programs.words, state
+            )
     _, ops, beyond = counts.tolist()
     stuck = np.count_nonzero(state[PARKED])
     if beyond:
-        raise SimulationError("time overflow", "an op of a template ends beyond the range")
+        raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
     if stuck:
-        raise SimulationError("deadlock", f"{stuck} ranks of a template wait for each other")
-    return ProgramTimes(start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), met, mail)
+        raise SimulationError("deadlock", f"{stuck} ranks of an SPMD graph wait for each other")
+    return ProgramTimes(
+        start.T, end.T, tally[:, :-1], tally[:, -1], int(ops), collective_times, message_times
+    )
 
 
 def _initial_state(
-    blocks: RankBlocks, template: SpmdGraph, answered: TimedPrograms, meet: Rendezvous
+    blocks: RankBlocks, template: SpmdGraph, timed_programs: TimedPrograms, rendezvous: Rendezvous
 ) -> Arrays:
     """Arrays that hold the state of a run before its first op.
 
@@ -211,23 +221,23 @@ def _initial_state(
     """
     ranks, count = template.ranks, len(blocks.at) - 1
     cursor = np.zeros((count, 3), np.int64)
-    cursor[:, 1] = answered.begin[template.program[blocks.member[blocks.at[:-1]]]]
+    cursor[:, 1] = timed_programs.begin[template.program[blocks.member[blocks.at[:-1]]]]
     return (
-        np.zeros(ranks * answered.registers, np.int64),
+        np.zeros(ranks * timed_programs.registers, np.int64),
         cursor,
         np.zeros(count, np.uint8),
         np.zeros(count, np.int64),
         np.full(ranks, -1, np.int64),
         np.arange(count - 1, -1, -1, dtype=np.int32),
-        np.zeros((len(meet.row), 5), np.int64),
-        np.zeros(meet.peer.shape, np.int32),
-        np.zeros(meet.peer.shape, np.int32),
+        np.zeros((len(rendezvous.row), 5), np.int64),
+        np.zeros(rendezvous.peer.shape, np.int32),
+        np.zeros(rendezvous.peer.shape, np.int32),
         np.zeros((ROWS, MOST), np.int64),
     )
 
 
-def _taken_apart(
-    blocks: RankBlocks, template: SpmdGraph, meet: Rendezvous, words: Array, state: Arrays
+def _split_into_single_ranks(
+    blocks: RankBlocks, template: SpmdGraph, rendezvous: Rendezvous, words: Array, state: Arrays
 ) -> tuple[RankBlocks, Arrays, int]:
     """Each rank as a block of its own, in the state in which its block is stuck; how many go on.
 
@@ -240,7 +250,7 @@ def _taken_apart(
         kept[some] = register[some].reshape(each, -1).T.ravel()
     by_rank = np.empty((ranks, each), np.int64)
     by_rank[blocks.member] = kept.reshape(ranks, each)
-    at, was = cursor[blocks.of], parked[blocks.of]
+    at, was = cursor[blocks.block_of], parked[blocks.block_of]
     waits = (was == 1) & (arrived >= 0)
     for r in np.flatnonzero((was == 1) & ~waits).tolist():
         at[r, 0] += 1
@@ -250,7 +260,7 @@ def _taken_apart(
     stack[: len(able)] = able
     now = waits.astype(np.uint8), waits.astype(np.int64)
     return (
-        RankBlocks.singles(template, meet),
+        RankBlocks.single_ranks(template, rendezvous),
         (by_rank.ravel(), at, *now, arrived, stack, *others),
         len(able),
     )
@@ -263,7 +273,7 @@ def _run_until_blocked(
     blocks: Arrays,
     groups: Arrays,
     messages: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     out: Arrays,
     breakdown: Arrays,
     state: Arrays,
@@ -291,21 +301,23 @@ def _run_until_blocked(
         before = i
         while i < length[p]:
             what, f = op_kind(words, w), op_family(words, w)
-            if what == RECV and not _all_sent(blocks, messages, state, first, n, f):
+            if what == RECV and not _are_all_sent(blocks, messages, state, first, n, f):
                 parked[b] = 2 + f
                 break
-            _read_latest_ends(words, w, register, base, n, member)
+            _read_ready_ticks(words, w, register, base, n, member)
             if what == RECV:
-                _hear(blocks, messages, state, first, n, f)
+                _receive_messages(blocks, messages, state, first, n, f)
             question = answer_at[p] + words[w + 1]
-            took, meta = answer[question, 0], answer[question, 1]
+            duration, meta = answer[question, 0], answer[question, 1]
             step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
             if what == COLLECTIVE and whole[f, b]:
-                beyond += _meet_at_once(blocks, groups, chances, out, state, first, n, f,
-                                        took, meta, step, bases)  # fmt: skip
+                beyond += _run_block_collective(blocks, groups, draws, out, state, first, n, f,
+                                        duration, meta, step, bases)  # fmt: skip
             elif what == COLLECTIVE:
-                over, woken, top = _meet(programs, ranks_, blocks, groups, chances, out, breakdown,
-                                         state, b, f, w, took, meta, step, top)  # fmt: skip
+                over, woken, top = _join_collectives(
+                    programs, ranks_, blocks, groups, draws, out, breakdown, state,
+                    b, f, w, duration, meta, step, top,
+                )  # fmt: skip
                 beyond += over
                 done += woken
                 if state[PENDING][b]:
@@ -318,20 +330,20 @@ def _run_until_blocked(
                 for m in range(n):
                     member[BEGINS, m] = member[ENDS, m] = member[ARRIVES, m]
                 while True:
-                    beyond += _add_drawn(member, n, took, meta & 255, own, member_of, first, step,
-                                         chances)  # fmt: skip
+                    beyond += _add_durations(member, n, duration, meta & 255, own, member_of, first,
+                                             step, draws)  # fmt: skip
                     own += 1
                     if not goes_on(words, w):
                         break
                     i += 1
                     w = next_op_position(words, w)
                     question = answer_at[p] + words[w + 1]
-                    took, meta = answer[question, 0], answer[question, 1]
+                    duration, meta = answer[question, 0], answer[question, 1]
             kept, gate = base + end_register(words, w) * n, is_gate(words, w)
             _note_ends(member_of, first, n, out, breakdown, register, member, kept, gate,
                        meta >> 8, step)  # fmt: skip
             if what == SEND:
-                top = _send(blocks, messages, state, first, n, f, top)
+                top = _send_messages(blocks, messages, state, first, n, f, top)
             i += 1
             w = next_op_position(words, w)
         done += (i - before) * n
@@ -340,7 +352,7 @@ def _run_until_blocked(
 
 
 @jit_without_refcounts
-def _read_latest_ends(
+def _read_ready_ticks(
     words: Array, w: Int, register: Array, base: Int, n: Int, member: Array
 ) -> None:
     """Read when each member of a block could begin the op at a word, behind what it waits for."""
@@ -380,16 +392,16 @@ def _note_ends(
 
 
 @jit_without_refcounts
-def _add_drawn(
+def _add_durations(
     member: Array,
     n: Int,
-    took: Int,
+    duration: Int,
     spread: Int,
     own: Int,
     member_of: Array,
     first: Int,
     step: Int,
-    chances: Arrays,
+    draws: Arrays,
 ) -> Int:
     """Add the ticks of one op to the ends of all members of a block; how many are beyond the range.
 
@@ -397,59 +409,68 @@ def _add_drawn(
     ----------
     own : which of the ops that a rank has for itself
     """
-    _, at, _ = chances
+    _, at, _ = draws
     beyond = 0
     if spread == 0 or len(at) == 1:
         for m in range(n):
-            beyond += took > MAX_TICK - member[ENDS, m]
-            member[ENDS, m] += took
+            beyond += duration > MAX_TICK - member[ENDS, m]
+            member[ENDS, m] += duration
     elif at[2 * spread - 2] < at[2 * spread - 1]:
         for m in range(n):
             r = member_of[first + m]
-            drawn = drawn_ticks(took, spread, member[ROW, m] + own, r, step, chances)
+            drawn = draw_ticks(duration, spread, member[ROW, m] + own, r, step, draws)
             beyond += drawn > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += drawn
     else:
         for m in range(n):
-            drawn = drawn_ticks_of_op(took, spread, member[ROW, m] + own, chances)
+            drawn = draw_ticks_of_op(duration, spread, member[ROW, m] + own, draws)
             beyond += drawn > MAX_TICK - member[ENDS, m]
             member[ENDS, m] += drawn
     return beyond
 
 
 @jit_without_refcounts
-def _all_sent(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> bool:
+def _are_all_sent(
+    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int
+) -> bool:
     """Whether the next message to each member of a block was sent."""
-    member_of, (_, box_at, mail), heard = blocks[1], messages, state[HEARD]
+    member_of, (_, mailbox_at, message_times), heard = blocks[1], messages, state[HEARD]
     for m in range(n):
         r = member_of[first + m]
-        if mail[box_at[f * len(member_of) + r] + heard[f, r]] < 0:
+        if message_times[mailbox_at[f * len(member_of) + r] + heard[f, r]] < 0:
             return False
     return True
 
 
 @jit_without_refcounts
-def _hear(blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int) -> None:
+def _receive_messages(
+    blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int
+) -> None:
     """Take the next message to each member of a block, which cannot begin before it is there."""
-    member_of, (_, box_at, mail), heard, member = blocks[1], messages, state[HEARD], state[MEMBER]
+    member_of, (_, mailbox_at, message_times), heard, member = (
+        blocks[1],
+        messages,
+        state[HEARD],
+        state[MEMBER],
+    )
     for m in range(n):
         r = member_of[first + m]
-        came = mail[box_at[f * len(member_of) + r] + heard[f, r]]
+        came = message_times[mailbox_at[f * len(member_of) + r] + heard[f, r]]
         member[ARRIVES, m] = max(member[ARRIVES, m], came)
         heard[f, r] += 1
 
 
 @jit_without_refcounts
-def _send(
+def _send_messages(
     blocks: Arrays, messages: Arrays, state: Arrays, first: Int, n: Int, f: Int, top: Int
 ) -> Int:
     """Send the messages of all members of a block, and push on the stack who waits for them."""
     _, member_of, block_of, _, _ = blocks
-    peer, box_at, mail = messages
+    peer, mailbox_at, message_times = messages
     parked, stack, sent, member = state[PARKED], state[STACK], state[SENT], state[MEMBER]
     for m in range(n):
         q = peer[f, member_of[first + m]]
-        mail[box_at[f * len(member_of) + q] + sent[f, q]] = member[ENDS, m]
+        message_times[mailbox_at[f * len(member_of) + q] + sent[f, q]] = member[ENDS, m]
         sent[f, q] += 1
         b = block_of[q]
         if parked[b] == 2 + f:
@@ -460,16 +481,16 @@ def _send(
 
 
 @jit_without_refcounts
-def _meet_at_once(
+def _run_block_collective(
     blocks: Arrays,
     groups: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     out: Arrays,
     state: Arrays,
     first: Int,
     n: Int,
     f: Int,
-    took: Int,
+    duration: Int,
     meta: Int,
     step: Int,
     bases: Array,
@@ -477,40 +498,40 @@ def _meet_at_once(
     """Run a collective whose group is the block; whether it ends beyond the range."""
     _, member_of, _, _, _ = blocks
     group_of, member_at, group_members, lead, group_row = groups
-    _, _, tally, met = out
+    _, _, tally, collective_times = out
     meeting, member = state[MEETING], state[MEMBER]
     g = group_of[f, member_of[first]]
     row = group_row[g] + meeting[g, CALL]
-    if len(chances[1]) > 1:
+    if len(draws[1]) > 1:
         leader = group_members[member_at[g]]
-        took = drawn_ticks(took, meta & 255, row, leader, step, chances)
-    tally[lead[g], LED] += took
+        duration = draw_ticks(duration, meta & 255, row, leader, step, draws)
+    tally[lead[g], LED] += duration
     latest: Int = member[ARRIVES, 0]
     for m in range(1, n):
         latest = max(latest, member[ARRIVES, m])
     for m in range(n):
-        member[BEGINS, m], member[ENDS, m] = latest, latest + took
-    if len(met):
+        member[BEGINS, m], member[ENDS, m] = latest, latest + duration
+    if len(collective_times):
         at = row - bases[len(bases) - 2]
-        met[at, 0], met[at, 1] = latest, latest + took
+        collective_times[at, 0], collective_times[at, 1] = latest, latest + duration
     meeting[g, CALL] += 1
-    return np.int64(took > MAX_TICK - latest)
+    return np.int64(duration > MAX_TICK - latest)
 
 
 @jit_without_refcounts
-def _meet(
+def _join_collectives(
     programs: Arrays,
     ranks_: Arrays,
     blocks: Arrays,
     groups: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     out: Arrays,
     breakdown: Arrays,
     state: Arrays,
     b: Int,
     f: Int,
     w: Int,
-    took: Int,
+    duration: Int,
     meta: Int,
     step: Int,
     top: Int,
@@ -531,10 +552,10 @@ def _meet(
         r = member_of[block_at[b] + m]
         g = group_of[f, r]
         if lead[g] == r:
-            takes = took
-            if len(chances[1]) > 1:
+            takes = duration
+            if len(draws[1]) > 1:
                 row, leader = group_row[g] + meeting[g, CALL], group_members[member_at[g]]
-                takes = drawn_ticks(took, meta & 255, row, leader, step, chances)
+                takes = draw_ticks(duration, meta & 255, row, leader, step, draws)
             meeting[g, TAKES], meeting[g, STEP] = takes, step
             tally[r, LED] += takes
         arrived[r] = member[ARRIVES, m]
@@ -573,7 +594,7 @@ def _run_collective(
     block_at, _, block_of, place, _ = blocks
     _, member_at, group_members, _, group_row = groups
     register, cursor, parked, pending, arrived, stack, meeting, _, _, _ = state
-    first_start, end, tally, met = out
+    first_start, end, tally, collective_times = out
     latest, takes, step = meeting[g, LATEST], meeting[g, TAKES], meeting[g, STEP]
     finish, woken, each = latest + takes, 0, len(register) // len(program)
     for k in range(member_at[g], member_at[g + 1]):
@@ -596,9 +617,9 @@ def _run_collective(
             stack[top] = c
             top += 1
             woken += n
-    if len(met):
+    if len(collective_times):
         at = group_row[g] + meeting[g, CALL] - bases[len(program)]
-        met[at, 0], met[at, 1] = latest, finish
+        collective_times[at, 0], collective_times[at, 1] = latest, finish
     meeting[g, THERE], meeting[g, LATEST] = 0, 0
     meeting[g, CALL] += 1
     return woken, top

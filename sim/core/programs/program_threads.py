@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.int64]
 
-# Columns of an op: what it is; its family; its question; its number among the rows that its rank
-# has for itself; its number among the collectives, sends or recvs of its family; its step; the
-# cell that its end is written to, -1 for none, or `GOES_ON`; its first wait (the next op's is
-# behind its last); the number of its thread and question together.
+GOES_ON = -2  # no cell; the next op of the thread is local, of equal kind, waits only for this
+# among the collectives, sends or recvs of its family; iteration; cell to which its end is written
+# (-1 for none, or `GOES_ON`); index of its first wait (the next op's first wait ends the range);
+# number of its pair of thread and query.
 WHAT, KIN, QUESTION, OWN, CALL, STEP, CELL, WAITS, PAIR, COLUMNS = range(10)
-GOES_ON = -2  # no cell; the next op of the thread, local and alike, waits for this one alone
+GOES_ON = -2  # no cell; the next op of the thread is local, of equal kind, and waits for it alone
 
 
-class AskingThreads(NamedTuple):
+class ThreadQuestions(NamedTuple):
     """Pairs of a thread and a question that it asks: by how many ops, and of which kind."""
 
     thread: Numbers
     question: Numbers
-    asks: Numbers
+    op_count: Numbers
     kind: NDArray[np.uint8]
 
 
@@ -60,7 +60,7 @@ class ProgramThreads:
     >>> threads = ProgramThreads.of(fork, np.zeros(3, np.int64))
     >>> threads.begin.tolist(), threads.cells, threads.wait.tolist()
     ([0, 2, 3], 1, [0])
-    >>> threads.pairs.asks.tolist()
+    >>> threads.pairs.op_count.tolist()
     [2, 1]
     """
 
@@ -68,7 +68,7 @@ class ProgramThreads:
     begin: Numbers
     wait: NDArray[np.int32]
     cells: int
-    pairs: AskingThreads
+    pairs: ThreadQuestions
 
     @classmethod
     def of(cls, program: RankProgram, question: Numbers) -> ProgramThreads:
@@ -92,7 +92,7 @@ class ProgramThreads:
         op[:n, KIN] = np.maximum(program.family, 0)[row]
         op[:n, QUESTION] = question[row]
         op[:n, OWN] = (np.cumsum(program.own) - 1)[row]
-        op[:n, CALL] = _calls(program)[row]
+        op[:n, CALL] = _numbers_in_family(program)[row]
         op[:n, STEP] = program.ops.period[row]
         cell_of = np.full(n, -1)
         cell_of[told] = np.arange(len(told))
@@ -106,11 +106,11 @@ class ProgramThreads:
         op[:n, PAIR] = which.ravel()[row]
         threads = int(thread.max(initial=-1)) + 1
         begin = np.searchsorted(thread[row], np.arange(threads + 1))
-        pairs = AskingThreads(pair // asked, pair % asked, count, program.ops.kind[first])
+        pairs = ThreadQuestions(pair // asked, pair % asked, count, program.ops.kind[first])
         return cls(op, begin, waits.values.astype(np.int32), len(told), pairs)
 
 
-def _calls(program: RankProgram) -> Numbers:
+def _numbers_in_family(program: RankProgram) -> Numbers:
     """(n,) number of each collective, send and recv among those of its family; 0 of other ops."""
     found = np.zeros(len(program), np.int64)
     for kind in (Kind.COLLECTIVE, Kind.SEND, Kind.RECV):

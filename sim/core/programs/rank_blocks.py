@@ -28,18 +28,18 @@ class RankBlocks:
     ----------
     at : (blocks + 1,) where the members of each begin
     member : (ranks,) ranks, one block after the other
-    of, place : (ranks,) block of each, and which of its members it is
-    whole : (families, blocks) whether the members are one group of that family
+    block_of, index_in_block : (ranks,) block of each, and which of its members it is
+    is_group : (families, blocks) whether the members are one group of that family
     """
 
     at: NDArray[np.int64]
     member: NDArray[np.int64]
-    of: NDArray[np.int64]
-    place: NDArray[np.int64]
-    whole: NDArray[np.bool_]
+    block_of: NDArray[np.int64]
+    index_in_block: NDArray[np.int64]
+    is_group: NDArray[np.bool_]
 
     @classmethod
-    def of_template(cls, template: SpmdGraph, meet: Rendezvous) -> RankBlocks:
+    def of_template(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
         """Blocks of ranks of one program in one group of the family that meets most often.
 
         Examples
@@ -55,24 +55,24 @@ class RankBlocks:
         calls = template.calls[:, template.program].sum(axis=1)
         own, program = np.arange(template.ranks), template.program.astype(np.int64)
         if not len(calls) or not calls.any():
-            return cls.singles(template, meet)
+            return cls.single_ranks(template, rendezvous)
         group = template.groups[int(np.argmax(calls))].astype(np.int64)
         order = np.lexsort((own, program, group))
         new = np.ones(len(order), bool)
         new[1:] = (np.diff(group[order]) != 0) | (np.diff(program[order]) != 0)
         begins = np.flatnonzero(new)
         place = own - np.repeat(begins, np.diff(np.append(begins, len(order))))
-        return cls._of_order(order, new | (place % MOST == 0), meet)
+        return cls._of_order(order, new | (place % MOST == 0), rendezvous)
 
     @classmethod
-    def singles(cls, template: SpmdGraph, meet: Rendezvous) -> RankBlocks:
+    def single_ranks(cls, template: SpmdGraph, rendezvous: Rendezvous) -> RankBlocks:
         """Each rank a block of its own."""
         own = np.arange(template.ranks)
-        return cls._of_order(own, np.ones(len(own), bool), meet)
+        return cls._of_order(own, np.ones(len(own), bool), rendezvous)
 
     @classmethod
     def _of_order(
-        cls, order: NDArray[np.int64], new: NDArray[np.bool_], meet: Rendezvous
+        cls, order: NDArray[np.int64], new: NDArray[np.bool_], rendezvous: Rendezvous
     ) -> RankBlocks:
         """Blocks of ranks in order, one beginning wherever one is new."""
         at = np.append(np.flatnonzero(new), len(order)).astype(np.int64)
@@ -80,15 +80,15 @@ class RankBlocks:
         of[order] = np.cumsum(new) - 1
         size, place = np.diff(at), np.empty(len(order), np.int64)
         place[order] = np.arange(len(order)) - np.repeat(at[:-1], size)
-        whole = np.zeros((len(meet.group), len(size)), bool)
-        for f, group in enumerate(meet.group):
+        whole = np.zeros((len(rendezvous.group), len(size)), bool)
+        for f, group in enumerate(rendezvous.group):
             mine = group[order]
             one = np.minimum.reduceat(mine, at[:-1]) == np.maximum.reduceat(mine, at[:-1])
             first = mine[at[:-1]]
-            whole[f] = one & (meet.member_at[first + 1] - meet.member_at[first] == size)
+            whole[f] = one & (rendezvous.member_at[first + 1] - rendezvous.member_at[first] == size)
         return cls(at, order.astype(np.int64), of, place, whole)
 
     @property
     def tables(self) -> Arrays:
         """Arrays as kernels take them."""
-        return self.at, self.member, self.of, self.place, self.whole
+        return self.at, self.member, self.block_of, self.index_in_block, self.is_group

@@ -21,7 +21,7 @@ class Rendezvous:
     lead : (groups,) the rank whose program says how long the collectives of a group take
     row : (groups,) row of the first collective of each group
     peer : (families', ranks) whom a rank sends to
-    box_at : (families' x ranks + 1,) where each rank's mailbox of each family begins
+    mailbox_at : (families' x ranks + 1,) where each rank's mailbox of each family begins
     """
 
     group: NDArray[np.int64]
@@ -30,7 +30,7 @@ class Rendezvous:
     lead: NDArray[np.int32]
     row: NDArray[np.int64]
     peer: NDArray[np.int32]
-    box_at: NDArray[np.int64]
+    mailbox_at: NDArray[np.int64]
 
     @classmethod
     def of(cls, template: SpmdGraph) -> Rendezvous:

@@ -87,22 +87,22 @@ def _factor(table: Array, first: Any, q: Any, random: Any) -> Any:
 
 
 @jit_without_refcounts
-def drawn_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays) -> Any:
+def draw_ticks(base: Any, spread: Any, row: Any, rank: Any, step: Any, draws: Arrays) -> Any:
     """Duration of one op in this replica, in ticks; spread 0 is none."""
-    prefix, at, table = chances
+    prefix, at, table = draws
     if spread:
         k = 2 * spread - 2
         if at[k] < at[k + 1]:
             random = _draw(_draw(prefix[0], rank), step)
             base = _scaled(base, _factor(table, at[k], at[k + 1] - at[k], random))
-        base = drawn_ticks_of_op(base, spread, row, chances)
+        base = draw_ticks_of_op(base, spread, row, draws)
     return base
 
 
 @jit_without_refcounts
-def drawn_ticks_of_op(base: Any, spread: Any, row: Any, chances: Arrays) -> Any:
+def draw_ticks_of_op(base: Any, spread: Any, row: Any, draws: Arrays) -> Any:
     """The same as far as the op itself is drawn, of a spread that is not 0."""
-    prefix, at, table = chances
+    prefix, at, table = draws
     k = 2 * spread - 1
     if at[k] < at[k + 1]:
         random = _draw(prefix[1], row)

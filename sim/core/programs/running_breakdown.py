@@ -21,10 +21,12 @@ Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
 IDLE = BOXES - 1
-# Of a rank: ticks in each box but the last; how far they are added up; intervals that are open.
+# Columns of a rank: ticks per category except idle; tick summed so far; number of open intervals.
 NOW, OPEN, COLUMNS = IDLE, IDLE + 1, IDLE + 2
-FIRST, LAST, BUSY, INTERVAL = range(4)  # of an open interval: ticks, and the bit of its layer
-MOST = 32  # open at once
+FIRST, LAST, BUSY, INTERVAL = range(
+    4
+)  # columns of an open interval: ticks, and the bit of its layer
+MOST = 32  # open intervals per rank
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class RunningBreakdown:
         """
         if (self.ledger[:, OPEN] > MOST).any():
             return None
-        _close_all(self.ledger, self.open, BOX, last)
+        _close_intervals(self.ledger, self.open, BOX, last)
         found = np.zeros((BOXES, 2, len(self.ledger)), np.int64)
         found[:IDLE, 1] = self.ledger[:, :IDLE].T
         found[IDLE, 1] = last - found[:IDLE, 1].sum(axis=0)
@@ -94,7 +96,7 @@ def note_op(
     if layer == NETWORK:
         _open_interval(ledger, intervals, r, WAITING, arrived, start)
     if gate:
-        _add_up(ledger, intervals, box, r, end)
+        _add_to_boxes(ledger, intervals, box, r, end)
 
 
 @jit_without_refcounts
@@ -116,7 +118,7 @@ def _open_interval(
 
 
 @jit_without_refcounts
-def _add_up(ledger: Array, intervals: Array, box: Array, r: Int, until: Int) -> None:
+def _add_to_boxes(ledger: Array, intervals: Array, box: Array, r: Int, until: Int) -> None:
     """Add up the boxes of a rank to a tick, behind which all begins that is not open."""
     now, n = ledger[r, NOW], ledger[r, OPEN]
     if n > MOST:
@@ -145,6 +147,6 @@ def _add_up(ledger: Array, intervals: Array, box: Array, r: Int, until: Int) -> 
 
 
 @jit
-def _close_all(ledger: Array, intervals: Array, box: Array, last: int) -> None:
+def _close_intervals(ledger: Array, intervals: Array, box: Array, last: int) -> None:
     for r in range(len(ledger)):
-        _add_up(ledger, intervals, box, r, last)
+        _add_to_boxes(ledger, intervals, box, r, last)

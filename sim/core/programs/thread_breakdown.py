@@ -16,7 +16,7 @@ from ...facts.spmd.spmd_graph import SpmdGraph
 from ...kernel.jit import Int, jit, jit_without_refcounts
 from .layer_boxes import BOX, BOXES, LAYER, LAYERS
 from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
-from .replica_draws import ReplicaDraws, drawn_ticks
+from .replica_draws import ReplicaDraws, draw_ticks
 from .thread_executor import ThreadTimes
 from .thread_plan import Partners, ThreadPlan
 from .time_breakdown import add_boxes_of_rank, add_place
@@ -29,8 +29,8 @@ def breakdown_of_threads(
     template: SpmdGraph,
     plan: ThreadPlan,
     partners: Partners,
-    chances: ReplicaDraws,
-    ran: ThreadTimes,
+    draws: ReplicaDraws,
+    run_times: ThreadTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
@@ -40,10 +40,16 @@ def breakdown_of_threads(
         _replay_threads(
             plan.programs,
             plan.owners,
-            (template.bases, ran.notes, ran.latest, ran.own, ran.own_at),
+            (
+                template.bases,
+                run_times.notes,
+                run_times.collective_starts,
+                run_times.flow_ends,
+                run_times.flow_end_offsets,
+            ),
             partners.groups,
             partners.messages,
-            chances.tables,
+            draws.tables,
             (LAYER, BOX, edges, out),
             int(sizes.max(initial=0)),
         )
@@ -57,7 +63,7 @@ def _replay_threads(
     times: Arrays,
     groups: Arrays,
     messages: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     tables: Arrays,
     most: int,
 ) -> None:
@@ -90,11 +96,11 @@ def _replay_threads(
                         last = own[owns]
                         owns += 1
                     else:
-                        last = start + _ticks_taken(programs, bases, chances, question, i, r)
+                        last = start + _ticks_taken(programs, bases, draws, question, i, r)
                         while op[i, CELL] == GOES_ON and flow_of[pair_at[r] + op[i + 1, PAIR]] < 0:
                             i += 1
                             question = answer_at[r] + op[i, QUESTION]
-                            last += _ticks_taken(programs, bases, chances, question, i, r)
+                            last += _ticks_taken(programs, bases, draws, question, i, r)
                 add_place(busy, found, layer_of[meta >> 8], arrived, start, last)
                 i += 1
             x += 1
@@ -103,12 +109,12 @@ def _replay_threads(
 
 @jit_without_refcounts
 def _ticks_taken(
-    programs: Arrays, bases: Array, chances: Arrays, question: Int, i: Int, r: Int
+    programs: Arrays, bases: Array, draws: Arrays, question: Int, i: Int, r: Int
 ) -> Int:
     """Ticks that an op of a rank took, which is no flow."""
     op, _, answer, _ = programs
     took = answer[question, 0]
-    if len(chances[1]) > 1:
+    if len(draws[1]) > 1:
         row, step = bases[r] + op[i, OWN], np.int64(op[i, STEP])
-        took = drawn_ticks(took, answer[question, 1] & 255, row, r, step, chances)
+        took = draw_ticks(took, answer[question, 1] & 255, row, r, step, draws)
     return took

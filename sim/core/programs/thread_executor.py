@@ -27,22 +27,24 @@ from ...media.max_min.medium import due, join, settle, take_due
 from ...media.max_min.medium_memory import MaxMinMemory
 from ...media.max_min.pairing_heap import ABSENT, BEFORE, KEY_HI, KEY_LO, NODE, NONE, insert, remove
 from ...media.max_min.table_layout import OVERFULL, TAG_HI, TAG_LO, State
-from .draw import drawn_amounts
 from .program_executor import COLUMNS as TALLY
 from .program_executor import LED, extend_step_span
 from .program_threads import CALL, CELL, GOES_ON, KIN, OWN, PAIR, QUESTION, STEP, WAITS, WHAT
-from .replica_draws import ReplicaDraws, drawn_ticks
+from .replica_draws import ReplicaDraws, draw_ticks
+from .submission_draws import draw_ticks_and_work
 from .thread_plan import Partners, ThreadPlan
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 Numbers = NDArray[np.int64]
 
-UNKNOWN = -1  # a note that nobody waits for yet; -2 less a thread: the last that began to wait
-# Of what is counted: threads on the stack, the clock, ops that ran, those beyond the range, the
-# next flow to begin its work, whether rates are stale, flows in flight, whether all is over.
+UNKNOWN = (
+    -1
+)  # end unknown and no thread waits; -2 minus a thread: the last thread that began to wait
+# Indices in `counts`: threads on the stack, clock, ops that ran, ops beyond the range, next flow to
+# begin its work, 1 if rates are stale, flows in flight, 1 if the run is over.
 TOP, CLOCK, DONE, BEYOND, SOONEST, STALE, FLYING, OVER, COUNTS = range(9)
-TOO_HEAVY = 2  # of `OVER`: weights in flight sum to more than there are bits for
+TOO_HEAVY = 2  # value of `OVER`: weights in flight overflow
 PAUSE = 1 << 21  # ops
 
 
@@ -56,11 +58,11 @@ class ThreadTimes:
     tally : (ranks, 32) time of its ops by column
     waiting : (ranks,) time held at collectives whose other members were late
     sources : (ranks, sources) time of its ops by source, collectives left out
-    joint : (groups, sources) time of its collectives by source
-    latest : (collectives,) start of each
+    collective_ticks : (groups, sources) time of its collectives by source
+    collective_starts : (collectives,) start of each
     notes : ends of collectives and messages, and of what other threads wait for
-    own : (own flows,) ends of the ops of each thread that are flows of its own, where kept
-    own_at : (x,) where those of each thread begin
+    flow_ends : (own flows,) ends of the ops of each thread that are flows of its own, where kept
+    flow_end_offsets : (x,) where those of each thread begin
     """
 
     start: Numbers
@@ -68,11 +70,11 @@ class ThreadTimes:
     tally: Numbers
     waiting: Numbers
     sources: Numbers
-    joint: Numbers
-    latest: Numbers
+    collective_ticks: Numbers
+    collective_starts: Numbers
     notes: Numbers
-    own: Numbers
-    own_at: Numbers
+    flow_ends: Numbers
+    flow_end_offsets: Numbers
 
 
 def run_threads(
@@ -81,9 +83,9 @@ def run_threads(
     partners: Partners,
     parts: ComponentTable,
     flows: Flows,
-    chances: ReplicaDraws,
+    draws: ReplicaDraws,
     sources: int,
-    own_at: Numbers,
+    flow_end_offsets: Numbers,
 ) -> ThreadTimes:
     """Run every rank of an SPMD graph whose ops share rates.
 
@@ -91,7 +93,7 @@ def run_threads(
     ----------
     flows : of ``plan.flow_of``
     sources : number of them
-    own_at : (x + 1,) where ends of the own flows of each thread are kept; all 0 where nobody asks
+    flow_end_offsets : (x + 1,) where ends of the own flows of each thread are kept; all 0 for none
 
     Raises
     ------
@@ -108,21 +110,24 @@ def run_threads(
     medium = MaxMinMemory(parts)
     medium.add(flows)
     notes = np.full(int(plan.cell_at[-1]), UNKNOWN, np.int64)
-    meeting = np.zeros(partners.joint, np.int64), np.zeros((partners.joint, 2), np.int32)
+    meeting = (
+        np.zeros(partners.collectives, np.int64),
+        np.zeros((partners.collectives, 2), np.int32),
+    )
     counts = np.zeros(COUNTS, np.int64)
     counts[TOP], counts[SOONEST] = threads, NONE
-    own = np.full(int(own_at[-1]), -1, np.int64)
+    own = np.full(int(flow_end_offsets[-1]), -1, np.int64)
     out = start, end, tally, by_source, joint, own
     state = (
         plan.first.copy(),
-        np.zeros((threads, 2), np.int64),  # end of its last op; start of the one under way
+        np.zeros((threads, 2), np.int64),  # end of its last op; start of the current one
         np.full(threads, NONE, np.int32),
         np.arange(threads - 1, -1, -1, dtype=np.int32),
-        own_at[:-1].copy(),
+        flow_end_offsets[:-1].copy(),
     )
     waiting = np.zeros((len(flows), NODE), np.int64)
     waiting[:, BEFORE] = ABSENT
-    flight = (
+    flow_state = (
         waiting,
         np.zeros(len(flows), np.int64),
         flows.work_hi,
@@ -131,17 +136,19 @@ def run_threads(
     )
     with np.errstate(over="ignore"):
         while not counts[OVER]:
-            _run_for_a_while(
+            _run_until_blocked(
                 plan.programs, plan.owners, (template.bases, notes, *meeting), partners.groups,
-                partners.messages, chances.tables, out, state, flight, medium.state, counts,
+                partners.messages, draws.tables, out, state, flow_state, medium.state, counts,
             )  # fmt: skip
     if counts[OVER] == TOO_HEAVY:
-        raise SimulationError("weight", "the weights of a template's ops in flight sum to too much")
+        raise SimulationError(
+            "weight", "the weights of concurrent ops of an SPMD graph sum to 2^22 or more"
+        )
     if counts[BEYOND]:
-        raise SimulationError("time overflow", "an op of a template ends beyond the range")
+        raise SimulationError("time overflow", "an op of an SPMD graph ends after the last tick")
     stuck = int(np.count_nonzero(state[0] < plan.end))
     if stuck:
-        raise SimulationError("deadlock", f"{stuck} threads of a template wait for each other")
+        raise SimulationError("deadlock", f"{stuck} streams of an SPMD graph wait for each other")
     return ThreadTimes(
         start.T,
         end.T,
@@ -152,33 +159,44 @@ def run_threads(
         meeting[0],
         notes,
         own,
-        own_at,
+        flow_end_offsets,
     )
 
 
 @jit
-def _run_for_a_while(
+def _run_until_blocked(
     programs: Arrays,
     owners: Arrays,
     joint: Arrays,
     groups: Arrays,
     messages: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     out: Arrays,
     state: Arrays,
-    flight: Arrays,
+    flow_state: Arrays,
     s: State,
     counts: Array,
 ) -> None:
     """Run all threads until all are done or blocked, or for some millions of ops."""
-    stack, coming = state[3], flight[0]
+    stack, coming = state[3], flow_state[0]
     pause = counts[DONE] + PAUSE
     while counts[DONE] < pause:
         if counts[TOP]:
             counts[TOP] -= 1
             x = np.int64(stack[counts[TOP]])
             _run_thread(
-                programs, owners, joint, groups, messages, chances, out, state, flight, s, counts, x
+                programs,
+                owners,
+                joint,
+                groups,
+                messages,
+                draws,
+                out,
+                state,
+                flow_state,
+                s,
+                counts,
+                x,
             )
             continue
         f = counts[SOONEST]
@@ -189,7 +207,9 @@ def _run_for_a_while(
                 counts[FLYING] += 1
                 counts[STALE] = 1
             else:
-                _end_flow(programs, owners, joint, groups, messages, out, state, flight, counts, f)
+                _end_flow(
+                    programs, owners, joint, groups, messages, out, state, flow_state, counts, f
+                )
             continue
         if counts[STALE]:
             if s[3][0, OVERFULL]:
@@ -202,14 +222,14 @@ def _run_for_a_while(
             ends = due(s)
             if ends != NONE and (tick == NONE or ends <= tick):
                 tick = ends
-                over = flight[4]
+                over = flow_state[4]
                 counts[CLOCK] = tick
                 n = take_due(s, tick, over)
                 counts[FLYING] -= n
                 counts[STALE] = 1
                 for i in range(n):
                     _end_flow(
-                        programs, owners, joint, groups, messages, out, state, flight, counts,
+                        programs, owners, joint, groups, messages, out, state, flow_state, counts,
                         over[i],
                     )  # fmt: skip
                 continue
@@ -226,10 +246,10 @@ def _run_thread(
     joint: Arrays,
     groups: Arrays,
     messages: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     out: Arrays,
     state: Arrays,
-    flight: Arrays,
+    flow_state: Arrays,
     s: State,
     counts: Array,
     x: Int,
@@ -239,9 +259,9 @@ def _run_thread(
     rank, _, end_of, answer_at, pair_at, cell_at = owners
     bases, notes, latest, there = joint
     group_of, member_at, _, lead, group_at = groups
-    _, box_at = messages
+    _, mailbox_at = messages
     cursor, times, behind, _, _ = state
-    coming, owner, work_hi, work_lo, _ = flight
+    coming, owner, work_hi, work_lo, _ = flow_state
     r: Int = np.int64(rank[x])
     ranks = len(answer_at)
     while cursor[x] < end_of[x]:
@@ -250,13 +270,13 @@ def _run_thread(
         for k in range(op[i, WAITS], op[i + 1, WAITS]):
             note = cell_at[r] + wait[k]
             if notes[note] < 0:
-                _wait_for_note(notes, behind, note, x)
+                _wait_for_end(notes, behind, note, x)
                 return
             begins = max(begins, notes[note])
         if what == RECV:
-            note = box_at[op[i, KIN] * ranks + r] + op[i, CALL]
+            note = mailbox_at[op[i, KIN] * ranks + r] + op[i, CALL]
             if notes[note] < 0:
-                _wait_for_note(notes, behind, note, x)
+                _wait_for_end(notes, behind, note, x)
                 return
             begins = max(begins, notes[note])
         times[x, 1] = begins
@@ -267,7 +287,7 @@ def _run_thread(
                 there[j, 1] = i
             latest[j] = max(latest[j], begins)
             there[j, 0] += 1
-            _wait_for_note(notes, behind, j, x)
+            _wait_for_end(notes, behind, j, x)
             if there[j, 0] < member_at[g + 1] - member_at[g]:
                 return
             i, r = np.int64(there[j, 1]), np.int64(lead[g])
@@ -280,9 +300,16 @@ def _run_thread(
         fixed, hi, lo = answer[question, 0], np.int64(0), np.uint64(0)
         if f >= 0:
             hi, lo = work_hi[f], work_lo[f]
-        if len(chances[1]) > 1:
-            fixed, hi, lo = drawn_amounts(
-                fixed, hi, lo, answer[question, 1] & 255, row, drawn, np.int64(op[i, STEP]), chances
+        if len(draws[1]) > 1:
+            fixed, hi, lo = draw_ticks_and_work(
+                fixed,
+                hi,
+                lo,
+                answer[question, 1] & 255,
+                row,
+                drawn,
+                np.int64(op[i, STEP]),
+                draws,
             )
         if fixed > MAX_TICK - begins:
             counts[BEYOND] += 1
@@ -298,16 +325,16 @@ def _run_thread(
             return
         tick = begins + fixed
         if op[i, CELL] == GOES_ON:
-            tick = _run_on(programs, owners, joint, chances, out, state, counts, x, tick)
+            tick = _end_consecutive_ops(programs, owners, joint, draws, out, state, counts, x, tick)
         _end_own_op(programs, owners, joint, messages, out, state, counts, x, tick)
 
 
 @jit_without_refcounts
-def _run_on(
+def _end_consecutive_ops(
     programs: Arrays,
     owners: Arrays,
     joint: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     out: Arrays,
     state: Arrays,
     counts: Array,
@@ -339,9 +366,9 @@ def _run_on(
         i += 1
         question = answer_at[r] + op[i, QUESTION]
         took, began = answer[question, 0], tick
-        if len(chances[1]) > 1:
+        if len(draws[1]) > 1:
             row = joint[0][r] + op[i, OWN]
-            took = drawn_ticks(took, answer[question, 1] & 255, row, r, step, chances)
+            took = draw_ticks(took, answer[question, 1] & 255, row, r, step, draws)
         if took > MAX_TICK - began:
             counts[BEYOND] += 1
             break
@@ -355,14 +382,14 @@ def _run_on(
 
 
 @jit_without_refcounts
-def _wait_for_note(notes: Array, behind: Array, note: Int, x: Int) -> None:
+def _wait_for_end(notes: Array, behind: Array, note: Int, x: Int) -> None:
     """Put a thread into the list of those who wait for a note."""
     behind[x] = -2 - notes[note] if notes[note] != UNKNOWN else NONE
     notes[note] = -2 - x
 
 
 @jit_without_refcounts
-def _write_note(notes: Array, state: Arrays, counts: Array, note: Int, tick: Int) -> None:
+def _publish_end(notes: Array, state: Arrays, counts: Array, note: Int, tick: Int) -> None:
     """Write a note, and let all who wait for it go on."""
     _, _, behind, stack, _ = state
     x: Int = -2 - notes[note]
@@ -384,12 +411,12 @@ def _end_flow(
     messages: Arrays,
     out: Arrays,
     state: Arrays,
-    flight: Arrays,
+    flow_state: Arrays,
     counts: Array,
     f: Int,
 ) -> None:
     """End the op of a flow whose work is done now."""
-    x, now = flight[1][f], counts[CLOCK]
+    x, now = flow_state[1][f], counts[CLOCK]
     if x < 0:
         _end_collective(programs, owners, joint, groups, out, state, counts, -1 - x, now)
         return
@@ -417,7 +444,7 @@ def _end_own_op(
     """End the op that a thread has under way, which is no collective."""
     op, _, answer, _ = programs
     rank, _, _, answer_at, _, _ = owners
-    peer, box_at = messages
+    peer, mailbox_at = messages
     notes, tally, by_source = joint[1], out[2], out[3]
     r, i = np.int64(rank[x]), state[0][x]
     question = answer_at[r] + op[i, QUESTION]
@@ -426,9 +453,11 @@ def _end_own_op(
     if answer[question, 2] >= 0:
         by_source[r, answer[question, 2]] += took
     if op[i, WHAT] == SEND:
-        to = box_at[op[i, KIN] * len(answer_at) + peer[op[i, KIN], r]]
-        _write_note(notes, state, counts, to + op[i, CALL], tick)
-    _go_on(programs, owners, joint, out, state, counts, x, state[1][x, 1], tick, op[i, STEP])
+        to = mailbox_at[op[i, KIN] * len(answer_at) + peer[op[i, KIN], r]]
+        _publish_end(notes, state, counts, to + op[i, CALL], tick)
+    _advance_thread(
+        programs, owners, joint, out, state, counts, x, state[1][x, 1], tick, op[i, STEP]
+    )
 
 
 @jit_without_refcounts
@@ -463,13 +492,13 @@ def _end_collective(
             tally[r, LED] += took
             if answer[question, 2] >= 0:
                 by_source[g, answer[question, 2]] += took
-        _go_on(programs, owners, joint, out, state, counts, x, begins, tick, op[led, STEP])
+        _advance_thread(programs, owners, joint, out, state, counts, x, begins, tick, op[led, STEP])
         x = np.int64(behind[x])
-    _write_note(notes, state, counts, j, tick)
+    _publish_end(notes, state, counts, j, tick)
 
 
 @jit_without_refcounts
-def _go_on(
+def _advance_thread(
     programs: Arrays,
     owners: Arrays,
     joint: Arrays,
@@ -489,4 +518,4 @@ def _go_on(
     cursor[x] = i + 1
     counts[DONE] += 1
     if op[i, CELL] >= 0:
-        _write_note(joint[1], state, counts, owners[5][r] + op[i, CELL], tick)
+        _publish_end(joint[1], state, counts, owners[5][r] + op[i, CELL], tick)

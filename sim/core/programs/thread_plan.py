@@ -113,18 +113,24 @@ class Partners:
 
     groups: Arrays
     messages: Arrays
-    joint: int
+    collectives: int
     notes: int
 
     @classmethod
     def of(cls, template: SpmdGraph) -> Partners:
         """Partners of an SPMD graph."""
-        meet = Rendezvous.of(template)
+        rendezvous = Rendezvous.of(template)
         shared = int(template.bases[template.ranks])
         joint = len(template) - shared
         return cls(
-            (meet.group, meet.member_at, meet.member, meet.lead, meet.row - shared),
-            (meet.peer, meet.box_at + joint),
+            (
+                rendezvous.group,
+                rendezvous.member_at,
+                rendezvous.member,
+                rendezvous.lead,
+                rendezvous.row - shared,
+            ),
+            (rendezvous.peer, rendezvous.mailbox_at + joint),
             joint,
-            joint + int(meet.box_at[-1]),
+            joint + int(rendezvous.mailbox_at[-1]),
         )

@@ -26,7 +26,7 @@ from ...kernel.jit import Int, jit, jit_without_refcounts
 from .layer_boxes import BOX, BOXES, LAYER, LAYERS, NETWORK, WAITING
 from .program_executor import ProgramTimes, TimedPrograms
 from .rendezvous import Rendezvous
-from .replica_draws import ReplicaDraws, drawn_ticks
+from .replica_draws import ReplicaDraws, draw_ticks
 
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
@@ -34,23 +34,28 @@ Arrays = tuple[Array, ...]
 
 def breakdown_of_ranks(
     template: SpmdGraph,
-    answered: TimedPrograms,
-    meet: Rendezvous,
-    chances: ReplicaDraws,
-    ran: ProgramTimes,
+    timed_programs: TimedPrograms,
+    rendezvous: Rendezvous,
+    draws: ReplicaDraws,
+    run_times: ProgramTimes,
     edges: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """(7, windows, ranks) ticks in each box of an SPMD graph that ran, between the edges."""
     out = np.zeros((BOXES, len(edges) - 1, template.ranks), np.int64)
     with np.errstate(over="ignore"):
         _replay_programs(
-            answered.programs,
-            (template.program.astype(np.int32), answered.step, answered.step_at, template.bases),
-            (meet.group, meet.row, ran.met),
-            (meet.box_at, ran.mail),
-            chances.tables,
+            timed_programs.programs,
+            (
+                template.program.astype(np.int32),
+                timed_programs.step,
+                timed_programs.step_at,
+                template.bases,
+            ),
+            (rendezvous.group, rendezvous.row, run_times.collective_times),
+            (rendezvous.mailbox_at, run_times.message_times),
+            draws.tables,
             (LAYER, BOX, edges, out),
-            answered.registers,
+            timed_programs.registers,
         )
     return out
 
@@ -127,24 +132,24 @@ def _replay_programs(
     ranks_: Arrays,
     groups: Arrays,
     messages: Arrays,
-    chances: Arrays,
+    draws: Arrays,
     tables: Arrays,
     registers: int,
 ) -> None:
     """Replay the program of each rank alone, with the known times of its collectives."""
     words, begin, length, answer, answer_at = programs
     program, steps, step_at, bases = ranks_
-    group_of, group_row, met = groups
-    box_at, mail = messages
+    group_of, group_row, collective_times = groups
+    mailbox_at, message_times = messages
     layer_of, box, edges, out = tables
-    ranks, random = len(program), len(chances[1]) > 1
+    ranks, random = len(program), len(draws[1]) > 1
     most = 0
     for p in range(len(length)):
         most = max(most, length[p])
     busy, found = np.empty((LAYERS, most, 2), np.int64), np.zeros((LAYERS, 2), np.int64)
     register = np.zeros((1, registers), np.int64)
     calls = np.zeros(len(group_of), np.int64)
-    heard = np.zeros((len(box_at) - 1) // ranks, np.int64)
+    heard = np.zeros((len(mailbox_at) - 1) // ranks, np.int64)
     for r in range(ranks):
         p = program[r]
         own: Any = 0
@@ -159,16 +164,16 @@ def _replay_programs(
             start: Any = arrived
             if what == COLLECTIVE:
                 m = group_row[group_of[f, r]] - bases[ranks] + calls[f]
-                start, finish = met[m, 0], met[m, 1]
+                start, finish = collective_times[m, 0], collective_times[m, 1]
                 calls[f] += 1
             else:
                 if what == RECV:
-                    start = max(arrived, mail[box_at[f * ranks + r] + heard[f]])
+                    start = max(arrived, message_times[mailbox_at[f * ranks + r] + heard[f]])
                     heard[f] += 1
                     arrived = start
                 if random:
                     step = np.int64(steps[step_at[p] + i]) if len(steps) else 0
-                    took = drawn_ticks(took, meta & 255, bases[r] + own, r, step, chances)
+                    took = draw_ticks(took, meta & 255, bases[r] + own, r, step, draws)
                 finish = start + took
                 own += 1
             register[0, end_register(words, w)] = finish

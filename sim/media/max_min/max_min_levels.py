@@ -86,7 +86,7 @@ def settle_levels(s: State) -> None:
                 bundles[0, FIRST_ROOMY] = c
         if new != old:
             parts[c, LEVEL] = new
-            _note_level(s, c, old, new)
+            _update_lowest_levels(s, c, old, new)
             _queue_affected_components(s, c, old, new)
 
 
@@ -97,12 +97,12 @@ def class_rate(s: State, b: Int) -> Int:
 
 
 @jit_without_refcounts
-def _class_rate_without(s: State, b: Int, but: Int) -> Int:
+def _class_rate_without(s: State, b: Int, excluded: Int) -> Int:
     """Rate of a flow class if one given component were not a bottleneck."""
     bundles = s[3]
     if bundles[b, LOWEST_AT] == STALE:
         _find_lowest_levels(s, b)
-    lowest = bundles[b, SECOND] if bundles[b, LOWEST_AT] == but else bundles[b, LOWEST]
+    lowest = bundles[b, SECOND] if bundles[b, LOWEST_AT] == excluded else bundles[b, LOWEST]
     return min(bundles[b, CEILING], lowest)
 
 
@@ -125,7 +125,7 @@ def _find_lowest_levels(s: State, b: Int) -> None:
 
 
 @jit_without_refcounts
-def _note_level(s: State, c: Int, old: Int, new: Int) -> None:
+def _update_lowest_levels(s: State, c: Int, old: Int, new: Int) -> None:
     """Note a changed level in the two lowest of the classes that use the component."""
     parts, _, uses, bundles = s
     u = parts[c, HEAD]

@@ -101,13 +101,13 @@ class MaxMinMemory:
         """Append flows of a graph that was checked, not in flight; the number of the first."""
         n, m = len(flows), len(flows.component)
         owner = np.repeat(np.arange(n), np.diff(flows.indptr))
-        order = np.lexsort((self._place(flows.component), owner))
+        order = np.lexsort((self._use_order(flows.component), owner))
         component, weight = flows.component[order].astype(np.int64), flows.weight[order]
-        first, first_use = self.take(n, m)
+        first, first_use = self.reserve_rows(n, m)
         uses = self._uses[first_use : first_use + m]
         uses[:] = 0
         uses[:, COMPONENT], uses[:, WEIGHT] = component, weight
-        self.note_fine(uses)
+        self.mark_fractional_weights(uses)
         rows = self._flows[first : first + n]
         rows[:] = 0
         rows[:, START] = flows.indptr[:-1] + first_use
@@ -118,13 +118,13 @@ class MaxMinMemory:
         rows[:, BEFORE] = ABSENT
         return first
 
-    def _place(self, component: NDArray[np.int32]) -> NDArray[np.int32]:
+    def _use_order(self, component: NDArray[np.int32]) -> NDArray[np.int32]:
         """(uses,) Key by which the uses of a flow are put in order; another medium has its own."""
         if not len(self._of.plugged):
             return component
         return np.where(self._of.plugged[component], 0, component)
 
-    def take(self, flows: int, uses: int) -> tuple[int, int]:
+    def reserve_rows(self, flows: int, uses: int) -> tuple[int, int]:
         """Reserve consecutive rows in the tables of flows and of uses; the first row of each.
 
         A use is one flow on one component.  Rows that were freed as a block of the same length
@@ -132,13 +132,13 @@ class MaxMinMemory:
         """
         first, first_use = self._flow_rows.take(flows), self._use_rows.take(uses)
         if self._flow_rows.top > len(self._flows):
-            self._flows = _grown_table(self._flows, self._flow_rows.top)
+            self._flows = _grow_table(self._flows, self._flow_rows.top)
             self._grow_classes(len(self._flows) + 1)
         if self._use_rows.top > len(self._uses):
-            self._uses = _grown_table(self._uses, self._use_rows.top)
+            self._uses = _grow_table(self._uses, self._use_rows.top)
         return first, first_use
 
-    def give(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
+    def free_rows(self, flows: tuple[int, int], uses: tuple[int, int]) -> None:
         """Free rows of flows and of uses, (first, count) each; the flows never run again."""
         self._flows[flows[0] : flows[0] + flows[1], COUNT] = 0
         self._flow_rows.give(*flows)
@@ -148,7 +148,7 @@ class MaxMinMemory:
         """Rows of a flow's uses: (first, count)."""
         return int(self._flows[flow, START]), int(self._flows[flow, COUNT])
 
-    def note_fine(self, uses: Array) -> None:
+    def mark_fractional_weights(self, uses: Array) -> None:
         """Mark components of which a flow takes a fraction of its rate."""
         self._parts[uses[uses[:, WEIGHT] % ONE != 0, COMPONENT], FINE] = 1
 
@@ -173,14 +173,14 @@ class MaxMinMemory:
         new = self.append(0, usage, limit)
         for field in (START, COUNT, LIMIT):
             self._flows[flow, field] = self._flows[new, field]
-        self.give((new, 1), (0, 0))
+        self.free_rows((new, 1), (0, 0))
 
-    def set_left(self, flow: int, work: int) -> None:
+    def set_work_left(self, flow: int, work: int) -> None:
         """Replace the work left of a flow, while it is not in flight."""
         self._flows[flow, TAG_HI] = work >> 64
         self._flows[flow, TAG_LO] = np.uint64(work & (2**64 - 1)).astype(np.int64)
 
-    def left(self, flow: int) -> int:
+    def work_left(self, flow: int) -> int:
         """Work left of a flow that is not in flight."""
         hi, lo = self._flows[flow, TAG_HI], self._flows[flow, TAG_LO]
         return (int(hi) << 64) + int(lo) % 2**64
@@ -190,7 +190,7 @@ class MaxMinMemory:
         if rows <= len(self._bundles):
             return
         old = len(self._bundles)
-        self._bundles = _copied_table(self._bundles, rows)
+        self._bundles = _copy_table(self._bundles, rows)
         self._bundles[max(old, 1) :, BEFORE] = ABSENT
         self._bundles[0, MASK] = (1 << (rows.bit_length() - 1)) - 1
         _rehash(self._bundles)
@@ -222,8 +222,8 @@ class MaxMinMemory:
         """Refuse flows with numbers beyond the range of the kernels."""
         for row in np.flatnonzero(may_exceed_rate_range(self._of, flows)):
             raise BackendError(
-                f"op {flows.op[row]}: may run at 2^62 rate units or more; "
-                "give it a limit, or its components a lower max_rate"
+                f"op {flows.op[row]}: its rate may reach 2^62 rate units; "
+                "set a limit for the op, or a lower max_rate for its components"
             )
 
 
@@ -245,12 +245,12 @@ def _empty_table(rows: int, columns: int) -> Array:
     return numbers[first : first + rows * columns].reshape(rows, columns)
 
 
-def _grown_table(table: Array, rows: int) -> Array:
+def _grow_table(table: Array, rows: int) -> Array:
     """Table with space for that many rows, doubled when it has to grow."""
-    return table if rows <= len(table) else _copied_table(table, max(rows, 2 * len(table)))
+    return table if rows <= len(table) else _copy_table(table, max(rows, 2 * len(table)))
 
 
-def _copied_table(table: Array, rows: int) -> Array:
+def _copy_table(table: Array, rows: int) -> Array:
     """Copy of a table with that many rows, those behind its own 0."""
     copied = _empty_table(rows, table.shape[1])
     copied[: len(table)] = table

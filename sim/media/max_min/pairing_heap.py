@@ -57,14 +57,14 @@ def remove(t: Table, heap: Int, i: Int) -> Int:
 
 
 @jit_without_refcounts
-def next_of_all(t: Table, i: Int) -> Int:
+def next_row(t: Table, i: Int) -> Int:
     """Row after row ``i`` when all rows of a heap are visited from its top; NONE after the last.
 
     >>> t = np.array([[0, key, NONE, NONE, ABSENT] for key in (30, 10, 20)])
     >>> row = insert(t, insert(t, insert(t, NONE, 0), 1), 2)
     >>> while row != NONE:
     ...     print(int(t[row, KEY_LO]), end=" ")
-    ...     row = next_of_all(t, row)
+    ...     row = next_row(t, row)
     10 20 30
     """
     if t[i, CHILD] != NONE:

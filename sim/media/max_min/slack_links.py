@@ -15,7 +15,7 @@ from ...engine_api.interface import MOST_WEIGHT, ONE
 from ...kernel.jit import Int, jit_without_refcounts
 from .flow_classes import detach_flow
 from .int128 import div, mul
-from .pairing_heap import NONE, next_of_all
+from .pairing_heap import NONE, next_row
 from .table_layout import (
     CAP,
     COMPONENT,
@@ -136,7 +136,7 @@ def _fence_off(s: State, c: Int, fence: Int) -> None:
         f = bundles[uses[u, OWNER], ROOT]
         while f != NONE:
             mark_for_regrouping(s, f)
-            f = next_of_all(flows, f)
+            f = next_row(flows, f)
         u = uses[u, NEXT_USER]
 
 

@@ -16,45 +16,45 @@ Array = NDArray[np.int64]
 State = tuple[Array, Array, Array, Array]
 
 # A row that may be in a heap begins with its node (KEY_HI to BEFORE, see :mod:`.pairing_heap`).
-# Rows of parts, uses and bundles are whole lines of a cache, of eight numbers, and tables begin at
-# one: what is looked at together stands in one line, since most time is spent waiting for them.
+# Rows of parts, uses and bundles are aligned to cache lines of eight numbers. Values that are read
+# together are in one line, because cache misses dominate the run time.
 
 LINE = 8  # columns
 
-# parts, in line 1: node of the queue of those to be solved; weight of stakes; first use in the list
-# of its users (see :mod:`.usage_lists`); whether weights have fractions
+# parts, line 1: heap node of the queue of components to solve; total weight of classes; first use
+# in the list of its users (see :mod:`.usage_lists`); 1 if weights are fractional
 TOTAL, HEAD, FINE = range(NODE, LINE)
-# in line 2: rate; flows in flight and the exclusive-or of their numbers (the flow, when it is
-# alone); whether two or more share it; level (OPEN: not full); the rate that all flows stay below
-# where it is fenced off (else 0); weight of all flows in flight
+# line 2: rate; number of flows in flight, and the XOR of their numbers (the flow itself, if
+# single); 1 if two or more flows share it; level (OPEN: not full); fence, a rate that all flows
+# stay below (else 0); total weight of flows in flight
 CAP, FLOWS, ONLY, SHARED, LEVEL, FENCE, MASS = range(LINE, LINE + 7)
-# in line 3: what is taken of it while it is not full (128 bits); whether it is in the list of those
-# that may be, and the next there
+# line 3: load while it is not full (128 bits); 1 if it is in the list of components that may have
+# slack, and the next one in that list
 LOAD_HI, LOAD_LO, ROOMY, NEXT_ROOMY = range(2 * LINE, 2 * LINE + 4)
 PART_COLUMNS = 3 * LINE
 
-# flows: node in the heap of its bundle, whose key is its tag, or the work left while it has
-# none; its uses; limit; whether it is in flight; its bundle (0: none) and whether it waits for one
+# flows: heap node in its bundle, whose key is its tag, or the work left if it has no bundle; first
+# use and number of uses; limit; 1 if in flight; bundle (0: none); 1 if it waits for a bundle
 TAG_HI, TAG_LO = KEY_HI, KEY_LO
 START, COUNT, LIMIT, IN_FLIGHT, BUNDLE, LOOSE, NEXT_LOOSE = range(NODE, NODE + 7)
 FLOW_COLUMNS = NEXT_LOOSE + 1
 
-# uses: component and weight; neighbours in the list of the component's users, and who that is: a
-# bundle, in the rows of its leader, or where the component is fenced off a flow; of a bundle also
-# its weight and the lowest rate allowed elsewhere
+# uses: component and weight; neighbours in the list of the component's users; the owner, which is a
+# bundle (in its leader's rows) or, on a fenced component, a flow; for a bundle also its total
+# weight and the lowest rate that other components allow
 COMPONENT, WEIGHT, SUM, NEXT_USER, LAST_USER, OWNER, OTHER = range(LINE - 1)
 USE_COLUMNS = LINE
 
-# bundles, in line 1: node of what is due, whose key is the tick; hash, next of equal hash, and
-# (nothing of the bundle) the first bundle of the row's hash bucket
+# bundles, line 1: heap node of completions, whose key is the tick; hash, next bundle of equal hash,
+# and (unrelated to the bundle) the first bundle of the row's hash bucket
 DUE = KEY_HI
 HASH, CHAIN, BUCKET = range(NODE, LINE)
-# in line 2: rate and the exact integral of it (128 bits) up to a tick; heap of its flows; members;
-# lowest fence
+# line 2: rate, and its exact integral (128 bits) up to a tick; heap of its flows; number of
+# members; lowest fence
 RATE, CLOCK_HI, CLOCK_LO, SINCE, ROOT, SIZE, REACH = range(LINE, LINE + 7)
-# in line 3: leader; rate that its flows' limits and unshared components allow; the lowest and the
-# next lowest level of its shared components, and which ones have them (`STALE`: to be looked for);
-# whether it is in the list of touched ones and the next there
+# line 3: leader; rate that its flows' limits and unshared components allow; the two lowest levels
+# of its shared components, and the components that have them (`STALE`: unknown); 1 if it is in the
+# list of changed bundles, and the next one in that list
 LEADER, CEILING, LOWEST, LOWEST_AT, SECOND, SECOND_AT = range(2 * LINE, 2 * LINE + 6)
 TOUCHED, NEXT_TOUCHED = range(SECOND_AT + 1, SECOND_AT + 3)
 BUNDLE_COLUMNS = 3 * LINE
@@ -63,7 +63,7 @@ STALE = -2  # of `LOWEST_AT`
 # row 0 of bundles, which has a hash bucket too
 FIRST_DUE, FIRST_QUEUED, FIRST_TOUCHED, FIRST_LOOSE, FIRST_FREE, FRESH, MASK = range(LINE, LINE + 7)
 FIRST_ROOMY = MASK + 1
-OVERFULL = FIRST_ROOMY + 1  # how often 2^62 went over the top of a mass
-RATES_GIVEN = OVERFULL + 1  # how often a flow was given another rate
+OVERFULL = FIRST_ROOMY + 1  # number of overflows of 2^62 in total weights (MASS)
+RATES_GIVEN = OVERFULL + 1  # number of rate changes of flows
 
 OPEN = 2**63 - 1  # the level of a component that is not full; no limit

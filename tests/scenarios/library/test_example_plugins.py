@@ -139,7 +139,7 @@ def test_a_topology_says_what_its_switches_cost_and_what_it_cannot_join():
     assert [round(price_per_second(s) * 3600) for s in (base, two)] == [1, 2]
     text = (HERE / "two_planes.yaml").read_text()
     text = text.replace("two_planes.py", str(HERE / "two_planes.py"))
-    with pytest.raises(GraphError, match="2 NICs are on a plane of 1 ports; give it a larger"):
+    with pytest.raises(GraphError, match="2 NICs, but a switch has 1 ports; use a larger"):
         build_system(loads(text.replace("ports: 8", "ports: 1")))
     with pytest.raises(InvalidScenarioError, match=r"unknown key 'plains'; did you mean 'planes'"):
         loads(text.replace("planes: 1", "plains: 1"))

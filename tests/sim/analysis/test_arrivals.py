@@ -37,22 +37,22 @@ def run(*steps, keep="ops"):
 SLOW = ([1, 1, 1, 3], [1, 1, 1, 2], [1, 1.5, 1, 1], [1, 1, 1, 1])
 
 
-def test_the_last_arriver_of_each_collective_is_charged_with_what_the_others_waited():
+def test_the_last_arriver_is_charged_with_the_waits_of_the_others():
     found = lateness(run(*SLOW))
     assert found.last.tolist() == [0, 1, 0, 2]
     assert found.late.tolist() == pytest.approx([0.0, 1.5, 0.0, 6.0 + 3.0])
     assert found.collectives == 3  # for the fourth nobody waited
-    assert found.cause == 3
+    assert found.straggler == 3
 
 
 def test_several_that_arrive_last_share_the_time():
     found = lateness(run([1, 1, 3, 3]))
     assert found.late.tolist() == [0.0, 0.0, 2.0, 2.0]
     assert found.last.tolist() == [0, 0, 1, 1]
-    assert found.cause is None
+    assert found.straggler is None
 
 
-def test_the_answer_names_the_rank_that_is_the_cause():
+def test_the_answer_names_the_straggler():
     told = waiting_by_rank(run(*SLOW))
     assert last_arriver_sentence({"late": told}) == (
         "Rank 3 arrives last in 2 of 3 collectives; the others wait 9 s for it in all."
@@ -69,7 +69,7 @@ def test_each_collective_names_its_last_arriver_and_the_waiting_of_every_rank():
     assert third["waits"] == pytest.approx([0.5, 0.0, 0.5, 0.5])
 
 
-def test_a_rank_that_begins_late_is_said_to():
+def test_a_rank_that_starts_late_is_reported():
     build = Builder("late")
     own = [build.op(Kind.COMPUTE, rank=r, duration=1.0, release=2.0 * (r == 2)) for r in range(4)]
     build.collective([Member(r, 0, (op,)) for r, op in enumerate(own)], duration=0.5)
@@ -78,10 +78,10 @@ def test_a_rank_that_begins_late_is_said_to():
     assert last_arriver_sentence({"late": told}).endswith("It begins 2 s after the first rank.")
 
 
-def test_where_nobody_waits_nothing_is_said():
+def test_without_waiting_there_is_no_lateness():
     assert waiting_by_rank(run([1, 1, 1, 1])) is None
     assert last_arriver_sentence({}) == ""
 
 
-def test_a_run_without_rows_says_nothing():
+def test_a_run_without_op_rows_has_no_lateness():
     assert waiting_by_rank(run(*SLOW, keep="none")) is None

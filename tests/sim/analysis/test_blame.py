@@ -69,7 +69,7 @@ def test_a_chain_is_charged_to_its_component():
     assert charged(run(build, Table([1.0, 2.0]))) == {"node0.gpu0": 3.0}
 
 
-def test_a_wait_for_a_slot_goes_on_with_who_held_it():
+def test_blame_of_a_slot_wait_continues_with_the_slot_holder():
     build = Builder("slot")
     for i in range(3):
         build.op(Kind.COMPUTE, name=str(i))
@@ -117,7 +117,7 @@ def test_time_under_a_limit_of_its_own_is_the_asked_components():
     assert charged(run(build, table)) == {"node0.gpu0": 5.0}
 
 
-def test_what_a_process_waited_for_is_its_own():
+def test_capacity_waits_belong_to_the_process_that_waited():
     def later(sim):
         yield sim.wait(3.0)
         build = Builder("more")

@@ -21,7 +21,7 @@ class Counting(Backend):
         return Timing.of(ops.flop * 1e-9, doubt=Doubt("norm", "", (-0.1, 0.1)))
 
 
-def test_ops_of_a_template_that_are_alike_are_asked_once_and_all_counted():
+def test_equal_ops_of_an_spmd_graph_are_timed_once_and_all_counted():
     flop = np.tile([1.0, 3.0], 500)
     program = RankProgram.chain(Ops.of(kind=Kind.COMPUTE, flop=flop), family=[-1] * 1000)
     template = SpmdGraph((program,), np.zeros(2, np.int32))

@@ -71,7 +71,7 @@ def test_sums_of_a_run_are_the_same_whether_its_rows_are_kept_or_not(seed, slots
         assert found.sources == rows.sources
 
 
-def test_sums_of_a_stopped_run_leave_out_what_did_not_end():
+def test_sums_of_a_stopped_run_exclude_ops_that_did_not_end():
     simulation, graph = Simulation(machine(1), {"*": AsRecorded()}, tick=1e-9), several_streams(1)
     until = simulation.run(graph).makespan / 2
     rows, none = (simulation.run(graph, until=until, keep=keep) for keep in ("ops", "none"))

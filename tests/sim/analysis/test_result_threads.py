@@ -50,7 +50,7 @@ def test_two_threads_do_not_wait_for_each_other(monkeypatch):
     assert not other.is_alive()
 
 
-def test_nothing_of_a_run_outlives_its_result_but_what_the_result_holds():
+def test_only_the_result_keeps_data_of_a_run_alive():
     """Runs side by side would each keep the state of an engine until cycles are collected."""
     build = Builder("one")
     build.op(Kind.COMPUTE)

@@ -172,7 +172,7 @@ def check(seed, engine="core"):
 
 
 @pytest.mark.parametrize("pairs", PAIRS)
-def test_parts_and_rest_are_the_difference_from_running_alone_in_random_pairs(pairs):
+def test_slowdown_parts_and_rest_sum_to_the_difference_from_running_alone(pairs):
     rounding, slowed, rested, slots = 200, 0, 0, 0  # a tick or two for each change of rates
     for seed in range(pairs):
         for name, (blame, parts, rest, whole) in check(seed).items():
@@ -188,7 +188,7 @@ def test_parts_and_rest_are_the_difference_from_running_alone_in_random_pairs(pa
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_both_engines_say_the_same_parts(seed):
+def test_both_engines_report_the_same_slowdown_parts(seed):
     core, reference = (
         {name: dict(told[0].slowed_at) for name, told in check(seed, engine).items()}
         for engine in ("core", "reference")
@@ -196,7 +196,7 @@ def test_both_engines_say_the_same_parts(seed):
     assert core == reference
 
 
-def test_a_hot_tenant_is_named_with_its_link():
+def test_a_job_that_saturates_a_link_is_named_with_it():
     """One flow beside three on 1 GB/s: a quarter is left, three quarters of the time are theirs."""
     rates, ways = [1e9, 5e9, 5e9], [([0], None), ([1], None)]
     both = run(rates, ways, [[(0, 1e6, 1)], [(0, 1e6, 3), (1, 1e6, 1)]], ("a", "b"), "core")

@@ -49,12 +49,12 @@ def test_a_gpu_works_while_an_op_runs_on_any_of_its_streams(keep):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_of_a_host_it_is_cores_in_work_over_cores(keep):
+def test_host_utilization_is_busy_cores_over_all_cores(keep):
     assert run(keep=keep).utilization()[HOST] == pytest.approx(13 / 10 / 4)
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_of_a_host_whose_cores_nobody_counted_it_is_unknown(keep):
+def test_host_utilization_is_unknown_without_a_core_count(keep):
     """It was 0 % of 2**31 cores beside a host that bounds the run."""
     system = System(
         (Component(GPU, "gpu", slots=128), Component(HOST, "host", slots=UNCOUNTED)),
@@ -67,7 +67,7 @@ def test_of_a_host_whose_cores_nobody_counted_it_is_unknown(keep):
     assert [name for name in measure(found) if "host" in name] == []
 
 
-def test_where_a_run_kept_too_little_to_tell_a_gpu_is_left_out():
+def test_gpus_without_kept_data_are_left_out():
     assert GPU not in run(keep="none").utilization()
 
 

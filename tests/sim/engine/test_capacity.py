@@ -52,14 +52,14 @@ def test_15_the_head_of_the_line_blocks_one_that_would_fit(machine):
     assert found == [(0, 0, 5), (0, 5, 10), (0, 5, 10)]
 
 
-def test_16_no_slot_is_held_by_who_waits_for_a_capacity(machine):
+def test_16_an_op_waiting_for_a_capacity_holds_no_slot(machine):
     first = op(GPU, holds=[(KV, 3, 1)], fixed=5)
     second = op(GPU, after=[0], fixed=5)
     third = op(GPU, holds=[(KV, 3)], fixed=5)
     assert run(machine, first, second, third) == [(0, 0, 5), (5, 5, 10), (0, 10, 15)]
 
 
-def test_17_takes_count_what_was_taken_since_the_last_turn(machine):
+def test_17_a_take_counts_amounts_taken_since_the_last_turn(machine):
     took = []
 
     def first(m):
@@ -77,7 +77,7 @@ def test_17_takes_count_what_was_taken_since_the_last_turn(machine):
 # Ops.
 
 
-def test_what_is_given_back_in_a_round_is_granted_in_it(machine):
+def test_a_released_amount_is_granted_in_the_same_round(machine):
     waits = op(holds=[(KV, 4)], fixed=1)
     assert run(machine, op(holds=[(KV, 4)], fixed=5), waits) == [(0, 0, 5), (0, 5, 6)]
     found = machine.columns()
@@ -90,7 +90,7 @@ def test_an_op_that_need_not_wait_for_a_capacity_queues_as_if_there_were_none(ma
     assert found == [(0, 0, 2), (0, 2, 4)]
 
 
-def test_an_op_queues_behind_those_who_came_before_its_grant(machine):
+def test_an_op_queues_for_slots_in_order_of_its_grant(machine):
     first, late = op(holds=[(KV, 4)], fixed=3), op(GPU, holds=[(KV, 1)], fixed=2)
     assert run(machine, first, late, op(GPU, fixed=5)) == [(0, 0, 3), (0, 5, 7), (0, 0, 5)]
 
@@ -111,7 +111,7 @@ def with_ample(script):
 
 
 @pytest.mark.parametrize("kind", ["plain", "verbs"])
-def test_a_capacity_that_nobody_has_to_wait_for_changes_nothing(machine, kind):
+def test_an_ample_capacity_changes_no_time(machine, kind):
     for seed in range(60):
         script = random_script(kind, seed)
         without, ample = (play(type(machine), s).columns for s in (script, with_ample(script)))
@@ -146,7 +146,7 @@ def test_an_amount_is_held_until_the_later_of_two_ends(machine, first):
     assert run(machine, held, until, op(holds=[(KV, 1)], fixed=1))[2] == (0, 6, 7)
 
 
-def test_an_op_that_is_cancelled_ends_what_is_held_until_it(machine):
+def test_a_cancelled_op_releases_amounts_held_until_its_end(machine):
     def process(m):
         yield m.env.timeout(3)
         m.cancel([1])
@@ -231,7 +231,7 @@ def test_amounts_of_63_bits_do_not_wrap(machine):
         ([(KV, 1, 0)], "unknown op", "another of the 1 ops"),
     ],
 )
-def test_what_can_never_be_held_is_refused(machine, holds, kind, said):
+def test_amounts_above_the_capacity_are_refused(machine, holds, kind, said):
     with pytest.raises(GraphError, match=said) as error:
         submit(machine, op(holds=holds))
     assert error.value.kind == kind
@@ -267,7 +267,7 @@ def test_processes_and_ops_stand_in_one_line(machine):
     assert found[1] == (2, 7, 8)
 
 
-def test_take_is_refused_while_anybody_waits(machine):
+def test_take_is_refused_while_requests_wait(machine):
     first = log_of(machine, lambda m: m.take(KV, 3), wait(1), lambda m: m.acquire(KV, 2))
     second = log_of(machine, wait(1), lambda m: m.take(KV, 1), wait(1), lambda m: m.release(KV, 3))
     third = log_of(machine, wait(5), lambda m: m.take(KV, 1))
@@ -277,7 +277,7 @@ def test_take_is_refused_while_anybody_waits(machine):
     assert third[1] == (5, True)
 
 
-def test_a_grant_given_back_twice_counts_once(machine):
+def test_releasing_a_grant_twice_counts_once(machine):
     grants = []
 
     def process(m):
@@ -293,7 +293,7 @@ def test_a_grant_given_back_twice_counts_once(machine):
     assert grants[0].over
 
 
-def test_a_grant_that_nobody_waits_for_any_more_leaves_the_line(machine):
+def test_an_abandoned_request_leaves_the_queue(machine):
     seen = []
 
     def impatient(m):
@@ -384,12 +384,12 @@ def test_an_owner_gives_back_all_it_holds_and_leaves_all_lines(machine):
         (lambda m: m.release(KV, 1), "1 given back, but its owner holds 0"),
     ],
 )
-def test_what_a_process_can_never_get_or_give_is_an_error_at_the_call(machine, call, said):
+def test_impossible_acquire_or_release_raises_at_the_call(machine, call, said):
     with pytest.raises(SimulationError, match=said):
         call(machine)
 
 
-def test_a_threshold_sees_what_is_held_and_who_waits(machine):
+def test_a_threshold_can_watch_held_amounts_and_waiters(machine):
     seen = log_of(
         machine,
         lambda m: m.reaches("held", KV, at_least=3),
@@ -418,7 +418,7 @@ def test_a_run_that_ends_with_a_waiting_process_names_the_holder(machine):
     assert said in str(error.value)
 
 
-def test_ops_that_wait_for_what_a_process_keeps_are_the_roots(machine):
+def test_ops_waiting_for_an_amount_of_a_process_are_deadlock_roots(machine):
     def server(m):
         yield m.acquire(KV, 3)
 
@@ -437,7 +437,7 @@ def test_ops_that_hold_until_each_other_end_are_a_cycle(machine):
     assert (error.value.kind, error.value.ops) == ("deadlock", (2, 3))
 
 
-def test_holders_are_named_by_id_after_rows_of_claims_were_taken_again(machine):
+def test_holders_are_named_by_id_after_claim_rows_were_reused(machine):
     """What was given back last is taken first, so that claims lie in another order than ops."""
     for _ in range(2):
         submit(machine, op(holds=[(KV, 1)], fixed=1))
@@ -450,7 +450,7 @@ def test_holders_are_named_by_id_after_rows_of_claims_were_taken_again(machine):
         machine.run()
 
 
-def test_lines_stay_whole_when_what_is_over_is_given_back(machine):
+def test_queues_stay_intact_when_finished_graphs_are_freed(machine):
     """Who stands in one may leave it afterwards, wherever it lies by then."""
     submit(machine, op(GPU, holds=[(HBM, 1)], fixed=2))
     submit(machine, *[op(GPU, fixed=5)] * 4, *[op(holds=[(KV, 3)], fixed=4)] * 3)
@@ -484,7 +484,7 @@ def test_an_op_in_the_line_of_a_failed_capacity_starves(machine):
 # Two engines, one meaning.
 
 
-def test_the_random_programs_reach_what_capacities_do():
+def test_random_programs_cover_capacities():
     reached = set()
     for seed in range(150):
         outcome = play(ReferenceEngine, random_script("capacity", seed))
@@ -498,7 +498,7 @@ def test_the_random_programs_reach_what_capacities_do():
     assert wanted | {"took True", "took False", "waited"} <= reached
 
 
-def test_the_random_programs_give_back_what_held_amounts():
+def test_random_programs_free_graphs_that_held_amounts():
     reached = set()
     for seed in range(100):
         for _, verb, *said in play(ReferenceEngine, random_script("prepared", seed)).log:
@@ -512,12 +512,12 @@ def test_the_random_programs_give_back_what_held_amounts():
     assert reached == {"over", "waited", "waits"}
 
 
-def test_an_engine_whose_lines_let_others_pass_is_noticed():
+def test_an_engine_with_queue_jumping_is_detected():
     class Passing(ReferenceEngine):
-        def _take_round(self):
+        def _run_round(self):
             for part in self.at:
                 part.line.sort(key=lambda claim: claim.amount)
-            return super()._take_round()
+            return super()._run_round()
 
     different = 0
     for seed in range(60):

@@ -125,7 +125,7 @@ def test_ops_that_wait_for_each_other_want_one_slot():
     assert find_static_schedule(five, np.array([4]), 0) is None
 
 
-def test_a_collective_goes_on_with_the_chain_of_each_member():
+def test_a_chain_of_ops_continues_through_a_collective():
     both = LiteralOp(((0, (0,)), (1, (1,))))
     cases = [
         LiteralOp(((0, ()),)),
@@ -186,7 +186,7 @@ def test_running_ahead_changes_nothing():
     assert ran > 150
 
 
-def test_what_ran_ahead_is_over_and_later_graphs_come_behind():
+def test_graphs_run_ahead_of_the_clock_end_before_later_graphs():
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
     first = engine.submit(literal_graph("first", chain(3, 0)))
     engine.run()
@@ -200,7 +200,7 @@ def test_what_ran_ahead_is_over_and_later_graphs_come_behind():
     assert second.done.processed
 
 
-def test_the_memory_of_an_explicit_op_is_what_it_should_be():
+def test_an_explicit_op_needs_the_documented_memory():
     assert CELL.itemsize <= 40
 
 
@@ -232,7 +232,7 @@ def test_a_process_beyond_the_range_of_ticks_is_an_overflow_in_both_engines():
     assert outcome.error == ("SimulationError", "time overflow", (), ())
 
 
-def test_the_state_of_an_engine_goes_when_nobody_has_it_any_more():
+def test_an_unreferenced_engine_is_freed_at_once():
     """It is megabytes in few objects, which Python's search for circles would not hurry to find."""
     engine = CoreEngine(Script((1,), (-1,), ()).parts)
     engine.submit(literal_graph("two on one slot", [LiteralOp(((0, ()),), fixed=5)] * 2))
@@ -246,7 +246,7 @@ def test_the_state_of_an_engine_goes_when_nobody_has_it_any_more():
         gc.enable()
 
 
-def test_the_engine_of_a_session_goes_with_the_session():
+def test_the_engine_is_freed_with_its_session():
     session = Session(Simulation(System((), ()), {}), None)
     session.machine.run()
     state = weakref.ref(session.machine)

@@ -82,7 +82,7 @@ def test_the_first_reason_that_applies_is_given():
     ]
 
 
-def test_a_message_names_few_of_many():
+def test_an_error_lists_only_a_few_of_many_names():
     error = diagnose(
         StuckState((), range(100), starved=dict.fromkeys(range(100), "runs at rate 0"))
     )

@@ -85,7 +85,7 @@ def run(engine, backend, of, *processes, system=None, keep=None, **settings):
 
 
 @ENGINES
-def test_x1_weights_that_do_not_fit_are_refused_however_many_ops_are_alike(engine):
+def test_x1_overflowing_weights_are_refused_with_and_without_folding(engine):
     light = run(engine, on_wire(1e6, 255.0), graph(16387))
     assert light.makespan == pytest.approx(16387 * 255 * 1e-3, rel=1e-9)
     with pytest.raises(SimulationError, match=r"weight: wire: the weights of 16,387 ops") as told:
@@ -102,7 +102,7 @@ def test_x2_weights_in_flight_on_one_component_sum_to_less_than_two_to_the_22(en
 
 
 @ENGINES
-def test_x2_what_is_not_in_flight_together_is_not_added(engine):
+def test_x2_weights_count_only_while_in_flight_together(engine):
     """The second begins when the first has ended; a heavy one that was stopped counts no more."""
     build = Builder("g")
     first = build.op(Kind.SEND, stream=1)
@@ -173,7 +173,7 @@ def test_x4_ten_minutes_on_16384_gpus_are_9830400_seconds(chain):
     assert sum(found.busy.values()) == (9_830_400 if chain else 0)
 
 
-def test_x4_a_template_whose_rank_has_106_days_twice_over_is_told_right():
+def test_x4_a_template_with_twice_106_days_per_rank_is_summed_correctly():
     ops = Ops.of(kind=[Kind.DELAY] * 3, duration=8e6)
     program = RankProgram(ops, Csr.empty(3), np.full(3, -1, np.int16))
     of = Graph("t", (SpmdGraph((program,), np.zeros(1, np.int32)),))
@@ -233,7 +233,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_x6_an_impossible_answer_is_refused_alike_before_and_during_the_run(what):
+def test_x6_an_invalid_timing_is_refused_before_and_during_the_run(what):
     """X12 among them: what was a raw error of Python names the op or the component."""
     said = set()
     for engine in ("reference", "core"):
@@ -321,7 +321,7 @@ def test_x8_a_name_that_looks_like_a_glob_is_a_name(engine):
 
 
 @ENGINES
-def test_x8_what_a_process_touches_is_a_name_before_it_is_a_glob(engine):
+def test_x8_touches_are_names_before_globs(engine):
     system = machine(Component("link?", "link", rate=1.0), Component("link0", "link", rate=1.0))
 
     def steers(name):
@@ -364,7 +364,7 @@ def spread(step=(), op=(), start=()):
         spread(step=[100.0], start=[100.0]),
     ],
 )
-def test_x10_factors_that_cannot_be_are_refused(engine, of):
+def test_x10_invalid_factors_are_refused(engine, of):
     with pytest.raises(BackendError, match=r"^gpu0: .*(factor|factors) .*(spread|start)"):
         Simulation(machine(), {"*": sized(1.0, of)}, engine=engine).run(
             graph(1, Kind.COMPUTE), replica=0
@@ -399,12 +399,12 @@ def test_x11_a_tick_that_is_no_part_of_a_second_is_refused(engine, tick):
 
 
 @pytest.mark.parametrize("tick", [1.0, 0.5, 1 / 3, 1e-3, 1e-9, 1e-12])
-def test_x11_a_whole_part_of_a_second_is_a_tick(tick):
+def test_x11_a_tick_is_an_integer_fraction_of_a_second(tick):
     assert run("core", sized(10.0), graph(1, Kind.COMPUTE), tick=tick).makespan == 10.0
 
 
 @ENGINES
-def test_x12_what_was_an_error_of_python_has_a_name_and_a_place(engine):
+def test_x12_former_python_errors_name_the_op_or_component(engine):
     build = Builder("g")
     build.op(Kind.COMPUTE, rank=-1)
     with pytest.raises(GraphError, match="'g' op 0: is on rank -1; ranks count from 0"):
@@ -441,7 +441,7 @@ def test_x12_further_places_out_of_order_are_refused(op):
         FlatGraph(ops, Csr.empty(2), places, np.zeros(2), np.full(2, -1, np.int32))
 
 
-def test_x12_a_builder_refuses_what_no_graph_holds():
+def test_x12_a_builder_refuses_invalid_ops():
     build = Builder("g")
     with pytest.raises(GraphError, match=r"op 0: period .*; they are counted from 0 to"):
         build.op(Kind.COMPUTE, period=LAST_PERIOD + 1)
@@ -495,7 +495,7 @@ class Counted(list):
 
 
 @pytest.mark.parametrize("add", ["prepend", "append_doubly_linked"])
-def test_x13_to_leave_a_list_takes_as_long_from_a_short_one_as_from_a_long_one(add, monkeypatch):
+def test_x13_leaving_a_list_costs_the_same_for_any_length(add, monkeypatch):
     plain = {
         name: getattr(f, "py_func", f) for name, f in vars(linked_lists).items() if callable(f)
     }
@@ -518,7 +518,7 @@ def test_x13_to_leave_a_list_takes_as_long_from_a_short_one_as_from_a_long_one(a
 
 @pytest.mark.parametrize("kind", every(2, ["running", "queued", "released later", "barred"]))
 @pytest.mark.parametrize("verb", ["cancel", "stop"])
-def test_x13_many_ops_are_taken_out_one_by_one_from_behind(kind, verb):
+def test_x13_removing_many_ops_from_the_end_is_fast(kind, verb):
     n = 20_000 if not INTERPRETED else 200
     case = {
         "running": LiteralOp(fixed=1000),
@@ -590,7 +590,7 @@ def test_x9_a_kernel_that_runs_can_be_interrupted():
     assert told.stdout == "interrupted True\n", told.stderr
 
 
-def test_x9_a_template_pauses_and_goes_on_where_it_was(monkeypatch):
+def test_x9_an_spmd_run_can_pause_and_continue(monkeypatch):
     ops = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE] * 3, duration=1.0)
     program = RankProgram.chain(ops, family=[-1, 0] * 3)
     of = Graph("t", (SpmdGraph((program,), np.zeros(64, np.int32), np.zeros((1, 64), np.int32)),))
@@ -615,7 +615,7 @@ def test_x9_a_template_pauses_and_goes_on_where_it_was(monkeypatch):
 
 
 @pytest.mark.skipif(INTERPRETED, reason="a million ops take too long without compiled kernels")
-def test_x14_what_is_kept_of_less_takes_no_more_memory_on_the_way():
+def test_x14_keeping_less_detail_takes_no_more_peak_memory():
     n, ranks = 1 << 20, 64
     row, none = np.arange(n), np.empty(0, np.int32)
     ops = Ops.of(rank=row * ranks // n, period=row % (n // ranks) * 9 * ranks // n, duration=1e-6)

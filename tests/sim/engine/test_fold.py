@@ -194,7 +194,7 @@ def test_a_straggler_keeps_a_class_of_its_own(engine: type) -> None:
     )
 
 
-def test_weights_of_members_add_up_on_what_they_share() -> None:
+def test_weights_of_folded_members_add_up_on_shared_components() -> None:
     ranks = Ranks(6)
     for r in range(6):
         ranks.op(r, [], slot=False, usage={6 + r: ONE, 12: ONE}, work=100)
@@ -215,7 +215,7 @@ def test_members_of_one_queue_are_not_folded() -> None:
     assert found.op.tolist() == [0, 0, 1, 1, 2, 2]
 
 
-def test_what_drivers_answer_is_not_folded() -> None:
+def test_ops_timed_by_drivers_are_not_folded() -> None:
     graph = data_parallel(2, layers=1).lowered()
     asked = replace(graph, online=np.array([0, -1, -1], np.int16))
     assert fold_identical_ops(data_parallel(2).parts(), asked) is None
@@ -318,7 +318,7 @@ def test_a_graph_that_is_not_kept_op_by_op_keeps_the_same_numbers(keep, engine, 
         want, got = measure(written), measure(found)
         assert {k: v.tolist() for k, v in got.items()} == {k: v.tolist() for k, v in want.items()}
         assert utilization_windows(found).keys() == utilization_windows(written).keys()
-        with pytest.raises(NotKeptError, match="ask for whole steps"):
+        with pytest.raises(NotKeptError, match="ask for complete steps only"):
             activity(found, (0, 5))
     else:
         assert "exposed_communication" in measure(found)
@@ -335,7 +335,7 @@ def test_a_run_that_was_steered_is_not_repeated() -> None:
         result.blame()
 
 
-def test_what_is_not_kept_is_asked_for_by_name() -> None:
+def test_an_analysis_names_the_data_that_was_not_kept() -> None:
     with pytest.raises(ValueError, match="keep is 'all'; it is one of"):
         network(2, 30.0).run(ring(2, 1), keep="all")
 

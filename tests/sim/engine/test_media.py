@@ -76,7 +76,7 @@ def test_the_scripts_reach_the_plugged_medium_and_every_outcome():
     assert inside > 60 * len(KINDS) / 2
 
 
-def test_a_medium_that_is_not_what_its_kernels_are_is_noticed():
+def test_a_medium_whose_kernels_differ_from_its_plain_version_is_detected():
     class LastFirst(PLUGGED.Ports):
         def _enter(self, op):
             super()._enter(op)
@@ -117,7 +117,7 @@ def ends(engine, *cases):
 
 
 @ENGINES
-def test_a_message_is_sent_on_when_it_is_there_whole(engine):
+def test_a_message_is_forwarded_once_it_has_arrived_completely(engine):
     """Three ports of rates 10, 5 and 20: 4, 8 and 2 ticks."""
     assert ends(machine(engine, 10, 5, 20), message(40, 0, 1, 2)) == [14]
 
@@ -138,7 +138,7 @@ def test_messages_follow_each_other_through_a_pipeline(engine, n):
 
 
 @ENGINES
-def test_who_comes_first_is_served_first_and_ties_go_by_number(engine):
+def test_queues_are_first_come_first_served_and_ties_go_by_id(engine):
     cases = message(6, 0, release=3), message(5, 0), message(2, 0), message(1, 0, release=1)
     assert ends(machine(engine, 1), *cases) == [14, 5, 7, 8]
 
@@ -169,7 +169,7 @@ def test_a_rate_that_changes_keeps_the_progress_and_stalls_at_zero(engine):
 
 @ENGINES
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_fails_on_its_way_is_sent_again_from_its_first_port(engine, keep):
+def test_a_message_that_fails_en_route_restarts_at_its_first_port(engine, keep):
     made = machine(engine, 10, 10)
 
     def process():
@@ -184,7 +184,7 @@ def test_what_fails_on_its_way_is_sent_again_from_its_first_port(engine, keep):
 
 
 @ENGINES
-def test_who_is_stopped_in_the_queue_goes_to_its_end_and_who_is_over_is_over(engine):
+def test_a_stopped_queued_op_rejoins_at_the_end_and_a_finished_op_stays_finished(engine):
     made = machine(engine, 10)
 
     def process():
@@ -200,7 +200,7 @@ def test_who_is_stopped_in_the_queue_goes_to_its_end_and_who_is_over_is_over(eng
 
 
 @ENGINES
-def test_an_end_beyond_the_range_is_an_overflow_and_who_waits_starves(engine):
+def test_an_end_beyond_the_range_is_an_overflow_and_its_successors_starve(engine):
     made = machine(engine, 1)
     with pytest.raises(foretrace.SimulationError, match="beyond") as error:
         ends(made, message(MAX_TICK + 1, 0), message(1, 0))
@@ -251,7 +251,7 @@ def test_a_simulation_takes_a_medium_for_components_by_glob(engine):
 
 
 @BOTH
-def test_max_min_and_a_medium_beside_it_do_not_touch_each_other(engine):
+def test_max_min_and_a_plugged_in_medium_are_independent(engine):
     backends = {"fabric": Wires({2: 1.0})}
     alone = Simulation(system(), backends, engine=engine).run(sends(3))
     beside = Simulation(system(), backends, engine, media={"wire1": MEDIUM}).run(sends(3))

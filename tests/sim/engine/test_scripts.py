@@ -230,11 +230,11 @@ def test_a_good_backend_passes():
         (Opens, "opened something"),
     ],
 )
-def test_a_bad_backend_is_told_what_it_broke(backend, what):
+def test_a_bad_backend_gets_an_error_that_names_the_broken_rule(backend, what):
     with pytest.raises((AssertionError, BackendError), match=what):
         check_backend(backend, OPS)
 
 
 @pytest.mark.parametrize("module", [engine_scripts.comparison, engine_scripts.random_scripts])
-def test_examples_of_the_scripts_do_what_they_say(module):
+def test_example_scripts_behave_as_described(module):
     assert doctest.testmod(module).failed == 0

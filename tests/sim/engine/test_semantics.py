@@ -81,7 +81,7 @@ def test_2_the_second_starts_later(engine):
     assert [end for *_, end in found] == [15 * SECOND // 10, 2 * SECOND]
 
 
-def test_3_what_does_not_divide_stays_unused(engine):
+def test_3_indivisible_rate_units_stay_unused(engine):
     m = build(engine, rates=[10])
     assert [end for *_, end in run(m, *[work(1, 0)] * 3)] == [333_333_333_334] * 3
 
@@ -91,7 +91,7 @@ def test_4_a_queue_is_served_by_round_before_id(engine):
     assert run(m, op(), op(0, [0], fixed=5), op(0, fixed=5)) == [(0, 0, 0), (0, 5, 10), (0, 0, 5)]
 
 
-def test_5_who_waited_comes_before_who_arrives(engine):
+def test_5_waiting_ops_are_served_before_arriving_ops(engine):
     m = build(engine, slots=[1])
     found = run(m, op(0, fixed=5), op(0, fixed=5), op(0, fixed=5, release=5))
     assert found == [(0, 0, 5), (0, 5, 10), (5, 10, 15)]
@@ -203,7 +203,7 @@ def test_waiters_wake_before_other_events_of_the_tick(engine):
     ]
 
 
-def test_the_successor_has_started_when_its_driver_is_told_of_an_end(engine):
+def test_a_successor_starts_before_its_process_learns_of_the_end(engine):
     m, seen = build(engine, slots=[1]), []
 
     def look(m, graph):
@@ -214,7 +214,7 @@ def test_the_successor_has_started_when_its_driver_is_told_of_an_end(engine):
     assert seen == [[State.ENDED, State.RUNNING, State.PENDING]]
 
 
-def test_what_was_done_is_seen_after_the_next_turn(engine):
+def test_actions_are_visible_after_the_next_turn(engine):
     m, seen = build(engine, slots=[1]), []
 
     def look(m, graph):
@@ -232,7 +232,7 @@ def test_what_was_done_is_seen_after_the_next_turn(engine):
     assert rows(m) == [(0, 0, 5), (0, 10, 15), (0, 5, 10)]  # resumed behind what queued meanwhile
 
 
-def test_what_had_happened_wakes_at_once(engine):
+def test_waiting_for_a_past_event_wakes_at_once(engine):
     m, seen = build(engine), []
 
     def late(m, graph):
@@ -243,7 +243,7 @@ def test_what_had_happened_wakes_at_once(engine):
     assert seen == [("ended", 7)]
 
 
-def test_losses_are_kept_until_somebody_asks(engine):
+def test_losses_are_stored_until_a_process_asks(engine):
     m, seen = build(engine, slots=[2], rates=[10]), []
 
     def late(m, graph):
@@ -265,7 +265,7 @@ def test_losses_are_kept_until_somebody_asks(engine):
     assert found == [(0, 7, 14), (0, 7, 14)]
 
 
-def test_cancelled_goes_with_all_that_depends_on_it(engine):
+def test_cancelling_an_op_cancels_its_dependents(engine):
     m, seen = build(engine, slots=[1]), []
 
     def drop(m, graph):
@@ -356,7 +356,7 @@ def moved(engine, keep, there, first=10, work=0):
     return rows(m)[0][2]
 
 
-def test_what_is_left_of_a_moved_op_is_the_same_share_of_what_it_takes_there(engine):
+def test_a_moved_op_keeps_its_remaining_fraction_of_the_new_duration(engine):
     assert moved(engine, True, Answer(5, 0, {})) == 4 + 3
     assert moved(engine, False, Answer(5, 0, {})) == 4 + 5
     assert moved(engine, True, Answer(4, 0, {})) == 4 + 3  # 2.4, rounded up
@@ -496,7 +496,7 @@ def stuck(engine, *cases, act=(), slots=(1,), rates=(5,)):
     return error.value.kind, error.value.ops, error.value.open_ops
 
 
-def test_a_lost_op_names_what_stopped_it(engine):
+def test_a_lost_op_names_the_failed_component(engine):
     assert stuck(engine, op(0, fixed=9), op(0, [0]), act=[at(1, ("fail", 0))]) == (
         "lost",
         (0,),
@@ -523,7 +523,7 @@ def test_a_failed_queue_starves_those_in_it(engine):
     assert stuck(engine, op(0, release=2), act=[at(1, ("fail", 0))])[:2] == ("starvation", (0,))
 
 
-def test_a_failed_component_starves_who_would_use_it(engine):
+def test_ops_that_need_a_failed_component_starve(engine):
     found = stuck(engine, work(1, 1, release=2), act=[at(1, ("fail", 1))])
     assert found[:2] == ("starvation", (0,))
 
@@ -560,7 +560,7 @@ def test_a_process_that_never_lets_time_pass_is_named(engine, monkeypatch):
     assert (error.value.kind, error.value.open_ops) == ("zero-time loop", (0,))
 
 
-def test_so_is_one_that_only_spins_in_simpy(engine, monkeypatch):
+def test_a_process_that_only_spins_in_simpy_is_named(engine, monkeypatch):
     monkeypatch.setattr(simpy_clock.engine_api, "MAX_EVENTS", 1000)
     m = build(engine)
 

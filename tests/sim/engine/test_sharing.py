@@ -131,7 +131,7 @@ class Pair:
     def leave(self, f: int) -> None:
         del self.plain.rate[f]
         core.leave(self.fast.state, f, self.plain.now)
-        assert self.fast.left(f) == self.plain.left[f]
+        assert self.fast.work_left(f) == self.plain.left[f]
 
     def set_rate(self, c: int, rate: int) -> None:
         self.plain.capacity[c] = rate
@@ -254,20 +254,20 @@ def test_usage_and_work_are_replaced_between_attempts() -> None:
     core.join(link.state, 0, 0)
     core.settle(link.state, 0)
     core.leave(link.state, 0, 3)
-    assert link.left(0) == 70
+    assert link.work_left(0) == 70
     link.set_usage(0, {1: ONE})
     core.join(link.state, 0, 5)
     core.settle(link.state, 5)
     assert (core.users(link.state, 0), core.users(link.state, 1)) == (0, 1)
     assert core.due(link.state) == 5 + 18
     core.leave(link.state, 0, 6)
-    link.set_left(0, 8)
+    link.set_work_left(0, 8)
     link.set_usage(0, {}, limit=2)
     core.join(link.state, 0, 6)
     core.settle(link.state, 6)
     assert core.due(link.state) == 10
-    link.set_left(0, 2**100 + 3)
-    assert link.left(0) == 2**100 + 3
+    link.set_work_left(0, 2**100 + 3)
+    assert link.work_left(0) == 2**100 + 3
 
 
 def test_an_end_beyond_the_range_is_no_event() -> None:
@@ -325,8 +325,8 @@ def test_a_component_fills_up_before_it_is_left_out() -> None:
     assert [core.rate(s, f) for f in range(9)] == [0, 100, *[0] * 6, 900]
 
 
-def test_what_nothing_keeps_in_range_is_refused() -> None:
-    with pytest.raises(BackendError, match=r"op 0: may run at 2\^62 rate units or more; give it"):
+def test_flows_with_unbounded_rate_are_refused() -> None:
+    with pytest.raises(BackendError, match=r"op 0: its rate may reach 2\^62 rate units; set"):
         medium(2**61).append(1, {0: ONE // 12})
     assert medium(2**61).append(1, {0: ONE // 12}, limit=2**61) == 0
 

@@ -116,7 +116,7 @@ def test_core_equals_reference_from_end_to_end_all_night():
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_what_once_differed_is_equal(name):
+def test_past_differences_between_engines_stay_fixed(name):
     script = KEPT[name]
     assert compare(play(ReferenceEngine, script), play(CoreEngine, script)) == ""
 
@@ -146,7 +146,7 @@ def test_the_runs_reach_every_outcome():
     assert errors < kinds  # and times, where all went well
 
 
-def test_a_wrong_engine_is_noticed():
+def test_a_wrong_engine_is_detected():
     class Unfair(ReferenceEngine):
         def _grant_slots(self, component):
             self.at[component].queue.reverse()

@@ -33,7 +33,7 @@ def draw(rng: random.Random, bits: int) -> int:
     return min(x, 2**bits - 1)
 
 
-def test_words_add_and_compare_like_integers() -> None:
+def test_128_bit_words_add_and_compare_like_integers() -> None:
     rng = random.Random(1)
     for _ in range(MANY):
         a, b = draw(rng, 126), draw(rng, 126)
@@ -42,7 +42,7 @@ def test_words_add_and_compare_like_integers() -> None:
         assert less(*words(a - b), *words(b - a)) == (a < b)
 
 
-def test_words_multiply_and_divide_like_integers() -> None:
+def test_128_bit_words_multiply_and_divide_like_integers() -> None:
     rng = random.Random(2)
     for _ in range(MANY):
         x, y = draw(rng, 63), max(1, draw(rng, 63))

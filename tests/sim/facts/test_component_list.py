@@ -39,7 +39,7 @@ def test_names_lead_to_numbers_and_back(machine):
 
 
 @pytest.mark.parametrize("glob", GLOBS)
-def test_a_glob_means_what_it_means_of_each_component(machine, glob):
+def test_a_glob_on_a_compact_list_selects_the_same_components(machine, glob):
     wanted = [i for i, c in enumerate(machine.components) if fits(glob, c)]
     assert machine.match(glob) == tuple(wanted)
 

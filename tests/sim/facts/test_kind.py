@@ -85,7 +85,7 @@ def test_a_stream_named_after_a_role_is_run_by_it(packets):
         (lambda: Kind(250), "250 is no kind of op; they count from 0"),
     ],
 )
-def test_what_cannot_be_registered_is_refused(packets, register, message):
+def test_invalid_kinds_cannot_be_registered(packets, register, message):
     before = len(Kind), dict(ROLES)
     with pytest.raises(ValueError, match=message):
         register()

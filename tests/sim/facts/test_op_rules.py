@@ -83,12 +83,12 @@ def test_a_rule_changes_the_ops_that_it_names(engine, online, rule, makespan):
     assert run(graph, engine, online=online).makespan == makespan
 
 
-def test_a_rank_waits_no_longer_for_the_other_where_a_collective_is_removed():
+def test_removing_a_collective_removes_its_waits():
     graph, _ = apply_op_rules(step(), [OpRule(OpFilter(name="all-reduce"), remove=True)])
     assert run(graph).end.tolist() == [4.0, 6.0, 4.0, 7.0, 6.0, 7.0, 8.0]
 
 
-def test_chains_of_removed_collectives_pass_on_what_came_before_rank_by_rank():
+def test_removed_collectives_pass_dependencies_on_per_rank():
     build = Builder("chain")
     first = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + r) for r in range(2)]
     one = build.collective([Member(r, 0, (first[r],)) for r in range(2)], name="a", duration=9.0)
@@ -101,7 +101,7 @@ def test_chains_of_removed_collectives_pass_on_what_came_before_rank_by_rank():
     assert effects[0].ops == 2
 
 
-def test_what_was_no_member_waits_for_all_that_the_members_waited_for():
+def test_successors_of_a_removed_collective_wait_for_all_its_members_dependencies():
     build = Builder("outside")
     own = [build.op(Kind.COMPUTE, rank=r, duration=1.0 + 2 * r) for r in range(2)]
     members = [Member(r, 0, (own[r],)) for r in range(2)]
@@ -130,7 +130,7 @@ def test_a_given_time_does_not_vary_and_needs_no_answer():
     assert np.isnan(effects[0].share)
 
 
-def test_rules_apply_one_after_the_other_and_what_is_removed_stays_so():
+def test_rules_apply_in_order_and_removed_ops_stay_removed():
     load = OpFilter(name="DataLoader*")
     rules = [OpRule(load, time=2.0), OpRule(load, scale=3.0)]
     assert run(apply_op_rules(step(), rules)[0]).makespan == 6 + 3 + 5 + 1
@@ -144,7 +144,7 @@ def test_effects_count_ops_and_their_share_of_the_recorded_time():
 
 
 @ENGINES
-def test_what_goes_to_another_stream_overlaps_what_came_after_it(engine):
+def test_ops_moved_to_another_stream_overlap_later_ops(engine):
     build = Builder("overlap")
     a = build.op(Kind.COMPUTE, stream=7, duration=1.0, name="a")
     b = build.op(Kind.COMPUTE, stream=7, duration=5.0, name="b", after=[a])
@@ -163,7 +163,7 @@ def test_a_kernel_of_communication_keeps_its_place_on_the_gpu_on_its_new_stream(
 
 
 @ENGINES
-def test_what_goes_to_another_rank_runs_there(engine):
+def test_ops_moved_to_another_rank_run_there(engine):
     build = Builder("two ranks")
     first = build.op(Kind.COMPUTE, rank=0, duration=1.0, name="mine")
     build.op(Kind.COMPUTE, rank=0, duration=1.0, name="expert", after=[first])
@@ -186,7 +186,7 @@ def test_what_goes_to_another_rank_runs_there(engine):
         (OpFilter(name="aten::mm", kind="host"), r"all of it \(name fits 2 ops, kind fits 2 ops\)"),
     ],
 )
-def test_a_pattern_that_fits_nothing_names_what_is_nearest(where, message):
+def test_a_pattern_without_match_names_the_nearest_component(where, message):
     with pytest.raises(GraphError, match=message):
         apply_op_rules(step(), [OpRule(where, time=0.0)])
 
@@ -205,6 +205,6 @@ def test_a_name_that_looks_like_a_glob_is_a_name_first():
         (OpRule(OpFilter(kind="collective"), rank=0), "is between ranks"),
     ],
 )
-def test_an_op_that_cannot_be_there_is_named(rule, message):
+def test_an_op_that_cannot_run_on_its_new_component_is_named(rule, message):
     with pytest.raises(GraphError, match=message):
         apply_op_rules(step(), [rule])

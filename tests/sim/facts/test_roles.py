@@ -24,7 +24,7 @@ KINDS = st.sampled_from(["host", "compute", "copy", "network"])
 
 
 @given(st.lists(STREAMS, min_size=1), st.dictionaries(STREAMS, KINDS))
-def test_communication_occupies_what_its_stream_is(placed, kinds):
+def test_communication_uses_the_slots_of_its_streams_role(placed, kinds):
     """A stream of a rank is not that of another, and some have a kind but no op."""
     build = Builder("some")
     for rank, stream in placed:

@@ -12,7 +12,7 @@ def write(target, text):
         (new / "said").write_text(text)
 
 
-def test_nothing_is_there_before_all_is(tmp_path):
+def test_no_folder_appears_before_it_is_complete(tmp_path):
     with replace_folder_on_success(tmp_path / "run") as new:
         (new / "said").write_text("half")
         assert not (tmp_path / "run").exists()
@@ -31,7 +31,7 @@ def test_a_folder_is_replaced_where_two_cannot_change_places(tmp_path, monkeypat
     test_a_folder_is_replaced(tmp_path)
 
 
-def test_what_fails_leaves_the_old_one(tmp_path):
+def test_a_failed_write_leaves_the_old_folder(tmp_path):
     write(tmp_path / "run", "old")
     with pytest.raises(TypeError):
         write(tmp_path / "run", None)
@@ -39,7 +39,7 @@ def test_what_fails_leaves_the_old_one(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
-def test_there_is_always_one_or_the_other(tmp_path, monkeypatch):
+def test_the_old_or_the_new_folder_always_exists(tmp_path, monkeypatch):
     """No call that the replacing makes leaves the place empty."""
     target = tmp_path / "run"
     write(target, "old")
@@ -53,20 +53,20 @@ def test_there_is_always_one_or_the_other(tmp_path, monkeypatch):
     write(target, "new")
 
 
-def test_what_the_dead_have_left_is_taken_away(tmp_path):
+def test_leftovers_of_dead_processes_are_removed(tmp_path):
     (tmp_path / f".run.dead{PART}" / "new").mkdir(parents=True)
     write(tmp_path / "other", "new")
     assert [p.name for p in tmp_path.iterdir()] == ["other"]
 
 
-def test_what_the_living_write_is_left_alone(tmp_path):
+def test_folders_of_running_processes_are_left_alone(tmp_path):
     with replace_folder_on_success(tmp_path / "run") as new:
         (new / "said").write_text("half")
         remove_abandoned_folders(tmp_path)
         assert (new / "said").exists()
 
 
-def test_other_hidden_folders_are_left_alone(tmp_path):
+def test_unrelated_hidden_folders_are_left_alone(tmp_path):
     (tmp_path / ".git").mkdir()
     remove_abandoned_folders(tmp_path)
     assert (tmp_path / ".git").is_dir()

@@ -17,13 +17,13 @@ def machine(router=None):
     return System((*gpus, *wires), tuple(g.name for g in gpus), **told)
 
 
-def test_facts_are_what_was_said_and_not_what_a_name_looks_like():
+def test_facts_come_from_fields_and_not_from_names():
     made = machine()
     assert [made.node_of(g) for g in made.numbers] == ["m0", "m0", "m1", "m1"]
     assert System((Component("node7.gpu3", "gpu", slots=1),)).node_of(0) == ""
 
 
-def test_components_are_selected_by_all_that_is_said():
+def test_components_are_selected_by_all_given_conditions():
     made = machine()
     assert made.select(kind="gpu", pool="b") == ("card2", "card3")
     assert made.select(node="m0") == ("card0", "card1")
@@ -40,12 +40,12 @@ def test_components_are_selected_by_all_that_is_said():
         ({"pool": "c"}, "no component has pool 'c'; there is a, b"),
     ],
 )
-def test_a_fact_that_nothing_has_is_an_error_that_says_what_there_is(said, message):
+def test_selecting_an_unused_fact_lists_the_existing_ones(said, message):
     with pytest.raises(GraphError, match=message):
         machine().select(**said)
 
 
-def test_a_kind_of_machine_stands_for_the_machine_in_a_glob():
+def test_a_machine_kind_can_replace_the_machine_name_in_a_glob():
     parts = ("node0.nic0.tx", "node0.nic0", "node1.nic0")
     pools = ("fast", "fast", "slow")
     made = System(
@@ -60,7 +60,7 @@ def test_a_kind_of_machine_stands_for_the_machine_in_a_glob():
     assert made.match("kind:") == made.match("kind:fas") == ()
 
 
-def test_one_route_is_what_a_router_without_weights_says():
+def test_a_router_without_weights_gives_one_route():
     made = machine(lambda a, b: (4, 5))
     assert made.routes(0, 2) == (Route((4, 5), 1.0),)
     assert made.route(0, 2) == (4, 5)

@@ -60,7 +60,7 @@ def graph(*ops, name="graph"):
     return build.graph()
 
 
-def test_a_backend_says_what_its_ops_hold(engine):
+def test_a_backend_gives_the_amounts_that_its_ops_hold(engine):
     result = simulation(engine).run(graph((0, 2.0, 6), (0, 1.0, 4), (0, 1.0, 2)))
     assert result.start.tolist() == [0.0, 2.0, 2.0]
 
@@ -74,7 +74,7 @@ def test_rows_of_until_are_those_of_the_table_that_was_asked_about(engine):
     assert result.start.tolist() == [0.0, 4.0, 1.0]
 
 
-def test_what_an_op_waits_for_is_charged_to_the_capacity_and_not_to_who_held_it(engine):
+def test_an_op_wait_is_charged_to_the_capacity_not_its_holder(engine):
     result = simulation(engine).run(graph((0, 2.0, 6), (1, 1.0, 4)))
     assert result.blame().seconds == {"node0.kv": 2.0, "node0.gpu1": 1.0}
     assert [(c.op, c.who) for c in result.critical_path()] == [(-1, "node0.kv"), (1, "node0.gpu1")]
@@ -86,7 +86,7 @@ def test_a_slot_that_an_op_waited_for_afterwards_is_its_holders(engine):
     assert result.blame().seconds == {"node0.gpu1": 8.0}
 
 
-def test_what_a_process_waits_for_is_charged_to_the_capacity(engine):
+def test_a_process_wait_is_charged_to_the_capacity(engine):
     def client(sim):
         yield sim.wait(1.0)
         yield sim.acquire("node0.kv", 4)
@@ -107,7 +107,7 @@ def test_a_rank_whose_op_waits_for_a_capacity_is_waiting(engine):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks"])
-def test_busy_is_the_integral_of_what_is_held_over_the_whole(engine, keep):
+def test_capacity_utilization_is_the_mean_held_fraction(engine, keep):
     def server(sim):
         yield sim.acquire("node0.kv", 2)
         yield sim.wait(1.0)
@@ -125,7 +125,7 @@ def test_busy_is_the_integral_of_what_is_held_over_the_whole(engine, keep):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_what_is_given_back_after_the_last_end_is_counted_up_to_it(engine, keep):
+def test_an_amount_released_after_the_last_end_counts_up_to_it(engine, keep):
     """The op that another's amount waited for is cancelled at 5 s, when nothing ends any more."""
 
     def cancels(sim):
@@ -141,7 +141,7 @@ def test_what_is_given_back_after_the_last_end_is_counted_up_to_it(engine, keep)
         assert set(utilization_windows(result)["node0.kv"].round(9)) == {6 / 8}
 
 
-def test_a_process_sees_who_holds_and_who_waits_by_name(engine):
+def test_a_process_sees_holders_and_waiters_by_name(engine):
     seen = []
 
     def monitor(sim):
@@ -156,7 +156,7 @@ def test_a_process_sees_who_holds_and_who_waits_by_name(engine):
     assert seen == [8, 6, 2, [4], [1], 6 / 8]
 
 
-def test_only_what_its_touches_name_may_be_acquired(engine):
+def test_only_components_named_in_touches_can_be_acquired(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1)
 
@@ -165,7 +165,7 @@ def test_only_what_its_touches_name_may_be_acquired(engine):
         simulation(engine).run(graph((0, 1.0, 0)), client)
 
 
-def test_an_amount_that_is_no_whole_number_is_refused(engine):
+def test_a_fractional_amount_is_refused(engine):
     def client(sim):
         yield sim.acquire("node0.kv", 1.5)
 
@@ -173,7 +173,7 @@ def test_an_amount_that_is_no_whole_number_is_refused(engine):
         simulation(engine).run(None, client)
 
 
-def test_a_run_that_hangs_on_a_capacity_says_who_holds_it(engine):
+def test_a_deadlock_on_a_capacity_names_its_holders(engine):
     def hoarder(sim):
         yield sim.acquire("node0.kv", 6)
         sim.submit(graph((0, 1.0, 4)))
@@ -184,7 +184,7 @@ def test_a_run_that_hangs_on_a_capacity_says_who_holds_it(engine):
     assert said in str(error.value)
 
 
-def test_more_than_there_is_is_refused_by_name(engine):
+def test_a_job_that_needs_more_than_the_capacity_is_refused_by_name(engine):
     with pytest.raises(GraphError, match=r"graph 'graph' op 0: 9 of node0\.kv; there are 8 in all"):
         simulation(engine).run(graph((0, 1.0, 9)))
 
@@ -220,7 +220,7 @@ def test_a_component_is_one_of_three(more):
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, 2**63])
-def test_a_capacity_is_a_whole_number_above_0(capacity):
+def test_a_capacity_is_a_positive_integer(capacity):
     with pytest.raises(ValueError, match="give a whole number from 1 on"):
         Component("kv", "memory", capacity=capacity)
 

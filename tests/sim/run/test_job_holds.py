@@ -55,7 +55,7 @@ def run(*jobs, engine="core"):
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_a_job_waits_for_what_another_holds_and_begins_at_its_end(engine):
+def test_a_job_waits_until_another_job_releases_its_amounts(engine):
     result = run(("a", Holding(6), 0.0), ("b", Holding(5), 0.5), engine=engine)
     assert result.of("a").makespan == pytest.approx(1.0)
     assert result.of("b").frame()["start_us"].min() == pytest.approx(1e6)
@@ -73,7 +73,7 @@ def test_a_job_that_does_not_wait_is_refused_by_name():
         run(("a", Holding(6), 0.0), ("b", Holding(5, waits=False), 0.5))
 
 
-def test_more_than_there_is_is_an_error():
+def test_requests_above_the_capacity_are_an_error():
     with pytest.raises(SimulationError, match="11"):
         run(("a", Holding(11), 0.0))
 

@@ -198,7 +198,7 @@ def test_jobs_are_placed_on_their_own_components(simulation):
     assert result.of("b").whole is result
 
 
-def test_frames_of_several_jobs_say_whose_each_row_is(simulation):
+def test_frames_of_several_jobs_have_a_job_column(simulation):
     result = simulation.run([Job("a", Steps(1), LEFT), Job("b", Steps(1), RIGHT)])
     assert result.frame()["job"].tolist() == ["a", "a", "b", "b"]
     ranks = result.rank_frame()
@@ -208,7 +208,7 @@ def test_frames_of_several_jobs_say_whose_each_row_is(simulation):
 
 
 @pytest.mark.parametrize("keep", ["ranks", "none"])
-def test_what_is_kept_without_rows_is_kept_job_by_job(simulation, keep):
+def test_aggregates_without_rows_are_kept_per_job(simulation, keep):
     jobs = [Job("a", Steps(3), LEFT), Job("b", Training(), {"gpu": GPUS[3:]}, arrives=0.5)]
     rows, kept = simulation.run(jobs, keep="ops"), simulation.run(jobs, keep=keep)
     for name in ("a", "b"):
@@ -249,7 +249,7 @@ def test_jobs_of_one_component_queue_for_it(simulation):
     assert result.blame().seconds == {GPUS[0]: 3.0}
 
 
-def test_a_wait_behind_another_job_and_one_s_own_op_is_told_apart(simulation):
+def test_waits_behind_another_job_and_behind_an_own_op_are_distinguished(simulation):
     only = {"gpu": GPUS[:1]}
 
     def later(sim):
@@ -279,7 +279,7 @@ def test_two_equal_all_reduces_on_one_uplink_take_twice_as_long(simulation):
     assert alone.blame().slowed_by == {}
 
 
-def test_a_share_that_differs_is_charged_by_what_each_took(simulation):
+def test_an_unequal_share_is_charged_by_used_rate(simulation):
     """Three quarters of the time of `a` overlap with `b`; half of the link is `b`'s then."""
     result = simulation.run([Job("a", Once(transfer(2e9))), Job("b", Once(transfer(1e9)), RIGHT)])
     assert result.of("a").blame().slowed_by == {"b": 10**12}
@@ -311,7 +311,7 @@ def test_a_process_launches_jobs_and_waits_for_them(simulation):
     assert result.of("main").count == 0
 
 
-def test_a_job_says_what_a_failure_took_from_it(simulation):
+def test_a_job_reports_the_ops_that_a_failure_stopped(simulation):
     seen = []
 
     def crash(sim):
@@ -338,7 +338,7 @@ def test_a_job_says_what_a_failure_took_from_it(simulation):
     assert result.of("a").makespan == 3.5
 
 
-def test_each_loss_of_a_job_is_told_once(simulation):
+def test_each_loss_of_a_job_is_reported_once(simulation):
     """Two graphs: the failure of the first is told, then that of the second, once."""
     told = []
 
@@ -355,7 +355,7 @@ def test_each_loss_of_a_job_is_told_once(simulation):
     assert told == [(1.0, GPUS[0]), (2.0, GPUS[1])]
 
 
-def test_a_failure_of_several_graphs_at_once_is_told_together(simulation):
+def test_one_failure_in_several_graphs_is_reported_at_once(simulation):
     told = []
 
     def watch(sim):
@@ -385,7 +385,7 @@ def test_a_node_fails_and_comes_back_as_a_whole(simulation):
     assert seen == [[False, False, True, True], [False] * 4]
 
 
-def test_a_node_that_is_none_is_refused(simulation):
+def test_an_unknown_node_is_refused(simulation):
     def typo(sim):
         yield sim.wait(1.0)
         sim.fail("nod1")
@@ -394,7 +394,7 @@ def test_a_node_that_is_none_is_refused(simulation):
         simulation.run(None, typo)
 
 
-def test_a_job_that_is_stopped_is_over_at_once(simulation):
+def test_a_stopped_job_ends_at_once(simulation):
     """Its processes end, what it handed in is cancelled; the others go on."""
 
     def stops(sim):
@@ -412,7 +412,7 @@ def test_a_job_that_is_stopped_is_over_at_once(simulation):
     assert result.of("b").makespan == 2.0
 
 
-def test_what_a_stopped_job_started_itself_may_not_go_on_for_it(simulation):
+def test_children_of_a_stopped_job_cannot_act_for_it(simulation):
     class Child(Workload):
         def start(self, job):
             def child(sim):
@@ -464,7 +464,7 @@ def test_a_job_does_not_stop_itself(simulation):
         simulation.run(None, stops)
 
 
-def test_a_workload_may_say_how_long_it_goes_on(simulation):
+def test_a_workload_can_set_its_end(simulation):
     endless = Steps(10**9, until=3.5)
     result = simulation.run([Job("a", endless, LEFT), Job("b", Steps(5), RIGHT)])
     assert result.of("a").makespan == 3.0
@@ -472,7 +472,7 @@ def test_a_workload_may_say_how_long_it_goes_on(simulation):
     assert simulation.run(endless).makespan == 3.0
 
 
-def test_nothing_is_left_of_processes_that_returned(simulation):
+def test_finished_processes_free_their_memory(simulation):
     """One for each request, say."""
 
     def request(sim):
@@ -490,7 +490,7 @@ def test_nothing_is_left_of_processes_that_returned(simulation):
     assert not session.main.processes
 
 
-def test_open_is_whether_the_job_has_work(simulation):
+def test_open_is_true_while_the_job_has_work(simulation):
     """A loop that watches a job ends with it, whatever goes on beside it."""
 
     def watch(sim):
@@ -573,7 +573,7 @@ def test_a_request_that_is_dropped_lets_the_next_one_through(simulation):
     assert got == [GPUS[3:]]
 
 
-def test_a_run_that_ends_while_somebody_waits_for_components_says_who_has_them(simulation):
+def test_a_run_that_ends_with_waiting_requests_names_the_holders(simulation):
     def use(sim):
         gpus = Allocator(sim, GPUS[:2])
         yield gpus.request(1)
@@ -585,7 +585,7 @@ def test_a_run_that_ends_while_somebody_waits_for_components_says_who_has_them(s
         simulation.run(None, use)
 
 
-def test_equal_jobs_draw_apart_and_main_as_ever():
+def test_equal_jobs_have_independent_draws_and_main_keeps_its_own():
     varying = machine(op=np.linspace(0.5, 1.5, 64))
     jobs = [Job("a", Once(step()), LEFT), Job("b", Once(step()), RIGHT)]
     result = varying.run(jobs, replica=0)
@@ -619,7 +619,7 @@ def test_random_numbers_of_a_job_depend_on_seed_replica_job_and_purpose():
     assert again.emitted.samples["arrivals"].item() == drawn[0, None, "b", "arrivals"]
 
 
-def test_processes_beside_jobs_belong_to_main(simulation):
+def test_processes_outside_jobs_belong_to_main(simulation):
     seen = []
 
     def beside(sim):
@@ -655,7 +655,7 @@ def test_a_unit_that_is_not_the_metric_s_is_refused(simulation):
         ([Job("a", Steps(), {"gpu": GPUS[:1]})], "pool 'gpu' has 1 gpu, its workload needs 2"),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(jobs, said):
+def test_an_invalid_job_is_refused(jobs, said):
     with pytest.raises(SimulationError, match=said):
         machine().run(jobs)
 
@@ -683,7 +683,7 @@ def test_a_job_is_not_under_way_before_its_run():
         (type("CompiledProcess", (), {})(), "a CompiledProcess, which is not built yet"),
     ],
 )
-def test_what_is_neither_graph_nor_process_is_refused(what, said):
+def test_a_workload_that_starts_neither_graph_nor_process_is_refused(what, said):
     with pytest.raises(TypeError, match=said):
         machine().run(Once(what))
 
@@ -706,7 +706,7 @@ def test_iteration_65536_is_one_like_any_other(simulation):
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
 @pytest.mark.parametrize("ends", ["returns", "is stopped"])
-def test_what_a_job_holds_is_given_back_at_its_end(engine, ends):
+def test_a_job_releases_its_amounts_at_its_end(engine, ends):
     kv = Component("node0.kv", "memory", capacity=8, unit="block")
     system = System((Component("node0.gpu0", "gpu", slots=1), kv), ("node0.gpu0",))
     granted = []
@@ -766,7 +766,7 @@ def test_a_prepared_graph_is_of_the_job_that_prepared_it(simulation):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_the_first_period_begins_where_what_was_under_way_ends(simulation, keep):
+def test_the_first_period_begins_after_the_initial_fill(simulation, keep):
     """Else it holds the fill: 49 s where each period takes 19 s."""
     build = Builder("behind")
     last = build.op(Kind.COMPUTE, duration=30.0, period=-1)

@@ -217,7 +217,7 @@ def jobs_of(seed):
     ]
 
 
-def told(result):
+def all_values(result):
     """Everything that can be asked of a result."""
     c = result.columns
     blame = result.blame()
@@ -256,7 +256,7 @@ def run(seed, engine, jobs, keep="ops"):
 
 @pytest.mark.parametrize("seeds", [range(240), pytest.param(range(240, 2_640), marks=NIGHTLY)])
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engine):
+def test_two_jobs_without_shared_components_run_as_if_alone(seeds, engine):
     compared = ops = 0
     for seed in seeds[:: 1 if engine == "core" else 3]:
         jobs = jobs_of(seed)
@@ -266,7 +266,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
             continue
         both = run(seed, engine, jobs)
         for job, one in zip(jobs, alone, strict=True):
-            assert told(both.of(job.name)) == told(one), seed
+            assert all_values(both.of(job.name)) == all_values(one), seed
         sums = [both.of(name).kept.busy for name in both.jobs]
         assert np.array_equal(sum(sums), both.kept.busy), seed
         assert sum(both.blame().ticks.values()) == both.makespan_ticks
@@ -277,7 +277,7 @@ def test_each_of_two_jobs_that_share_nothing_does_what_it_does_alone(seeds, engi
     assert ops > 8 * compared
 
 
-def summed(result):
+def aggregate_values(result):
     """What is told without a row for each op."""
     return {
         "window": (result.first_release, result.makespan_ticks, result.count, result.ranks),
@@ -292,7 +292,7 @@ def summed(result):
 
 
 @pytest.mark.parametrize("seeds", [range(100), pytest.param(range(100, 1_000), marks=NIGHTLY)])
-def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
+def test_freed_graphs_are_summed_per_job(seeds, monkeypatch):
     """Ops that ended are folded every few submissions: the sums are those over all of them."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     compared = folded = 0
@@ -305,24 +305,24 @@ def test_what_is_given_back_is_added_up_job_by_job(seeds, monkeypatch):
         rows = rows.without_rows("ranks", "the rows are gone")
         sums = run(seed, engine, jobs_of(seed), keep="ranks")
         for name in rows.jobs:
-            assert summed(sums.of(name)) == summed(rows.of(name)), (seed, name)
-        assert summed(sums) == summed(rows), seed
+            assert aggregate_values(sums.of(name)) == aggregate_values(rows.of(name)), (seed, name)
+        assert aggregate_values(sums) == aggregate_values(rows), seed
         compared, folded = compared + 1, folded + (sums.kept.windows is None)
     assert compared > 0.7 * len(seeds)
     assert folded > 0.5 * compared
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_a_job_of_which_nothing_ended_is_no_part_of_the_window(engine, monkeypatch):
+def test_a_job_without_ended_ops_does_not_extend_the_window(engine, monkeypatch):
     """It arrives at 3 s and all of its work is cancelled; the other one's is over at once."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 40)
     rows = run(630, engine, jobs_of(630)).without_rows("ranks", "the rows are gone")
     sums = run(630, engine, jobs_of(630), keep="ranks")
-    assert summed(sums) == summed(rows)
+    assert aggregate_values(sums) == aggregate_values(rows)
     assert sums.makespan == 0.0
 
 
 @pytest.mark.parametrize("engine", ["core", "reference"])
-def test_an_amount_given_back_after_the_last_end_is_in_no_window_of_another_part(engine):
+def test_an_amount_released_after_the_last_end_counts_only_for_its_component(engine):
     both = run(2609, engine, jobs_of(2609))
-    assert told(both.of("b")) == told(run(2609, engine, jobs_of(2609)[1:]))
+    assert all_values(both.of("b")) == all_values(run(2609, engine, jobs_of(2609)[1:]))

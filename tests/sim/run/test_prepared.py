@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from foretrace.sim.analysis.folded_aggregates import aggregates_of_op_rows
+from foretrace.sim.analysis.row_aggregates import aggregates_of_op_rows
 from foretrace.sim.engine_api.interface import State
 from foretrace.sim.errors import BackendError, GraphError, SimulationError
 from foretrace.sim.facts.backend import Backend, Holds, Spread, Timing, Usage
@@ -138,7 +138,7 @@ def test_a_prepared_graph_is_submitted_as_the_graph_itself_is(engine, replica):
 
 
 @ENGINES
-def test_other_numbers_are_timed_as_in_a_graph_that_has_them(engine):
+def test_submitted_numbers_are_timed_like_a_graph_with_them(engine):
     flop, moved = {1: 9e6, 4: 0.0}, {3: 500.0}
 
     def changed():
@@ -194,7 +194,7 @@ def test_backends_are_asked_once_for_each_row_that_differs():
 
 
 @ENGINES
-def test_gpus_and_rank_say_where_a_prepared_graph_runs(engine):
+def test_gpus_and_rank_place_a_prepared_graph(engine):
     build = Builder("one")
     build.op(Kind.COMPUTE, flop=1e6)
 
@@ -210,7 +210,7 @@ def test_gpus_and_rank_say_where_a_prepared_graph_runs(engine):
 
 
 @ENGINES
-def test_equal_keys_draw_alike(engine):
+def test_equal_keys_give_equal_draws(engine):
     def process(sim):
         graph = sim.prepare(step())
         for key in (7, 7, 8, None):
@@ -230,7 +230,7 @@ def test_equal_keys_draw_alike(engine):
         ({"bytes": [1.0]}, r"1 numbers; give one for each of its 5 ops"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused_by_row(numbers, said):
+def test_invalid_numbers_are_refused_by_row(numbers, said):
     def process(sim):
         yield sim.submit(sim.prepare(step()), **numbers).done
 
@@ -302,7 +302,7 @@ def test_amounts_of_a_submission_are_those_of_the_graph_itself(engine, tied, rep
 
 
 @ENGINES
-def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
+def test_different_amounts_need_no_new_prepared_graph(engine):
     kept = []
 
     def process(sim):
@@ -318,7 +318,7 @@ def test_amounts_that_differ_are_numbers_and_need_no_other_variant(engine):
 
 
 @ENGINES
-def test_more_than_there_is_is_refused_by_row(engine):
+def test_an_op_that_needs_more_than_the_capacity_is_refused_by_row(engine):
     class Greedy(Holding):
         def timing(self, ops, now=0.0):
             rows = [[(HBM, int(flop / 1e6))] if flop >= 1e6 else [] for flop in ops.flop]
@@ -520,9 +520,7 @@ def differing(seeds, engine, keep, monkeypatch, tied=None):
 @ENGINES
 @SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
-def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(
-    engine, keep, seeds, monkeypatch
-):
+def test_aggregates_of_freed_graphs_equal_sums_over_op_rows(engine, keep, seeds, monkeypatch):
     """Busy by component and kind, exposed communication, spans by rank and period, sources."""
     wrong, gave = differing(seeds, engine, keep, monkeypatch)
     assert wrong == []
@@ -533,7 +531,7 @@ def test_sums_of_what_was_given_back_are_those_over_one_row_per_op(
 @SEEDS
 @pytest.mark.parametrize("keep", ["none", "ranks"])
 @pytest.mark.parametrize("tied", [False, True])
-def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
+def test_held_amounts_of_freed_graphs_equal_sums_over_op_rows(
     engine, keep, tied, seeds, monkeypatch
 ):
     """And what processes held and waited for."""
@@ -543,7 +541,7 @@ def test_sums_of_amounts_that_were_given_back_are_those_over_one_row_per_op(
 
 
 @ENGINES
-def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
+def test_aggregates_of_freed_graphs_may_exceed_63_bits(engine, monkeypatch):
     """Two host ops at a time, of 92 days each."""
 
     def process(sim):
@@ -561,7 +559,7 @@ def test_sums_of_what_was_given_back_may_be_beyond_63_bits(engine, monkeypatch):
 
 
 @ENGINES
-def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, monkeypatch):
+def test_amounts_held_at_the_end_of_a_stopped_run_count(engine, monkeypatch):
     def process(sim):
         graph = sim.prepare(step())
         for _ in range(4):
@@ -581,7 +579,7 @@ def test_what_is_held_at_the_end_of_a_run_that_is_stopped_is_counted(engine, mon
 
 @pytest.mark.nightly
 @ENGINES
-def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(engine, monkeypatch):
+def test_aggregates_of_freed_graphs_equal_sums_over_op_rows_all_night(engine, monkeypatch):
     for keep in ("none", "ranks"):
         assert differing(range(1000, 2500), engine, keep, monkeypatch)[0] == []
         for tied in (False, True):
@@ -589,7 +587,7 @@ def test_sums_of_what_was_given_back_are_those_over_one_row_per_op_all_night(eng
 
 
 @ENGINES
-def test_what_is_over_stays_so_after_it_was_given_back(engine, monkeypatch):
+def test_finished_ops_stay_finished_after_their_memory_is_freed(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     seen = []
 
@@ -671,7 +669,7 @@ def test_memory_is_flat_between_ten_and_sixty_thousand_submissions():
     assert many[0] - few[0] < 2e6
 
 
-def test_rows_are_kept_by_size_where_nothing_else_is_said(monkeypatch):
+def test_by_default_rows_are_kept_for_small_runs(monkeypatch):
     """A graph that is held counts as thirty ops."""
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     assert simulate(again_and_again(20), keep=None).keep == "ops"
@@ -681,7 +679,7 @@ def test_rows_are_kept_by_size_where_nothing_else_is_said(monkeypatch):
 
 
 @ENGINES
-def test_memory_is_refused_for_what_is_held_and_not_for_what_is_over(engine, monkeypatch):
+def test_memory_limits_count_held_graphs_but_not_finished_ones(engine, monkeypatch):
     monkeypatch.setattr(held_graphs, "AT_ONCE", 1)
     simulation = Simulation(SYSTEM, backends(), engine=engine, memory=100_000)
     simulation.run(None, again_and_again(100), keep="none")

@@ -68,7 +68,7 @@ def side_by_side(*seconds):
     return build.graph()
 
 
-def test_who_asks_for_an_end_again_goes_on_at_once(simulation):
+def test_waiting_twice_for_the_same_end_returns_at_once(simulation):
     """Also one that was told long ago, whose event the engine may have let go."""
     seen = []
 
@@ -114,7 +114,7 @@ def test_a_process_submits_and_waits_for_graphs(simulation):
 
 
 @pytest.mark.parametrize("keep", ["ops", "ranks", "none"])
-def test_what_a_process_submits_is_in_no_iteration(simulation, keep):
+def test_ops_submitted_by_a_process_belong_to_no_iteration(simulation, keep):
     def checkpoint(sim):
         yield sim.wait(0.25)
         yield sim.submit(chain(0.5)).done  # takes the GPU after the first step
@@ -129,7 +129,7 @@ def test_what_a_process_submits_is_in_no_iteration(simulation, keep):
     assert result.makespan == 3.25
 
 
-def test_what_a_process_sees(simulation):
+def test_observations_of_a_process(simulation):
     seen = []
 
     def look(sim):
@@ -157,7 +157,7 @@ def test_a_rate_is_set_in_bytes_a_second(simulation):
     assert [(at, c) for at, c, _ in result.rate_log] == [(500_000_000_000, 2)]
 
 
-def test_what_a_failure_stopped_goes_on_elsewhere(simulation):
+def test_ops_stopped_by_a_failure_continue_on_other_components(simulation):
     told = []
 
     def rescue(sim):
@@ -177,7 +177,7 @@ def test_what_a_failure_stopped_goes_on_elsewhere(simulation):
     assert result.makespan == 1.0
 
 
-def test_lost_work_is_in_bytes_for_everybody_who_is_told(simulation):
+def test_lost_work_is_reported_in_bytes(simulation):
     told = []
 
     def fault(sim):
@@ -290,7 +290,7 @@ def test_a_process_alters_only_what_it_declares(simulation):
 @pytest.mark.parametrize(
     ("rate", "what"), [(-1.0, "within 0"), (17e9, "max_rate 1.6e"), (float("nan"), "within 0")]
 )
-def test_a_rate_that_cannot_be_is_refused(simulation, rate, what):
+def test_an_invalid_rate_is_refused(simulation, rate, what):
     def wrong(sim):
         yield sim.wait(0.1)
         sim.set_rate("wire", rate)

@@ -48,7 +48,7 @@ def test_an_error_after_the_last_wait_is_raised(engine):
 
 
 @ENGINES
-def test_a_graph_that_cannot_be_timed_is_an_error_of_the_run(engine):
+def test_an_untimed_graph_is_an_error_of_the_run(engine):
     build = Builder("one op")
     build.op(Kind.COMPUTE)
 
@@ -91,7 +91,7 @@ def test_a_loop_that_ends_with_the_last_op_sees_all_of_it(engine):
 
 
 @ENGINES
-def test_who_hands_in_again_and_again_is_not_endless(engine, monkeypatch):
+def test_endless_submission_in_one_instant_is_an_error(engine, monkeypatch):
     """Also where nothing is open whenever somebody looks."""
     monkeypatch.setattr(engine_api, "MAX_IDLE", 2**8)
     monkeypatch.setattr(simpy_clock, "LOOK", 2**5)

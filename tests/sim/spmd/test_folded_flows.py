@@ -117,7 +117,7 @@ def whole_and_folded(simulation: Simulation, graph: Graph) -> tuple[SpmdRun, Spm
 
 def kept_or_error(run: SpmdRun):
     try:
-        return run.kept("ranks")
+        return run.aggregates("ranks")
     except SimulationError as error:
         return error.kind
 
@@ -193,7 +193,7 @@ def test_all_ranks_of_an_even_fabric_are_one():
     """
     run = equal_in_every_kept_number(plain(16, 4), exchange(64, 4))
     assert run.template.ranks == 1
-    assert run.kept("ranks").end.tolist() == [[4 * 3 + 48 + 4] * 64]
+    assert run.aggregates("ranks").end.tolist() == [[4 * 3 + 48 + 4] * 64]
     flows = run.folded.flows.flows
     assert len(flows) == 2
     assert flows.weight.max() == 64 * ONE  # of one send for all on the core
@@ -204,7 +204,7 @@ def test_only_the_classes_that_a_slower_link_touches_split():
     run = equal_in_every_kept_number(plain(16, 4, slow_link=64 + 5), exchange(64, 4))
     colours = run.folded.colour.reshape(16, 4)
     assert (colours == colours[:, :1]).all()  # a machine's ranks stay one
-    late = run.kept("ranks").end[-1].reshape(16, 4)[:, 0]
+    late = run.aggregates("ranks").end[-1].reshape(16, 4)[:, 0]
     assert len(np.unique(late)) == 2
     assert late.argmax() in (4, 5)
     assert run.template.ranks < 64
@@ -223,25 +223,25 @@ def test_draws_of_ops_that_share_rates_are_not_folded():
     assert SpmdRun.of(simulation, placed, graph.template, 0).folded is None
 
 
-def test_a_class_that_weighs_more_than_there_are_bits_for_is_not_folded():
+def test_a_class_whose_weight_overflows_is_not_folded():
     """Sixteen sends that weigh 2^19 each on one core: one of them would weigh 2^23."""
     simulation, graph = plain(16, 1), exchange(16, 1)
     whole, folded = whole_and_folded(simulation, graph)
     assert folded.folded is not None
-    flows = whole.classes.shared.flows
-    heavy = replace(whole.classes.shared, flows=replace(flows, weight=flows.weight << 19))
+    flows = whole.classes.rank_flows.flows
+    heavy = replace(whole.classes.rank_flows, flows=replace(flows, weight=flows.weight << 19))
     assert fold_ranks_that_share(whole.classes.template, heavy, simulation.parts) is None
 
 
 @pytest.mark.parametrize(("slow_link", "folds"), [(None, True), (3, False)])
-def test_colours_are_compared_before_they_are_believed(slow_link, folds):
+def test_hash_collisions_of_colours_are_detected(slow_link, folds):
     """All ranks of one colour, as hashes could have it that are the same by chance."""
     simulation, graph = plain(4, 2, slow_link), exchange(8, 2)
     run = SpmdRun.of(simulation, place(graph, simulation.system), graph.template, None)
     even = SpmdRun.of(plain(4, 2), run.graph, graph.template, None).template
-    links = SharedLinks.of(run.classes.template, run.classes.shared, simulation.parts)
-    shade = number_by_first_appearance(links.rate)[0]
-    assert (links.fold(even, np.zeros(8, np.int64), shade) is not None) == folds
+    links = SharedLinks.of(run.classes.template, run.classes.rank_flows, simulation.parts)
+    link_colour = number_by_first_appearance(links.rate)[0]
+    assert (links.fold(even, np.zeros(8, np.int64), link_colour) is not None) == folds
 
 
 def test_a_folded_run_is_that_of_every_op_in_both_engines():
@@ -286,7 +286,7 @@ def rings(nodes: int) -> Graph:
     ("routing", "slower", "classes"),
     [("pool", None, 2), ("spray", None, 2), ("pool", "leaf1.up", 8), ("ecmp", None, 32)],
 )
-def test_a_step_on_a_fat_tree_is_folded_as_far_as_its_links_are_alike(routing, slower, classes):
+def test_a_step_on_a_fat_tree_folds_ranks_with_equal_links(routing, slower, classes):
     """A leaf's two machines; one slower uplink tells all eight apart, hashes every rank."""
     simulation = fat_tree(8, routing, slower)
     assert slower is None or slower in {c.name for c in simulation.system.components}

@@ -165,7 +165,7 @@ def sends_beside_compute() -> RankProgram:
     return RankProgram(ops, after, np.array([-1, 0, -1, 0, -1], np.int16))
 
 
-def test_a_thread_runs_on_beside_a_flow_of_another_thread(caplog):
+def test_a_thread_continues_during_a_flow_of_another_thread(caplog):
     """The send begins at 4 and, two of weight 2 on a byte a tick, ends at 28; compute until 7."""
     program = sends_beside_compute()
     threads = ProgramThreads.of(program, program.encoded.question)
@@ -176,7 +176,7 @@ def test_a_thread_runs_on_beside_a_flow_of_another_thread(caplog):
     same_numbers(wired(2).run(pair(program), keep="ops"), result)
 
 
-def test_ranks_that_look_alike_share_rates_of_their_own(caplog):
+def test_equal_ranks_use_their_own_shared_components(caplog):
     """Asked about one GPU for both, the answer would name the memory of the first twice."""
     work = RankProgram.chain(Ops.of(kind=[Kind.COMPUTE], bytes=[5]))
     graph = Graph("t", (SpmdGraph((work,), np.zeros(3, np.int32)),))
@@ -202,7 +202,7 @@ def test_work_at_rate_0_is_named_by_the_written_run():
         wired(2, rate=0.0).run(pair(sends_beside_compute()), keep="ranks")
 
 
-def test_work_in_a_plugged_medium_is_written_out_and_said(caplog):
+def test_work_in_a_plugged_medium_is_written_out_and_logged(caplog):
     simulation = wired(2, media={"wire": MEDIUM})
     result, as_template = ran_as_template(caplog, simulation, pair(sends_beside_compute()))
     assert not as_template
@@ -210,10 +210,10 @@ def test_work_in_a_plugged_medium_is_written_out_and_said(caplog):
     assert result.makespan_ticks > 0
 
 
-def test_ops_of_no_period_that_share_rates_are_written_out_and_said(caplog):
+def test_ops_without_period_that_share_rates_are_written_out_and_logged(caplog):
     program = sends_beside_compute()
     beside = replace(program, ops=program.ops.replace(period=np.array([0, 0, 0, 0, -1])))
     result, as_template = ran_as_template(caplog, wired(2), pair(beside))
     assert not as_template
-    assert "some of its ops are in no period" in caplog.text
+    assert "some of its ops belong to no period" in caplog.text
     assert result.makespan_ticks == 30

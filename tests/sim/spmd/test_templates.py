@@ -193,14 +193,16 @@ def test_replicas_of_a_template_equal_those_of_its_expansion(seed, replica, of_s
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_ranks_of_a_group_that_hear_of_each_other_do_not_wait_for_ever(columns, monkeypatch):
+def test_blocks_whose_ranks_wait_for_each_other_are_split(columns, monkeypatch):
     """They go side by side until one hears what another sends later; then each on its own.
 
     Of two columns the middle ones meet in pairs too, across the groups.
     """
     apart = []
-    plain = program_executor._taken_apart
-    monkeypatch.setattr(program_executor, "_taken_apart", lambda *a: apart.append(1) or plain(*a))
+    plain = program_executor._split_into_single_ranks
+    monkeypatch.setattr(
+        program_executor, "_split_into_single_ranks", lambda *a: apart.append(1) or plain(*a)
+    )
     hears, works, sends, meets = Kind.RECV, Kind.COMPUTE, Kind.SEND, Kind.COLLECTIVE
     pairs = [(meets, 1)] * (columns > 1)
     written = [
@@ -268,11 +270,11 @@ def test_one_rank_of_a_class_runs_and_all_get_its_times(caplog):
 @pytest.mark.parametrize(
     ("reason", "change"),
     [
-        ("Given does not say which components it answers alike for", {"uniform": False}),
-        ("Given is asked during the run", {"online": True}),
+        ("Given does not declare which components have equal timings", {"uniform": False}),
+        ("Given times its ops only during the run", {"online": True}),
     ],
 )
-def test_what_a_backend_does_not_promise_is_written_out_and_said(caplog, reason, change):
+def test_without_a_uniform_backend_the_graph_is_written_out_and_logged(caplog, reason, change):
     simulation = machine(4, None)
     for name, value in change.items():
         setattr(simulation.backends["*"], name, value)
@@ -299,13 +301,13 @@ def test_ops_that_want_more_slots_than_there_are_are_written_out(caplog):
     template = SpmdGraph((loose,), np.zeros(2, np.int32))
     result, as_template = ran_as_template(caplog, machine(2, 2), graph_of(template))
     assert not as_template
-    assert "3 ops may want the 2 slots of gpu0 at once" in caplog.text
+    assert "3 ops may need the 2 slots of gpu0 at once" in caplog.text
     assert result.makespan_ticks == 5
     assert ran_as_template(caplog, machine(2, 3), graph_of(template))[1]
 
 
 @pytest.mark.parametrize("rule", [{"time": 50 * TICK}, {"scale": 3.0}])
-def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule):
+def test_rules_that_change_op_times_apply_to_expanded_graphs(caplog, rule):
     """They were left out where a template ran as one."""
     plain = machine(4, None).run(graph_of(step(4)), keep="ranks")
     graph, _ = apply_op_rules(graph_of(step(4)), [OpRule(OpFilter(kind="compute"), **rule)])
@@ -317,7 +319,7 @@ def test_rules_that_change_times_of_ops_are_in_what_is_written_out(caplog, rule)
     same_numbers(machine(4, None).run(written, keep="ops"), result)
 
 
-def test_ops_behind_messages_that_a_rank_hears_are_one_chain(caplog):
+def test_ops_after_received_messages_form_one_chain(caplog):
     """Of a ring, each step hears, computes and sends on: nothing computes beside anything else."""
     one, steps = [Kind.RECV, Kind.COMPUTE, Kind.SEND], 6
     kinds = [Kind.SEND, *(one * steps)][:-1]
@@ -366,7 +368,7 @@ def test_a_time_beyond_the_range_is_named_by_the_written_run():
         machine(2, None).run(graph_of(template), keep="ranks")
 
 
-def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
+def test_analyses_of_op_rows_rerun_one_rank_of_each_class(caplog):
     template = random_template(4)
     simulation, graph = machine(template.ranks, None), graph_of(step(6, 2))
     simulation = machine(6, 1)
@@ -387,7 +389,7 @@ def test_what_needs_a_row_an_op_runs_again_with_one_rank_of_each_class(caplog):
 def test_a_draw_cannot_be_shown_op_by_op_later():
     spread = Spread(np.array([0.9, 1.1]), np.empty(0))
     result = machine(4, None, spread=spread).run(graph_of(step(4)), keep="ranks", replica=1)
-    with pytest.raises(NotKeptError, match="every rank drew durations of its own; run it with"):
+    with pytest.raises(NotKeptError, match="every rank has its own random durations; run it with"):
         result.critical_path()
 
 
@@ -400,7 +402,7 @@ def test_metrics_of_a_template_are_those_of_its_expansion():
     assert all(name.endswith(("utilization", "occupancy")) for name in left_out)
 
 
-def test_more_ops_beside_each_other_than_are_followed_in_the_run_are_looked_at_afterwards(caplog):
+def test_many_overlapping_ops_get_their_breakdown_after_the_run(caplog):
     """The last op waits for nobody, so that no time is known to be over before the end."""
     n = 2 * MOST + 20
     ops = Ops.of(kind=[Kind.DELAY, Kind.COMPUTE] * (n // 2) + [Kind.HOST],
@@ -414,7 +416,7 @@ def test_more_ops_beside_each_other_than_are_followed_in_the_run_are_looked_at_a
     assert result.kept.boxes[:, 1, 0].tolist() == [n // 2 * 3, 0, 0, 0, 0, 4, n - 4]
 
 
-def test_an_op_that_all_later_ones_wait_for_is_a_gate_and_a_run_of_ops_goes_on():
+def test_gates_and_runs_of_consecutive_ops_are_encoded():
     kinds = [Kind.COMPUTE] * 3 + [Kind.SEND, Kind.COMPUTE, Kind.HOST]
     pairs = np.array([(0, 1), (1, 2), (2, 3), (2, 4), (4, 5), (3, 5)])
     program = RankProgram(Ops.of(kind=kinds), Csr.from_pairs(pairs[:, 0], pairs[:, 1], 6),
@@ -426,7 +428,7 @@ def test_an_op_that_all_later_ones_wait_for_is_a_gate_and_a_run_of_ops_goes_on()
     assert found == [(1, 1), (1, 1), (1, 0), (0, 0), (1, 0), (1, 0)]
 
 
-def test_a_straggler_stays_apart_with_those_who_meet_it():
+def test_a_straggler_and_its_partners_are_not_folded():
     work = Ops.of(kind=[Kind.COMPUTE, Kind.COLLECTIVE])
     programs = tuple(RankProgram.chain(work, family=[-1, 0]) for _ in range(2))
     who = np.zeros(64, np.int32)

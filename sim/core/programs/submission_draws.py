@@ -22,7 +22,7 @@ MOST = 2.0 ** (63 + FRACTION) * (1 - 1e-12)
 _HALF, _DOWN, _UP = np.uint64(32), np.uint64(FRACTION), np.uint64(32 - FRACTION)
 
 
-class Draws:
+class SubmissionDraws:
     """Random factors for the durations of one prepared graph in one replica.
 
     Parameters
@@ -37,7 +37,7 @@ class Draws:
     --------
     >>> twice = Spread(np.empty(0), np.array([2.0]), np.empty(0))
     >>> none, one = np.empty(0, np.int64), np.zeros(1, np.int32)
-    >>> draws = Draws("g", [(np.array([0]), twice)], none, one, one, seed=0, replica=0)
+    >>> draws = SubmissionDraws("g", [(np.array([0]), twice)], none, one, one, seed=0, replica=0)
     >>> typical = Numbers(np.array([7]), none, none.astype(np.uint64), none, none)
     >>> draws.of(typical, ()).fixed.tolist()
     [14]
@@ -115,46 +115,46 @@ def apply_random_factors(
                 for j in range(len(keys)):
                     random = _draw(random, keys[j])
                 by = _factor(table, at[k], at[k + 1] - at[k], random)
-                if overflow(fixed[i], by):
+                if product_overflows(fixed[i], by):
                     return False
                 fixed[i] = _scaled(fixed[i], by)
                 f = flow[i]
                 if f >= 0:
-                    if overflow(hi[f], by):
+                    if product_overflows(hi[f], by):
                         return False
-                    hi[f], lo[f] = scaled_wide(hi[f], lo[f], by)
+                    hi[f], lo[f] = scale_int128(hi[f], lo[f], by)
     return True
 
 
 @jit_without_refcounts
-def drawn_amounts(
-    fixed: Any, hi: Any, lo: Any, spread: Any, row: Any, rank: Any, step: Any, chances: Arrays
+def draw_ticks_and_work(
+    fixed: Any, hi: Any, lo: Any, spread: Any, row: Any, rank: Any, step: Any, draws: Arrays
 ) -> Any:
-    """Ticks and work of one op in this replica; spread 0 is none.  `drawn_ticks`, with work."""
-    prefix, at, table = chances
+    """Ticks and work of one op in this replica; spread 0 is none.  `draw_ticks`, with work."""
+    prefix, at, table = draws
     if spread:
         k = 2 * spread - 2
         if at[k] < at[k + 1]:
             random = _draw(_draw(prefix[0], rank), step)
             by = _factor(table, at[k], at[k + 1] - at[k], random)
             fixed = _scaled(fixed, by)
-            hi, lo = scaled_wide(hi, lo, by)
+            hi, lo = scale_int128(hi, lo, by)
         if at[k + 1] < at[k + 2]:
             random = _draw(prefix[1], row)
             by = _factor(table, at[k + 1], at[k + 2] - at[k + 1], random)
             fixed = _scaled(fixed, by)
-            hi, lo = scaled_wide(hi, lo, by)
+            hi, lo = scale_int128(hi, lo, by)
     return fixed, hi, lo
 
 
 @jit_without_refcounts
-def overflow(of: Any, by: Any) -> Any:
+def product_overflows(of: Any, by: Any) -> Any:
     """`sampling.product_may_overflow` of one number."""
     return np.float64(of) * np.float64(by) >= MOST
 
 
 @jit_without_refcounts
-def scaled_wide(hi: Any, lo: Any, by: Any) -> Any:
+def scale_int128(hi: Any, lo: Any, by: Any) -> Any:
     """`sampling.scaled_int128` of one number."""
     factor, upper = np.uint64(by), np.uint64(hi)
     a = (lo & _REST) * factor

@@ -44,7 +44,7 @@ def _held_ops(engine: StateView) -> tuple[HeldOpTimes, list[SubmittedGraph]]:
     np.maximum(store.times[:cells, ARRIVED], NEVER, out=arrived[:cells])
     start[:cells] = store.times[:cells, START]
     end[:cells] = np.where(over, store.times[:cells, END], NEVER)
-    fresh[:cells] = store.report()
+    fresh[:cells] = store.newly_ended_ops()
     base = [g.base for g in graphs]
     is_over = (store.graph_table[:, OPEN_OPS] == 0).tolist()
     done = [o and not g.untold for o, g in zip(is_over, graphs, strict=True)]
@@ -73,7 +73,7 @@ def _claim_ticks(
 def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
     store, dead = engine.store, set(map(id, gone))
     for graph in gone:
-        graph.give_rows(store)
+        graph.free_rows(store)
         engine.held_ops -= graph.count
         state = store.state[graph.base : graph.base + graph.count]
         for row in np.flatnonzero(state == CANCELLED).tolist():
@@ -83,10 +83,10 @@ def _forget_graphs(engine: StateView, gone: Sequence[SubmittedGraph]) -> None:
     stay = [k for k, g in enumerate(engine.joined) if id(g) not in dead]
     engine.joined = [engine.joined[k] for k in stay]
     lies: list[GraphOffsets] = [g.lies for g in engine.joined if g.lies is not None]
-    for graph, to in zip(engine.joined, store.keep(stay, lies), strict=True):
+    for graph, to in zip(engine.joined, store.keep_graphs(stay, lies), strict=True):
         graph.move(to)
     engine.bases = [g.base for g in engine.joined]
     for memory in (engine.earlier, engine.stopped_by):
         for op in [op for op in memory if engine.state(op) in (State.ENDED, State.CANCELLED)]:
-            if engine._held(op) is None:
+            if engine._graph_of_op(op) is None:
                 del memory[op]
