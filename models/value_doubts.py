@@ -47,10 +47,10 @@ def range_from_median_error(error: float) -> FactorRange:
     return FactorRange(-slow, slow)
 
 
-def unjudged_doubt() -> Doubt:
+def doubt_without_measurements() -> Doubt:
     """Doubt of a family that nobody has judged: as of a time that is assumed.
 
-    >>> low, high = unjudged_doubt().interval()
+    >>> low, high = doubt_without_measurements().interval()
     >>> round(low, 2), round(high, 2)
     (0.38, 2.64)
     """

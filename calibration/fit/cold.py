@@ -14,7 +14,7 @@ quickest call, since others run beside kernels of other streams.
 from __future__ import annotations
 
 import numpy as np
-from foretrace.models.compute.carried import family_of
+from foretrace.models.compute.cross_gpu_scaling import family_of
 from foretrace.models.compute.kernels import load_families
 from foretrace.models.compute.matrix_product import matrix_product, rows_are_aligned
 from foretrace.models.compute.roofline import TENSOR_TYPES

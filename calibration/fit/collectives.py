@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from foretrace.models.calibration.parameter_search import ROUGH, PredictionErrors, fit_parameters
 from foretrace.models.network.collective.algorithms import ALGORITHMS, closed_form
-from foretrace.models.network.collective.protocols import CHUNKS, PAYLOAD, Rounds
+from foretrace.models.network.collective.protocols import CHUNKS, PAYLOAD, SwitchRounds
 
 from ..rows.nccl_rows import GPUS, LINK, framework, superbench, table, third, unseen
 
@@ -74,8 +74,8 @@ def predict(lines, collective, n, size, link):
     if (collective, n) == ("all-reduce", 8) and link in SWITCH:
         launch, cost = IN_SWITCH[0] + 2 * STEP["simple"], IN_SWITCH[1]
         beta = 9 / 8 / SWITCH[link] - cost / (8 * 16 * CHUNKS[-1])
-        spent, unfilled = Rounds(8 * 16, cost).unfilled(size)
-        ways.append(launch + spent + (size + unfilled) * beta)
+        spent, overhead = SwitchRounds(8 * 16, cost).overhead(size)
+        ways.append(launch + spent + (size + overhead) * beta)
     return np.min(ways, axis=0)
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.models.compute.carried import WAYS
+from foretrace.models.compute.cross_gpu_scaling import WAYS
 from foretrace.models.compute.kernel_work import kernel_work
 from foretrace.models.compute.kernels import REGIMES, KernelFamily, load_families
 from foretrace.models.compute.op_database_rows import (

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from foretrace.models.compute.carried import Carried
 from foretrace.models.compute.chain import Chain
+from foretrace.models.compute.cross_gpu_scaling import CrossGpuScaling
 from foretrace.models.compute.recorded import Recorded
 from foretrace.sim.facts.system import System
 from scipy.stats import binomtest
@@ -90,7 +90,7 @@ def gpu_time(here: str, there: str) -> Asked:
     """Sum of the kernels of a step; what nobody answers is copied, and doubted as assumed."""
     ops, truth = kernels(here), kernels(there)
     a, b = gpu(machine(here)), gpu(machine(there))
-    chain = Chain.of(Carried(here=a, there=b), b.model, Recorded.of_another_gpu())
+    chain = Chain.of(CrossGpuScaling(here=a, there=b), b.model, Recorded.of_another_gpu())
     chain.open(System(()))
     timing = chain.timing(ops)
     assert timing.doubt is not None

@@ -25,8 +25,8 @@ from typing import NamedTuple
 HERE = Path(__file__).parents[1] / "rows" / "unseen_traces"
 os.environ["FORETRACE_CATALOG"] = str(HERE / "gpus")
 
-from foretrace.models.compute.carried import Carried, GpuModel  # noqa: E402
 from foretrace.models.compute.chain import Chain  # noqa: E402
+from foretrace.models.compute.cross_gpu_scaling import CrossGpuScaling, GpuModel  # noqa: E402
 from foretrace.scenarios.config.loader import loads  # noqa: E402
 from foretrace.scenarios.studies.variants.variants import build_variants  # noqa: E402
 from foretrace.sim.errors import ForetraceError  # noqa: E402
@@ -201,7 +201,7 @@ def pairs(folder: Path, rows: dict[str, str]) -> None:
             for way, b in (("", gpu(rows[there])), ("blind", blind_gpu(rows[there]))):
                 if way and rows[there] != LEVELLED:
                     continue
-                chain = Chain.of(Carried(here=a, there=b), b.model)
+                chain = Chain.of(CrossGpuScaling(here=a, there=b), b.model)
                 chain.open(System(()))
                 answered, *errors = carried_errors(chain, a, b, ops, truth, per)
                 line = "".join(f"{error:+9.1%}" for error in errors)

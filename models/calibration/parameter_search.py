@@ -94,13 +94,13 @@ class ParameterSearch:
     Parameters
     ----------
     rounds : restarts from the last optimum, at most
-    near : tolerance of a parameter's logarithm, and of the loss
-    most : predictions per round
+    tolerances : tolerance of a parameter's logarithm, and of the loss
+    max_predictions : predictions per round, at most
     """
 
     rounds: int
     near: tuple[float, float]
-    most: int
+    max_predictions: int
 
 
 FINE = ParameterSearch(20, (1e-5, 1e-7), 4000)
@@ -135,7 +135,12 @@ def fit_parameters(
     at, best = np.log(np.asarray(start, float)), np.inf
     bounds = [(a - FARTHEST, a + FARTHEST) for a in at.tolist()]
     x, f = search.near
-    options = {"xatol": x, "fatol": f, "maxiter": search.most, "maxfev": search.most}
+    options = {
+        "xatol": x,
+        "fatol": f,
+        "maxiter": search.max_predictions,
+        "maxfev": search.max_predictions,
+    }
     for _ in range(search.rounds):
         found = minimize(loss, at, method="Nelder-Mead", options=options, bounds=bounds)
         at, gained = found.x, best - found.fun

@@ -80,9 +80,9 @@ class Chain(Backend):
 
     def knows(self, ops: Ops) -> NDArray[np.bool_]:
         """(n,) whether any link knows it."""
-        return self.answering_link(ops) >= 0
+        return self.link_of_ops(ops) >= 0
 
-    def answering_link(self, ops: Ops) -> NDArray[np.int16]:
+    def link_of_ops(self, ops: Ops) -> NDArray[np.int16]:
         """(n,) number of the link that answers each op, -1 for none."""
         who = np.full(len(ops), -1, np.int16)
         for number, link in enumerate(self.links):
@@ -99,7 +99,7 @@ class Chain(Backend):
         BackendError
             Ops that no link knows: how many, the largest of them, and what to add.
         """
-        who = self.answering_link(ops)
+        who = self.link_of_ops(ops)
         if np.any(who < 0):
             self._refuse_unknown_ops(ops, np.flatnonzero(who < 0))
         merge = Merge(len(ops))

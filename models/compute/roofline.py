@@ -183,7 +183,7 @@ class Roofline(Backend):
         flop, moved = self.demand(ops)
         peaks = np.array([t in self.peaks for t in _element_types(ops)] + [False])[ops.signature]
         return np.asarray(
-            _is_answered_by_family(ops, self._family_of_signatures(ops))
+            _timed_by_family(ops, self._family_of_signatures(ops))
             | ((flop >= 0) & (moved >= 0) & (peaks | (flop == 0)))
         )
 
@@ -218,7 +218,7 @@ class Roofline(Backend):
         """
         own = self._family_of_signatures(ops)
         found = np.full((len(REGIMES), len(ops)), np.nan)
-        mine = _is_answered_by_family(ops, own)
+        mine = _timed_by_family(ops, own)
         rest = np.flatnonzero(~mine)
         if len(rest):
             found[:, rest] = self._roof_parts(ops.part(rest))
@@ -310,7 +310,7 @@ class Roofline(Backend):
         names = np.array([*(self._doubt_family(text, one) for text, one in owned), ROOFLINE])
         streams = (ops.flop == 0) & (ops.kind == Kind.COMPUTE)
         each = names[ops.signature]
-        each = np.where((each == STREAM) & ~_is_answered_by_family(ops, own), ROOFLINE, each)
+        each = np.where((each == STREAM) & ~_timed_by_family(ops, own), ROOFLINE, each)
         told: list[str] = np.where((each == ROOFLINE) & streams, STREAM, each).tolist()
         return told
 
@@ -458,7 +458,7 @@ class Roofline(Backend):
         return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))
 
 
-def _is_answered_by_family(ops: Ops, own: list[tuple[str, KernelWork] | None]) -> NDArray[np.bool_]:
+def _timed_by_family(ops: Ops, own: list[tuple[str, KernelWork] | None]) -> NDArray[np.bool_]:
     """(n,) whether a family answers; what an unknown name does, an op of known flop knows best."""
     known = np.array([one is not None for one in own] + [False])[ops.signature]
     stream = np.array([_name(one) == STREAM for one in own] + [False])[ops.signature]

@@ -54,7 +54,7 @@ class Gloo(Fabric):
     (0.001383, 'model:gloo message=2e-06 s')
     """
 
-    answers_by_shape = True
+    same_timing_per_shape = True
     answers_part = "library"
 
     def __init__(
@@ -77,16 +77,16 @@ class Gloo(Fabric):
         super().open(system)
         self._played = {}
 
-    def keeps(self, name: str) -> bool:
+    def holds_links(self, name: str) -> bool:
         """Whether a collective keeps its links: an all-reduce does."""
         return name == "all-reduce"
 
-    def alone(
+    def seconds_alone(
         self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of collectives of given sizes when nothing else runs."""
         if name != "all-reduce":
-            return super().alone(name, way, members, size, system)
+            return super().seconds_alone(name, way, members, size, system)
         return np.array([self._all_reduce(members, s, system) for s in size.tolist()])
 
     def _all_reduce(self, members: Members, size: Bytes, system: System) -> Seconds:

@@ -80,7 +80,7 @@ def expand(
     return _Expansion(graph, names, node_of_rank).graph()
 
 
-class _Written(NamedTuple):
+class _WrittenCollective(NamedTuple):
     """What a collective is written out as.
 
     Parameters
@@ -143,7 +143,7 @@ class _Expansion:
         ops.signature[ends] = -1
         own = {(rank, stream): "network" for rank in range(self.old.ranks)}
         block = FlatGraph(
-            _with_texts_once(replace(ops, signatures=tuple(texts))),
+            _with_unique_signatures(replace(ops, signatures=tuple(texts))),
             self._successors(),
             Participants.none(),
             release,
@@ -194,7 +194,7 @@ class _Expansion:
             said = " -> ".join(f"op {op}" for op in ring)
             raise GraphError("cycle", f"{said}; remove a dependency", tuple(ring[1:])) from error
 
-    def _write_out(self, op: int) -> _Written:
+    def _write_out(self, op: int) -> _WrittenCollective:
         """Messages of a collective."""
         times = self.old.times
         if times is not None and (times.told[op] or times.factor[op] != 1):
@@ -210,7 +210,7 @@ class _Expansion:
         if (algorithm, shape) not in self._known:
             messages = Messages.of(algorithm, *shape)
             self._known[algorithm, shape] = messages, Waits.of(messages, len(places))
-        return _Written(name, places[order], *self._known[algorithm, shape])
+        return _WrittenCollective(name, places[order], *self._known[algorithm, shape])
 
     def _chosen_algorithm(
         self, op: int, ranks: list[int]
@@ -249,7 +249,7 @@ class _Expansion:
         raise GraphError(
             "expand",
             f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
-            f"add one of {_able_names(able.values(), width, splits)}",
+            f"add one of {_usable_names(able.values(), width, splits)}",
             (op,),
         )
 
@@ -263,7 +263,7 @@ class _Expansion:
         return [m for members in nodes.values() for m in members], width
 
 
-def _able_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | None) -> list[str]:
+def _usable_names(algorithms: Iterable[Algorithm], width: int, splits: Splits | None) -> list[str]:
     """Names of those that know nodes of so many members, and such parts."""
     return [a.name for a in algorithms if (width or not a.nested) and (a.uneven or splits is None)]
 
@@ -282,7 +282,7 @@ def _ends_of_sends(
     return ranks[sender], ranks[receiver], np.where(out, 1, 2 * back)
 
 
-def _with_texts_once(ops: Ops) -> Ops:
+def _with_unique_signatures(ops: Ops) -> Ops:
     """Ops with each signature that is used, once."""
     used = np.flatnonzero(np.bincount(ops.signature + 1)[1:])
     number: dict[str, int] = {}

@@ -104,7 +104,7 @@ class AlgorithmLoad:
     network_share: float = 1.0
 
     @property
-    def crowding(self) -> float:
+    def imbalance(self) -> float:
         """Bytes of the busiest member over those of every member of equal parts."""
         splits, n = self.algorithm.splits, self.members
         return 1.0 if splits is None or not self.steps else splits.busiest * n / (n - 1)
@@ -136,7 +136,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     path = algorithm.latency_path(*shape)
     ends = np.array(orders[0])[np.array(path, np.int64).reshape(-1, 2)]
     latency = sum(system.delays(ends[:, 0], ends[:, 1]).tolist())
-    latency += (algorithm.most_posts(*shape) - 1) * posting_cost(orders[0], system)
+    latency += (algorithm.max_sends_per_step(*shape) - 1) * posting_cost(orders[0], system)
     used = {c: load for c, load in uses.items() if load}
     loaded = np.fromiter(used, np.int64, len(used))
     bounds = system.components.facts(loaded, lambda part: part.limit, float)
@@ -144,7 +144,7 @@ def compute_load(algorithm: Algorithm, members: Members, system: System) -> Algo
     most = {}
     if bounded:
         most = _most_of_a_sender(_sends(algorithm, orders, shape), bounded, system)
-    limit = limit_of_senders(most, system)
+    limit = sender_rate_limit(most, system)
     machine = system.machine
     across = int(np.count_nonzero(machine[ends[:, 0]] != machine[ends[:, 1]]))
     machines = machine[np.array(orders[0])]
@@ -292,7 +292,7 @@ def compute_half_send_load(
     return AlgorithmLoad(SEND, 2, 1, latency, uses, LoadedParts.of(uses, system))
 
 
-def limit_of_senders(most: Mapping[int, float], system: System) -> float:
+def sender_rate_limit(most: Mapping[int, float], system: System) -> float:
     """Bytes of S per second at most, by the most that one sender sends over each component."""
     bounds = [system.components[c].limit / share for c, share in most.items()]
     return min(bounds, default=np.inf)

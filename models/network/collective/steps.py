@@ -153,7 +153,7 @@ class Algorithm:
         """Number of messages that wait for each other, one after the other."""
         return sum(step.times for step in self.steps(*n))
 
-    def most_posts(self, *n: int) -> int:
+    def max_sends_per_step(self, *n: int) -> int:
         """Most messages that one of ``n`` members sends in one step; a switch is no member.
 
         1 for a pipelined algorithm: a segment is posted while the one before it is on its way.

@@ -54,7 +54,7 @@ class TimingBuilder:
         self._counts = np.zeros(n, np.int64)
         self._uses: list[tuple[NDArray[np.int64], Usage]] = []
 
-    def note_pick(
+    def record_choice(
         self, what: str, rows: NDArray[np.int64], mine: NDArray[np.bool_], way: int
     ) -> None:
         """Note that some of the rows are done in a way, by its number."""
@@ -62,7 +62,7 @@ class TimingBuilder:
         _, first, which = np.unique(group, return_index=True, return_inverse=True)
         self._picks.append((int(rows[first[which[mine]]].min()), way, what, int(mine.sum())))
 
-    def picked(self) -> Counter[str]:
+    def choice_counts(self) -> Counter[str]:
         """How many rows are done in each way, as if their groups were asked one by one."""
         found: Counter[str] = Counter()
         for _, _, what, count in sorted(self._picks):
@@ -79,7 +79,7 @@ class TimingBuilder:
             used = self.shapes.corresponding(way.component, rows)
             self._add_use(rows, used, way.weight)
 
-    def add_each(
+    def add_rows_with_own_usage(
         self, rows: NDArray[np.int64], fixed: Floats, work: Floats, limit: Floats, usage: Usage
     ) -> None:
         """Set rows that each have a limit and a usage of their own.
@@ -97,11 +97,11 @@ class TimingBuilder:
             rows[some], Usage(at.indptr, usage.component[at.values], usage.weight[at.values])
         )
 
-    def add_alone(self, rows: NDArray[np.int64], fixed: Floats) -> None:
+    def add_fixed(self, rows: NDArray[np.int64], fixed: Floats) -> None:
         """Set rows that take a time of their own and share nothing."""
         self.fixed[rows] = fixed
 
-    def keep(
+    def hold_links(
         self, rows: NDArray[np.int64], way: CollectivePlan, alone: Floats, taken: CoreUse
     ) -> None:
         """Set one plan that keeps its links for its whole time, and the cores for a part of it.
@@ -116,7 +116,7 @@ class TimingBuilder:
         used = self.shapes.corresponding(way.component, rows)
         self._add_use(rows, np.hstack([used, cores]), np.hstack([links, taken.weights()]))
 
-    def keep_cores(self, rows: NDArray[np.int64], alone: Floats, taken: CoreUse) -> None:
+    def hold_cores(self, rows: NDArray[np.int64], alone: Floats, taken: CoreUse) -> None:
         """Set what takes its time whatever else is on the links, and the cores for a part of it."""
         self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
         self._add_use(rows, taken.cores, taken.weights())

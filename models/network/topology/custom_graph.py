@@ -92,7 +92,7 @@ class CustomGraph(GraphTopology):
         graph = SwitchGraph(adapters)
         nics = graph.add_switches(NIC, (a.name for a in adapters))
         graph.ends = set(nics)
-        graph.hang(np.arange(len(adapters)), np.array(nics))
+        graph.attach_nics(np.arange(len(adapters)), np.array(nics))
         number = {name: i for i, name in enumerate(graph.names)}
         least = min((port.rate or 0.0 for _, port in lines), default=0.0)
         for line, port in lines:

@@ -81,12 +81,12 @@ class Torus(GraphTopology):
             low, high = (x.take(whole, axis=dimension).ravel() for x in (grid, beside))
             graph.add_cables(low, high, switch.component(""), turn=dimension)
         place = {node: router for node, router in zip(nodes, routers, strict=True)}
-        graph.hang(np.arange(len(adapters)), np.array([place[a.node] for a in adapters]))
+        graph.attach_nics(np.arange(len(adapters)), np.array([place[a.node] for a in adapters]))
         return graph
 
     def parts(self) -> FabricParts:
         """Cables alone: routers are parts of the machines."""
-        return FabricParts({}, self.made.cables(), [])
+        return FabricParts({}, self.network.cables(), [])
 
 
 @topology("dragonfly")
@@ -171,7 +171,7 @@ class Dragonfly(GraphTopology):
         home = np.arange(len(adapters)) // self.nics
         names = (f"{graph.names[r]}.{nic.name}" for r, nic in zip(home, adapters, strict=True))
         made = graph.add_components(port.renamed(name) for name in names)
-        graph.hang(np.arange(len(adapters)), home, made + np.arange(len(adapters)))
+        graph.attach_nics(np.arange(len(adapters)), home, made + np.arange(len(adapters)))
         return graph
 
     def _global_cables(self, groups: int, ports: int) -> tuple[Ints, Ints]:

@@ -96,9 +96,9 @@ class FatTree(GraphTopology):
         self.switch, self.leaf = switch, np.zeros(0, np.int64)
         graph = SwitchGraph(adapters)
         if switch is None:  # back to back, as if by a switch that costs nothing
-            graph.hang(np.arange(len(adapters)), graph.add_switches("", 1)[0])
+            graph.attach_nics(np.arange(len(adapters)), graph.add_switches("", 1)[0])
             return graph
-        self.leaf = self.leaves(adapters, self.facing_machines(adapters, switch.ports))
+        self.leaf = self.leaves(adapters, self.downlink_ports(adapters, switch.ports))
         self._add_leaves(graph, switch)
         return graph
 
@@ -126,7 +126,7 @@ class FatTree(GraphTopology):
             self._set_levels(graph, len(number), [1], [0], [len(number)])
         graph.add_components(ComponentList(parts, kinds, names))
         own = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        graph.hang(order, home[order], np.repeat(names.first, counts) + own)
+        graph.attach_nics(order, home[order], np.repeat(names.first, counts) + own)
         if len(number) > 1 and not pool:
             self._add_tiers(graph, len(number), int(counts.max()), switch)
 
@@ -237,13 +237,13 @@ class FatTree(GraphTopology):
             used += nics
         return found[place]
 
-    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
+    def ports_needed(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len(adapters)
 
-    def facing_machines(self, adapters: Sequence[Adapter], ports: int) -> int:
+    def downlink_ports(self, adapters: Sequence[Adapter], ports: int) -> int:
         """Ports of a leaf that face machines; all of them where one leaf is enough."""
-        if self.ports_wanted(adapters) <= ports:
+        if self.ports_needed(adapters) <= ports:
             return ports
         return int(ports * self.oversubscription / (1 + self.oversubscription))
 
@@ -274,7 +274,7 @@ class FatTree(GraphTopology):
             return super().parts()
         leaves, ports = len(np.unique(self.leaf)), self.switch.ports
         below = [Cables("NIC", "leaf", len(self.leaf))]
-        uplinks = leaves * (ports - self.facing_machines(self.made.adapters, ports))
+        uplinks = leaves * (ports - self.downlink_ports(self.network.adapters, ports))
         if leaves == 1 or not uplinks or leaves > ports:
             return FabricParts({"leaf": leaves}, below, [])
         found = {"leaf": leaves, "spine": math.ceil(uplinks / ports)}
@@ -326,7 +326,7 @@ class Rail(FatTree):
         before[order] = np.arange(len(rail)) - first[rail[order]]
         return np.asarray(rail + (1 + rail.max()) * (before // max(down, 1)))
 
-    def ports_wanted(self, adapters: Sequence[Adapter]) -> int:
+    def ports_needed(self, adapters: Sequence[Adapter]) -> int:
         """Ports that a single leaf would need."""
         return len(np.unique(AdapterList.of(adapters).node))
 

@@ -13,7 +13,7 @@ BLOCK = 4_000_000  # links x destinations of one table: some 200 MB while it is 
 NEVER = np.int64(1) << 40
 
 
-class NoWayError(Exception):
+class NoRouteError(Exception):
     """No link leads on from a switch towards another; both by number."""
 
     def __init__(self, at: int, to: int):

@@ -34,7 +34,7 @@ class SwitchGraph:
     >>> graph = SwitchGraph([Adapter(0, 0), Adapter(1, 0)])
     >>> left, right = graph.add_switches("leaf", 2)
     >>> _ = graph.add_cables([left], [right], Component("", "switch", rate=1e9))
-    >>> graph.hang([0, 1], [left, right])
+    >>> graph.attach_nics([0, 1], [left, right])
     >>> [c.name for c in graph.components]
     ['leaf0.leaf1', 'leaf1.leaf0']
     >>> graph.next_links.candidates(np.array([left]), np.array([right])).length.tolist()
@@ -142,7 +142,7 @@ class SwitchGraph:
             self.add_links(source, target, made + np.arange(len(names)), cost, turn, weight)
         return range(first, self._count)
 
-    def hang(
+    def attach_nics(
         self, adapters: Sequence[int] | Ints, switches: Sequence[int] | Ints | int,
         ports: Ints | int = -1,
     ) -> None:  # fmt: skip
@@ -206,7 +206,7 @@ class SwitchGraph:
         for ends in ((source[up], target[up]), (target[up], source[up])):  # from it, and to it
             apart = np.flatnonzero(~self._reached(int(self.home[0]), *ends)[self.home])
             if len(apart):
-                raise self.no_way(int(self.home[0]), int(self.home[apart[0]]))
+                raise self.no_route_error(int(self.home[0]), int(self.home[apart[0]]))
 
     def _reached(self, start: int, source: Ints, target: Ints) -> NDArray[np.bool_]:
         """(switches,) whether links lead there from one of them."""
@@ -217,7 +217,7 @@ class SwitchGraph:
             reached[target[reached[source]]] = True
         return reached
 
-    def no_way(self, at: int, to: int) -> GraphError:
+    def no_route_error(self, at: int, to: int) -> GraphError:
         """Error of two switches that nothing joins."""
         down = ", ".join(self.components[c].name for c in sorted(self._down)[:6])
         why = f"down are {down}; bring one up" if down else "add a link that joins them"

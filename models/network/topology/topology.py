@@ -185,7 +185,7 @@ class _SystemBuilder:
         first, end = self.size, self.size + count
         while first < end:
             made = MachineParts(node, f"node{first}", pool)
-            many = 1 if made.own else end - first
+            many = 1 if made.has_plugin_parts else end - first
             self.machines.append((many, made))
             first += many
 
@@ -199,7 +199,7 @@ class _SystemBuilder:
         for (count, made), first in zip(self.machines, self._firsts(self.counts), strict=True):
             blocks.append(
                 ComponentList.of(made.components)
-                if made.own
+                if made.has_plugin_parts
                 else ComponentList.of_machines(made.components, int(first), count)
             )
         first = sum(map(len, blocks))

@@ -9,7 +9,15 @@ from typing import NamedTuple
 from ....sim.errors import ScenarioError
 from ....sim.facts.signature import WIDTH
 from ..description.description import ImageNetwork, JoinedBranches, Part, Repeated, SummedBranches
-from .operations import Operation, Split, Work, cross_entropy, linear, streamed, text
+from .operations import (
+    Operation,
+    Split,
+    Work,
+    compute_signature,
+    cross_entropy,
+    linear,
+    memory_op,
+)
 
 WORDS = ("conv", "max-pool", "average-pool", "average", "linear", "dropout")
 FLAGS = ("norm", "relu", "bias", "ceil")
@@ -216,9 +224,10 @@ def _convolution(line: _Line, now: Images, split: Split) -> tuple[list[Operation
     again = moved + width * (numbers + (0 if now.given else now.numbers))
     found = [
         Operation(
-            (Work("convolution", text(f"aten::convolution{attributes}", *operands, *row), flop,
+            (Work("convolution",
+                  compute_signature(f"aten::convolution{attributes}", *operands, *row), flop,
                   moved + width * outputs * len(bias)),),
-            (Work("convolution backward", text(back, (dtype, then.shape), *operands),
+            (Work("convolution backward", compute_signature(back, (dtype, then.shape), *operands),
                   (1 if now.given else 2) * flop, again),),
             float(width * now.numbers),
             (*bias, weight),
@@ -238,10 +247,11 @@ def _batch_norm(now: Images, split: Split) -> Operation:
     forward, backward = (row,) * 4, (row,) * 5  # weight, bias, means and variances, running too
     each = 4.0 * now.channels
     return Operation(
-        (Work("batch norm", text("aten::native_batch_norm", shape, *forward), 0.0,
+        (Work("batch norm", compute_signature("aten::native_batch_norm", shape, *forward), 0.0,
               3 * size + len(forward) * each),),
-        (Work("batch norm backward", text("aten::native_batch_norm_backward", shape, shape,
-                                          *backward), 0.0, 5 * size + len(backward) * each),),
+        (Work("batch norm backward",
+              compute_signature("aten::native_batch_norm_backward", shape, shape, *backward), 0.0,
+              5 * size + len(backward) * each),),
         size,
         ((now.channels,),) * 2,
         channels=now.channels,
@@ -252,8 +262,8 @@ def _relu(now: Images, split: Split) -> Operation:
     """Values below 0 made 0, where they lie; what follows keeps the result."""
     dtype, size, shape = split.precision.activations, float(split.width * now.numbers), now.shape
     return Operation(
-        (streamed("relu", "aten::relu", dtype, [shape], size),),
-        (streamed("relu backward", "aten::threshold_backward", dtype, [shape, shape], size),),
+        (memory_op("relu", "aten::relu", dtype, [shape], size),),
+        (memory_op("relu backward", "aten::threshold_backward", dtype, [shape, shape], size),),
     )
 
 
@@ -261,7 +271,7 @@ def _sum(now: Images, then: Images, split: Split) -> Operation:
     """What branches make, and backward what they make of the gradient of what they all take."""
     dtype, width = split.precision.activations, split.width
     forward, backward = (
-        streamed(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
+        memory_op(label, "aten::add", dtype, [of.shape] * 2, float(width * of.numbers))
         for label, of in (("sum", then), ("sum backward", now))
     )
     return Operation((forward,), () if now.given else (backward,))
@@ -270,15 +280,15 @@ def _sum(now: Images, then: Images, split: Split) -> Operation:
 def _joined(now: Images, split: Split) -> Operation:
     """Channels of branches side by side; backward each takes its part where it lies."""
     dtype, size = split.precision.activations, float(split.width * now.numbers)
-    return Operation((streamed("join", "aten::cat", dtype, [now.shape], size),))
+    return Operation((memory_op("join", "aten::cat", dtype, [now.shape], size),))
 
 
 def _dropout(now: Images, split: Split) -> Operation:
     dtype, shape = split.precision.activations, now.shape
     moved = float((split.width + 1) * now.numbers)
     return Operation(
-        (streamed("dropout", "aten::native_dropout", dtype, [shape], moved),),
-        (streamed("dropout backward", "aten::native_dropout_backward", dtype, [shape], moved),),
+        (memory_op("dropout", "aten::native_dropout", dtype, [shape], moved),),
+        (memory_op("dropout backward", "aten::native_dropout_backward", dtype, [shape], moved),),
         float(now.numbers),
     )
 
@@ -302,18 +312,18 @@ def _pool(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Imag
     if line.word == "max-pool":
         places, put = float(WIDTH["int64"] * then.numbers), ("int64", then.shape)
         operands = (dtype, then.shape), (dtype, now.shape), put
-        back = Work("max-pool backward", text(f"{name}_backward", *operands), 0.0,
+        back = Work("max-pool backward", compute_signature(f"{name}_backward", *operands), 0.0,
                     after + before + places)  # fmt: skip
         return [
             Operation(
-                (streamed(line.word, name, dtype, [now.shape], after + places),),
+                (memory_op(line.word, name, dtype, [now.shape], after + places),),
                 (back,),
                 before + places,
             )
         ], then
     mean = then.height * then.width == 1  # as torch takes it
-    forward = streamed(line.word, "aten::mean" if mean else name, dtype, [now.shape], after)
-    backward = streamed(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
+    forward = memory_op(line.word, "aten::mean" if mean else name, dtype, [now.shape], after)
+    backward = memory_op(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
                         dtype, [now.shape if mean else then.shape], before)  # fmt: skip
     return [Operation((forward,), (backward,))], then
 

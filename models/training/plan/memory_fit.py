@@ -192,7 +192,7 @@ def _several_changes(model: Model, plan: ParallelPlan, capacity: Bytes, reserve:
         for small in _smallest_plans(plan, ranks):
             if _fits(model, small, capacity, reserve):
                 changes = _needed_changes(model, plan, small, capacity, reserve)
-                told = " and ".join(_in_words(changes))
+                told = " and ".join(_message_text(changes))
                 where = "" if ranks == plan.ranks else f" on {ranks} GPUs"
                 return f"it fits{where} with {told}" if told else f"it fits{where}"
         ranks *= 2
@@ -241,10 +241,10 @@ def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> 
     return peak_memory(model, plan, reserve).peak <= capacity
 
 
-def _in_words(changes: dict[str, Any]) -> Iterator[str]:
+def _message_text(changes: dict[str, Any]) -> Iterator[str]:
     """Settings as a scenario has them.
 
-    >>> list(_in_words({"sequence_parallel": True, "zero": 3}))
+    >>> list(_message_text({"sequence_parallel": True, "zero": 3}))
     ['parallel.sequence: true', 'parallel.zero: 3']
     """
     for name, value in changes.items():

@@ -162,7 +162,8 @@ class ParallelPlan:
             place=place,
             document=self.document,
             expert=self.expert,
-            imbalance=self.imbalance * (self.routing.busiest(self.expert) if self.routing else 1.0),
+            imbalance=self.imbalance
+            * (self.routing.busiest_over_mean(self.expert) if self.routing else 1.0),
             exchange=self.exchange,
             shares=self.routing.shares(self.expert) if self.routing else (),
             fused_attention=self.fused_attention,

@@ -47,7 +47,7 @@ def test_the_factor_of_a_step_is_told_from_that_of_an_op():
 
 def test_one_iteration_tells_nothing_of_variation():
     assert jitter_spread(Ops.of(duration=[1.0, 2.0])) is None
-    assert Recorded.varying(Ops.of(duration=[1.0, 2.0])).spread is None
+    assert Recorded.with_jitter(Ops.of(duration=[1.0, 2.0])).spread is None
 
 
 def test_the_typical_duration_is_the_median_of_the_same_op():

@@ -51,7 +51,7 @@ def test_a_dragonfly_crosses_one_global_link_at_most(groups, a, p, h):
     """Kim et al. 2008: local, global, local, each at most once."""
     fly = Dragonfly(routers=a, nics=p, global_links=h)
     system = fabric(fly, groups * a * p)
-    numbers, made = system.numbers, fly.made
+    numbers, made = system.numbers, fly.network
     cost = dict(zip(made.columns[2].tolist(), made.columns[3].tolist(), strict=True))
     first = system.number(made.components[0].name)
     for i, j in product(range(len(numbers)), repeat=2):
@@ -66,7 +66,7 @@ def test_a_dragonfly_crosses_one_global_link_at_most(groups, a, p, h):
 def test_groups_of_a_dragonfly_are_joined_evenly():
     fly = Dragonfly(routers=4, nics=2, global_links=2)
     fabric(fly, 40)
-    source, target, _, cost, *_ = fly.made.columns
+    source, target, _, cost, *_ = fly.network.columns
     far = cost == 3
     pairs, many = np.unique(source[far] // 4 * 5 + target[far] // 4, return_counts=True)
     assert len(pairs) == 5 * 4

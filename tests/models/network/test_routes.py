@@ -158,7 +158,7 @@ def test_shares_of_the_ways_add_up_to_all_of_the_data(system):
 def test_links_found_by_level_are_those_of_least_cost(tree, nodes, ports):
     """Every switch towards every leaf, by arithmetic and by Bellman-Ford."""
     fabric(tree, nodes, ports)
-    graph, leaves = tree.made, tree.made.count("leaf")
+    graph, leaves = tree.network, tree.network.count("leaf")
     source, target, _, cost, turn, weight = graph.columns
     every = np.arange(len(graph.names))
     tables = CostTables(source, target, cost, turn, weight, cost > 0, every >= 0, np.arange(leaves))
@@ -216,7 +216,7 @@ def slowest(topology, n):
 class TwoLeaves(FatTree):
     """Half of the NICs on each of two leaves, whatever the ports."""
 
-    def facing_machines(self, adapters, ports):
+    def downlink_ports(self, adapters, ports):
         return len(adapters) // 2
 
 
