@@ -140,8 +140,8 @@ def _check_group_counts(parameters: Sequence[Parameter], counts: tuple[int, int,
     wanted = GROUPS_A_PARAMETER * len(parameters)
     if fitted_rows < wanted:
         raise BackendError(
-            f"fit: {len(parameters)} parameters need {wanted} groups to be fitted on, there are "
-            f"{fitted_rows}; measure more of them, or fit fewer parameters"
+            f"fit: {len(parameters)} parameters need {wanted} fitted groups, but there are "
+            f"{fitted_rows}; measure more groups, or fit fewer parameters"
         )
     if not held_rows:
         raise BackendError("fit: no group is held out to judge by; measure more, or hold out more")

@@ -40,7 +40,7 @@ class Chain(Backend):
 
     def __init__(self, *, links: Sequence[Backend]):
         if not links:
-            raise BackendError("chain: has no links; name a backend at least, such as 'recorded'")
+            raise BackendError("chain: has no links; name at least one backend, such as 'recorded'")
         self.links = tuple(links)
         self.online = any(link.online for link in links)
         self.uniform = all(link.uniform for link in links)
@@ -114,11 +114,11 @@ class Chain(Backend):
         names = ", ".join(link.registered_name for link in self.links)
         largest = largest_ops(ops, rows, ops.duration)
         told = ", ".join(one.text for one in largest[:SHOWN])
-        more = f" and {len(largest) - SHOWN} more that look unlike them" * (len(largest) > SHOWN)
+        more = f" and {len(largest) - SHOWN} more kinds of op" * (len(largest) > SHOWN)
         raise BackendError(
-            f"op {largest[0].row} ({told}){more}: no link of the chain ({names}) knows "
-            f"{'it' if len(rows) == 1 else 'them'}; measure it (table), or let it last as "
-            "recorded, with 'recorded' as the last link"
+            f"op {largest[0].row} ({told}){more}: no backend of the chain ({names}) can time "
+            f"{'it' if len(rows) == 1 else 'them'}; give its measured time (table), or "
+            "keep its recorded duration, with 'recorded' as the last link"
         )
 
 

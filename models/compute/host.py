@@ -104,8 +104,8 @@ class Host(Backend):
     def _known(self, cost: Seconds | None) -> Seconds:
         if cost is None:
             raise BackendError(
-                "host: nobody says what its thread takes to dispatch an operator; write "
-                "cluster.node.host, for example {model: epyc-7742-dual}, or {operator: 30 us}, or "
-                "take workload.execution.hosts: ahead"
+                "host: the time of its thread to dispatch an operator is unknown; write "
+                "cluster.node.host, for example {model: epyc-7742-dual} or {operator: 30 us}, or "
+                "write workload.execution.hosts: ahead"
             )
         return cost

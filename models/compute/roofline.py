@@ -134,8 +134,8 @@ class Roofline(Backend):
     ):
         if gemm.sustained is not None and gemm.sustained > efficiency:
             raise BackendError(
-                f"roofline: gemm.sustained is {gemm.sustained}, above efficiency, {efficiency}, of "
-                "products that are short; take a smaller one, or leave it out"
+                f"roofline: gemm.sustained is {gemm.sustained}, above the efficiency of short "
+                f"GEMMs, {efficiency}; write a smaller value, or leave it out"
             )
         if (cache.size is None) != (cache.bandwidth is None):
             raise BackendError("roofline: a cache has a size and a bandwidth; give both or neither")
@@ -342,7 +342,8 @@ class Roofline(Backend):
     def _checked_family(self, name: str, text: str) -> str:
         if self.families and name not in self.families:
             raise BackendError(
-                f"op {text!r}: {LIKE}={name} is no family of kernels {self.kernels!r}; take one of "
+                f"op {text!r}: {LIKE}={name} is not a family of kernels {self.kernels!r}; "
+                "write one of "
                 f"{', '.join(sorted(self.families))}"
             )
         return name

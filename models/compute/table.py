@@ -176,8 +176,8 @@ the measured sizes ([8] to [16]); measure it, or set outside: warn
         points = self._ops.points(grid_point)
         if grid_point is None or points is None:
             raise BackendError(
-                f"{self.source}: nothing like {text!r} was measured; measure it, or take a chain: "
-                "[table, roofline]"
+                f"{self.source}: no op like {text!r} was measured; measure it, or use a "
+                "chain: [table, roofline]"
             )
         if self.outside == "refuse":
             raise BackendError(

@@ -207,7 +207,7 @@ class Fabric(Backend):
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
         """Timing of sends (by bytes), recvs (none: they end with the send), collectives."""
         if ops.at is None:
-            raise BackendError("fabric: asked without a machine; place the graph first")
+            raise BackendError("fabric: the op is not placed on a machine; place the graph first")
         system, members = ops.at.system, ops.at.members
         shapes = self._shapes_of(members, system, self.same_timing_per_shape)
         answer = TimingBuilder(len(ops), shapes)
@@ -274,9 +274,9 @@ class Fabric(Backend):
                 plans += self.plans_for_load(self.algorithm_load(a.split(splits), members, system))
         if not plans:
             pinned = self.pinned.text(collective)
-            what = f"no algorithm of {list(self.algorithms)} does"
+            what = f"no algorithm of {list(self.algorithms)} supports"
             if pinned:
-                what = f"{pinned!r} is pinned and does not do"
+                what = f"the pinned algorithm {pinned!r} does not support"
             parts = "" if splits is None else " in unequal parts"
             raise BackendError(
                 f"fabric: {what} {collective}{parts} for {len(members)} members; "
@@ -291,9 +291,9 @@ class Fabric(Backend):
         direct = self.sends.low_latency
         if direct.launch is None:
             raise BackendError(
-                f"fabric: the library has no {kernel} all-to-all; take "
-                "workload.execution.experts.exchange: normal, or a library that says "
-                "sends.low_latency.launch (nccl-nvlink4 does)"
+                f"fabric: the library has no {kernel} all-to-all; write "
+                "workload.execution.experts.exchange: normal, or use a library that sets "
+                "sends.low_latency.launch, such as nccl-nvlink4"
             )
         load = self.algorithm_load(ALGORITHMS[SPLIT]["grouped"].split(splits), members, system)
         costs = StepCosts(direct.launch, 0.0, direct.efficiency, 0.0, direct.efficiency)
@@ -545,8 +545,8 @@ def _check_known(what: str, value: str, allowed: tuple[str, ...]) -> None:
 def _check_core_share(share: Ratio | None) -> None:
     if share is not None and not 0 < share <= 1:
         raise BackendError(
-            f"fabric: cores.share {share:g} is no share of a core that a collective takes; take "
-            "more than 0 and at most 1, or leave cores.rate out for nothing"
+            f"fabric: cores.share is {share:g}; write more than 0 and at most 1, or leave "
+            "cores.rate out so that collectives use no core"
         )
 
 

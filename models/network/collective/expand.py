@@ -70,12 +70,14 @@ def expand(
     (['send', 'send', 'send', 'send', 'delay'], [500000.0, 500000.0, 500000.0, 500000.0])
     """
     if graph.placed:
-        raise GraphError("placed", f"{graph.name!r} has its machine; expand it before place()")
+        raise GraphError(
+            "placed", f"{graph.name!r} is already placed on a machine; expand it before place()"
+        )
     names = tuple(a.strip() for a in algorithms.split(","))
     able = {a.name for named in ALGORITHMS.values() for a in named.values()}
     for name in names:
         if name not in able:
-            cure = f"no algorithm {name!r} can be written out; take of {sorted(able)}"
+            cure = f"no algorithm {name!r} can be expanded; write some of {sorted(able)}"
             raise GraphError("expand", cure)
     return _Expansion(graph, names, node_of_rank).graph()
 
@@ -200,8 +202,8 @@ class _Expansion:
         if times is not None and (times.told[op] or times.factor[op] != 1):
             raise GraphError(
                 "expand",
-                f"op {op} ({self.old.label(op).name}): its time is said, and sends have times of "
-                "their own; leave 'expand' out, or the rule",
+                f"op {op} ({self.old.label(op).name}): a rule sets its time, but the sends that "
+                "replace it have times of their own; leave out 'expand', or the rule",
                 (op,),
             )
         first, last = np.searchsorted(self.block.places.op, [op, op + 1]).tolist()
@@ -228,8 +230,8 @@ class _Expansion:
         if kernel:
             raise GraphError(
                 "expand",
-                f"op {op} ({name} of {n} members): its kernel, {kernel}, is timed whole; leave "
-                "'expand' out, or take the library's own "
+                f"op {op} ({name} of {n} members): its kernel, {kernel}, is timed as one op; "
+                "leave out 'expand', or use the library's all-to-all "
                 "(workload.execution.experts.exchange: normal)",
                 (op,),
             )
@@ -248,7 +250,7 @@ class _Expansion:
                     return name, one.split(splits and splits.ordered(order)), (n, width), order
         raise GraphError(
             "expand",
-            f"op {op} ({name} of {n} members): none of {list(self.algorithms)} writes it out; "
+            f"op {op} ({name} of {n} members): none of {list(self.algorithms)} can expand it; "
             f"add one of {_usable_names(able.values(), width, splits)}",
             (op,),
         )

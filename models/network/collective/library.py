@@ -198,8 +198,7 @@ class NetworkMessages:
         if (self.copied is None) != (self.copy_rate is None):
             given, other = ("copied", "copy_rate")[:: 1 if self.copy_rate is None else -1]
             raise BackendError(
-                f"fabric: network.{given} says nothing without network.{other}; give both, or "
-                "neither"
+                f"fabric: network.{given} needs network.{other}; give both, or neither"
             )
 
     @property

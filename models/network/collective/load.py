@@ -284,8 +284,8 @@ def compute_half_send_load(
                   if g not in (member, other) and system.node_of(g) == node), None)  # fmt: skip
     if third is None:
         raise BackendError(
-            f"{system.components[member].name}: no switch joins three GPUs there, so none reduces; "
-            "write the collective out with another algorithm, such as ring"
+            f"{system.components[member].name}: no switch joins three GPUs there, so none can "
+            "reduce; expand the collective with another algorithm, such as ring"
         )
     uses = dict(_crossed_shares(member, to_switch, (other, third), system))
     latency = hop_latency(sender, receiver, system)

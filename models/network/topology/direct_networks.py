@@ -198,7 +198,7 @@ def require_switch(switch: Switch | None, what: str) -> Switch:
     if switch is None:
         raise GraphError(
             "cluster.fabric.switch",
-            f"a {what} has links like the ports of its routers, and nobody says them; write "
+            f"the ports of the {what}'s routers are not described; write "
             "cluster.fabric.switch with bandwidth, latency and ports",
         )
     return switch

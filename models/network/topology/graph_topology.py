@@ -55,7 +55,7 @@ class GraphTopology(Topology):
         if self.routing.paths > most:
             raise GraphError(
                 "cluster.fabric.topology",
-                f"paths is {self.routing.paths}, and two NICs are joined by {most} ways at most; "
+                f"paths is {self.routing.paths}, but at most {most} paths join two NICs; "
                 f"give {most} or fewer, or leave it out for all",
             )
 

@@ -78,8 +78,8 @@ class FatTree(GraphTopology):
         for key, value in (("tiers", tiers), ("spines", spines), ("paths", paths)):
             if routing == POOL and value:
                 raise ValueError(
-                    f"{key} is {value}, and uplinks that are one pool have no such thing; write "
-                    "routing: spray or ecmp, so that every uplink is a link of its own"
+                    f"{key} is {value}, but pooled uplinks do not use it; write "
+                    "routing: spray or ecmp, so that every uplink is a separate link"
                 )
         self.pooled = routing == POOL
         allowed = (POOL, ECMP, SPRAY)
@@ -142,7 +142,7 @@ class FatTree(GraphTopology):
         if nics + uplinks > ports:
             raise GraphError(
                 "cluster.fabric.switch",
-                f"a leaf has {nics} NICs and {uplinks} uplinks, and a switch {ports} ports; take a "
+                f"a leaf has {nics} NICs and {uplinks} uplinks, but a switch has {ports} ports; take a "
                 "larger switch, or more oversubscription",
             )
         spines = self.spines or switches_above(leaves, uplinks, ports)
@@ -292,8 +292,8 @@ class FatTree(GraphTopology):
         if self.pooled and self.switch is not None and leaves > self.switch.ports:
             raise GraphError(
                 "cluster",
-                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch; "
-                "what joins them is not described, so nobody knows how many switches that takes; "
+                f"{leaves} leaves are more than the {self.switch.ports} ports of a spine switch, "
+                "so the number of switches is unknown; "
                 "for a third tier write cluster.fabric.topology: {use: fat-tree, routing: spray}",
             )
         return super().switches()

@@ -69,8 +69,8 @@ class Routing(NamedTuple):
             raise ValueError(f"paths is {self.paths}; give 1 or more, or 0 for all there are")
         if self.paths and self.choice != SPRAY:
             raise ValueError(
-                f"paths is {self.paths}, and routing '{self.choice}' takes one way for each flow; "
-                "write routing: spray, or take paths out"
+                f"paths is {self.paths}, but routing '{self.choice}' uses one path per flow; "
+                "write routing: spray, or leave paths out"
             )
 
     def crossed(

@@ -197,7 +197,7 @@ class SwitchGraph:
         if (self.home < 0).any():
             lost = self.adapters[int(np.argmax(self.home < 0))]
             raise GraphError(
-                "cluster.fabric.topology", f"{lost.name} is joined to nothing; add a link to it"
+                "cluster.fabric.topology", f"{lost.name} has no link; add a link to it"
             )
         if not len(self.adapters):
             return
@@ -220,9 +220,11 @@ class SwitchGraph:
     def no_route_error(self, at: int, to: int) -> GraphError:
         """Error of two switches that nothing joins."""
         down = ", ".join(self.components[c].name for c in sorted(self._down)[:6])
-        why = f"down are {down}; bring one up" if down else "add a link that joins them"
+        why = (
+            f"these links are down: {down}; bring one up" if down else "add a link that joins them"
+        )
         here, there = self.names_at(at), self.names_at(to)
-        return GraphError("cluster.fabric", f"no way leads from {here} to {there}; {why}")
+        return GraphError("cluster.fabric", f"no route leads from {here} to {there}; {why}")
 
     def names_at(self, switch: int) -> str:
         """Name of a NIC that hangs on a switch, or else the switch's own."""

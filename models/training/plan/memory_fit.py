@@ -100,7 +100,7 @@ def require_host_fit(
         return
     if memory is None:
         raise PlanError(
-            "workload.memory.offload: nobody says how much memory a machine's host has; write "
+            "workload.memory.offload: the memory of a machine's host is unknown; write "
             "cluster.node.memory, for example {model: xeon-8480c-dual}, or memory.offload: none"
         )
     need = host_memory(model, plan, gpus, reserve)

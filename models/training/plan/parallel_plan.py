@@ -220,7 +220,7 @@ layers evenly; take 3
             near = self._allowed_values(model, setting, keeping, gpus) or keeping
             now = getattr(self, setting)
             cure = f"take {_nearest(now, near)}" if near else (
-                "no value of it does; change what it is divided by")  # fmt: skip
+                "no value of this setting does; change what it is divided by")  # fmt: skip
             raise PlanError(f"workload.{SETTINGS[setting]}: {rule}; {cure}")
 
     def has_possible_degrees(self, model: Model) -> bool:
@@ -278,7 +278,7 @@ layers evenly; take 3
             )
         if self.whole_layers and model.adapters:
             raise PlanError(
-                "workload.execution.detail: layers timed whole train every weight of theirs; leave "
+                "workload.execution.detail: layers timed whole train all their weights; leave "
                 "optimizer.adapters out, or take execution.detail: ops"
             )
         if self.stages and (self.chunks > 1 or self.is_folded):

@@ -57,7 +57,7 @@ def test_the_first_that_knows_an_op_answers_it_and_is_its_source():
 def test_what_no_link_knows_is_refused_with_the_largest_and_the_cure():
     ops = Ops.of(signature=[0, 1, 2, 2], duration=[1, 5, 3, 3], signatures=TEXTS)
     told = (
-        r"op 2 \(compute:softmax fp32\[8\], compute:mm fp8\[8x8\]\): no link of the chain "
+        r"op 2 \(compute:softmax fp32\[8\], compute:mm fp8\[8x8\]\): no backend of the chain "
         r"\(table, roofline\) knows them; measure it .* 'recorded' as the last link"
     )
     table = MeasuredTable.of(TEXTS[:1], [1.0])
@@ -66,7 +66,7 @@ def test_what_no_link_knows_is_refused_with_the_largest_and_the_cure():
 
 
 def test_a_chain_without_links_is_refused():
-    with pytest.raises(BackendError, match="has no links; name a backend at least"):
+    with pytest.raises(BackendError, match="has no links; name at least one backend"):
         Chain.of()
 
 

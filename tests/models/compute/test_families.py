@@ -86,7 +86,7 @@ def test_in_a_step_an_op_finds_what_those_before_it_left(tmp_path):
 def test_what_caches_cost_has_to_be_known(tmp_path):
     file = tmp_path / "families.json"
     file.write_text(json.dumps(WHOLE))
-    with pytest.raises(BackendError, match="does not say what caches cost; fit it with --caches"):
+    with pytest.raises(BackendError, match="has no cache costs; fit it with --caches"):
         Families(file=str(file), caches="step").open(None)
     with pytest.raises(BackendError, match="take 'alone' or 'step'"):
         Families(file=str(file), caches="warm")

@@ -256,7 +256,7 @@ def test_sprayed_ways_of_a_flow_are_distinct():
     [
         ({"routing": "hash"}, "routing is 'hash'; take one of: pool, ecmp, spray"),
         ({"paths": 4}, "paths is 4, and uplinks that are one pool"),
-        ({"routing": "ecmp", "paths": 4}, "takes one way for each flow"),
+        ({"routing": "ecmp", "paths": 4}, "uses one path per flow"),
         ({"routing": "spray", "paths": -1}, "paths is -1; give 1 or more"),
         ({"routing": "ecmp", "tiers": 4}, "tiers is 4; give 2 or 3"),
         ({"routing": "ecmp", "spines": 0}, "spines is 0; give 1 or more"),
@@ -274,7 +274,7 @@ def test_settings_that_mean_nothing_are_refused(settings, said):
             {"routing": "spray", "paths": 9},
             8,
             8,
-            "paths is 9, and two NICs are joined by 8 ways at most; give 8",
+            "paths is 9, but at most 8 paths join two NICs; give 8",
         ),
         ({"routing": "ecmp", "tiers": 2}, 40, 8, "take tiers: 3, or a larger switch"),
         ({"routing": "ecmp"}, 200, 8, "more than the 32 that three tiers"),
