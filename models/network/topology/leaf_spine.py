@@ -142,8 +142,8 @@ class FatTree(GraphTopology):
         if nics + uplinks > ports:
             raise GraphError(
                 "cluster.fabric.switch",
-                f"a leaf has {nics} NICs and {uplinks} uplinks, but a switch has {ports} ports; take a "
-                "larger switch, or more oversubscription",
+                f"a leaf has {nics} NICs and {uplinks} uplinks, but a switch has {ports} ports; "
+                "take a larger switch, or more oversubscription",
             )
         spines = self.spines or switches_above(leaves, uplinks, ports)
         if self.spines:

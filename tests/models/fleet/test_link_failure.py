@@ -230,8 +230,8 @@ run: {engine: reference}
         ("leaf0.spin1", "link-failure: no component is named 'leaf0.spin1'; did you mean "
          "'leaf0.spine1'?"),
         ("node0.gpu0", "link-failure: node0.gpu0 has no rate; name links, ports or NICs"),
-        ("leaf0.spine*", "no route leads from node0.nic0 to node2.nic0; these links are down: leaf0.spine0, "
-         "leaf0.spine1; bring one up; or say how long it lasts (lasts: 1 s)"),
+        ("leaf0.spine*", "no route leads from node0.nic0 to node2.nic0; these links are down: "
+         "leaf0.spine0, leaf0.spine1; bring one up; or say how long it lasts (lasts: 1 s)"),
         ("node0.nic0.tx", "nothing leads around node0.nic0.tx: there is no other way"),
     ],
 )  # fmt: skip

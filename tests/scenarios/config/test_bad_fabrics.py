@@ -37,13 +37,14 @@ NIC, SWITCH = "cluster.node.nic.bandwidth", "cluster.fabric.switch.bandwidth"
         ),
         (
             ["cluster.override={leaf0.spine*: {down: true}}"],
-            "no route leads from node0.nic0 to node2.nic0; these links are down: leaf0.spine0, leaf0.spine1; "
-            "bring one up",
+            "no route leads from node0.nic0 to node2.nic0; these links are down: leaf0.spine0, "
+            "leaf0.spine1; bring one up",
         ),
         (["cluster.override={node0.nic0.tx: {down: true}}"], "runs at rate 0 on node0.nic0.tx"),
         (
             ["cluster.fabric.library={model: nccl-nvlink4, algorithm: in-switch}"],
-            "the pinned algorithm 'in-switch' does not support all-reduce for 5 members; pin one of ['ring'",
+            "the pinned algorithm 'in-switch' does not support all-reduce for 5 members; "
+            "pin one of ['ring'",
         ),
         (
             ["cluster.fabric.library={model: nccl-nvlink4, algorithm: rings}"],
