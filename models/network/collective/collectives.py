@@ -155,7 +155,7 @@ class Fabric(Backend):
     def __init_subclass__(cls, **more: Any) -> None:
         """Promise nothing for a subclass that does not itself."""
         super().__init_subclass__(**more)
-        cls.same_timing_per_shape = cls.__dict__.get("answers_by_shape", False)
+        cls.same_timing_per_shape = cls.__dict__.get("same_timing_per_shape", False)
 
     def __init__(
         self,

@@ -417,7 +417,7 @@ def test_flags_cost_the_network_their_share_unless_it_has_its_own():
             simple=Protocol(network=NetworkSteps(efficiency=0.9)),
         )
         (way,) = fabric.candidate_plans("all-reduce", system.numbers, system)
-        assert way.moves.network_efficiency == pytest.approx(want)
+        assert way.step_costs.network_efficiency == pytest.approx(want)
 
 
 @ENGINES
@@ -544,7 +544,7 @@ def test_a_ring_over_machines_takes_as_long_as_its_steps_or_as_its_bytes():
     sizes = 4 * np.array([512.0, 4096.0, 8192.0, 1e12])
 
     def told(fabric, members, way):
-        found = fabric.chosen("all-reduce", members, sizes, system)
+        found = fabric.plan_choices("all-reduce", members, sizes, system)
         return next(s for plan, s, _ in found if plan.name == f"ring/{way}")
 
     bytes_alone = np.array([0, 0, 0, 4e12 * beta])
