@@ -117,8 +117,8 @@ class Chain(Backend):
         more = f" and {len(largest) - SHOWN} more kinds of op" * (len(largest) > SHOWN)
         raise BackendError(
             f"op {largest[0].row} ({told}){more}: no backend of the chain ({names}) can time "
-            f"{'it' if len(rows) == 1 else 'them'}; give its measured time (table), or "
-            "keep its recorded duration, with 'recorded' as the last link"
+            f"{'it' if len(rows) == 1 else 'them'}; add measured times (table), or "
+            "keep recorded durations, with 'recorded' as the last link"
         )
 
 

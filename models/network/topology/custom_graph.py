@@ -66,7 +66,7 @@ class CustomGraph(GraphTopology):
     ----------
     file : Path
         YAML, GraphML where its name ends so, or what ``ibnetdiscover`` printed.
-    routing : how a way is chosen
+    routing : str
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash,
         ``weighted`` too, links of more rate more often.
     paths : int

@@ -32,7 +32,7 @@ class Torus(GraphTopology):
     ----------
     shape : Sequence
         Machines along each dimension; together they are all machines.
-    routing : how a way is chosen
+    routing : str
         Of two ways that are equally short: ``spray`` takes both evenly, ``ecmp`` one by a hash.
     seed : int
         Of the hash.
@@ -104,7 +104,7 @@ class Dragonfly(GraphTopology):
         On each router.
     global_links : int
         Of each router.
-    routing : how a way is chosen
+    routing : str
         Of ways that cost the same: ``spray`` takes all evenly, ``ecmp`` one for each flow by hash.
     paths : int
         Ways that data are sprayed over; 0 for all there are.

@@ -32,7 +32,7 @@ class FatTree(GraphTopology):
     ----------
     oversubscription : float
         Rate into a leaf from its machines over rate to the spine.
-    routing : how a flow's uplink is chosen
+    routing : str
         ``pool``: uplinks are one pool, as if traffic were spread evenly over them.  With the others
         every uplink is a link of its own: ``ecmp`` takes one for each flow by its hash, ``spray``
         all of them evenly.

@@ -58,7 +58,7 @@ def test_what_no_link_knows_is_refused_with_the_largest_and_the_cure():
     ops = Ops.of(signature=[0, 1, 2, 2], duration=[1, 5, 3, 3], signatures=TEXTS)
     told = (
         r"op 2 \(compute:softmax fp32\[8\], compute:mm fp8\[8x8\]\): no backend of the chain "
-        r"\(table, roofline\) knows them; measure it .* 'recorded' as the last link"
+        r"\(table, roofline\) can time them; add .* 'recorded' as the last link"
     )
     table = MeasuredTable.of(TEXTS[:1], [1.0])
     with pytest.raises(BackendError, match=told):

@@ -458,7 +458,7 @@ def test_a_low_latency_exchange_is_a_start_and_the_bytes_of_the_nics(engine, fid
 def test_a_low_latency_exchange_is_refused_where_the_library_has_none():
     alone = graph(("all-to-all kernel=low-latency", range(4), 4e6))
     with pytest.raises(
-        BackendError, match=r"no low-latency all-to-all; take workload\.execution\."
+        BackendError, match=r"no low-latency all-to-all; write workload\.execution\."
     ):
         makespan(board(4), Fabric(), alone)
 

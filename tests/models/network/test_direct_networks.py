@@ -81,7 +81,7 @@ def test_groups_of_a_dragonfly_are_joined_evenly():
         (Torus(shape=[2, 4]), 8, 2, "has 3 neighbours, and 2 ports"),
         (Dragonfly(routers=2, nics=1, global_links=1), 8, 64, "8 NICs are 4 groups, and a group"),
         (Dragonfly(routers=8, nics=4, global_links=4), 64, 8, "a router has 15 links"),
-        (Dragonfly(routers=2, nics=1, global_links=1, paths=2), 6, 8, "paths is 2, and two NICs"),
+        (Dragonfly(routers=2, nics=1, global_links=1, paths=2), 6, 8, "paths is 2, but at most 1"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_so_is_refused(topology, nodes, ports, said):
@@ -91,7 +91,7 @@ def test_what_cannot_be_joined_so_is_refused(topology, nodes, ports, said):
 
 def test_a_direct_network_without_links_is_refused():
     node = NodeSpec(nics=1, nic=Nic(bandwidth=1e9, latency=0.0))
-    with pytest.raises(GraphError, match=r"a torus has links like .* write cluster.fabric.switch"):
+    with pytest.raises(GraphError, match=r"the ports of the torus's routers are not .* write cluster.fabric.switch"):
         cluster(2, node, FabricSpec(None, Torus(shape=[2])))
 
 

@@ -255,7 +255,7 @@ def test_sprayed_ways_of_a_flow_are_distinct():
     ("settings", "said"),
     [
         ({"routing": "hash"}, "routing is 'hash'; take one of: pool, ecmp, spray"),
-        ({"paths": 4}, "paths is 4, and uplinks that are one pool"),
+        ({"paths": 4}, "paths is 4, but pooled uplinks"),
         ({"routing": "ecmp", "paths": 4}, "uses one path per flow"),
         ({"routing": "spray", "paths": -1}, "paths is -1; give 1 or more"),
         ({"routing": "ecmp", "tiers": 4}, "tiers is 4; give 2 or 3"),
