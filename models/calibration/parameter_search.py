@@ -99,7 +99,7 @@ class ParameterSearch:
     """
 
     rounds: int
-    near: tuple[float, float]
+    tolerances: tuple[float, float]
     max_predictions: int
 
 
@@ -134,7 +134,7 @@ def fit_parameters(
 
     at, best = np.log(np.asarray(start, float)), np.inf
     bounds = [(a - FARTHEST, a + FARTHEST) for a in at.tolist()]
-    x, f = search.near
+    x, f = search.tolerances
     options = {
         "xatol": x,
         "fatol": f,
