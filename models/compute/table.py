@@ -146,12 +146,12 @@ class MeasuredTable(Backend):
         return f", {note}"
 
     def seconds(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """(n,) s of ops with these signatures, measured or interpolated.
+        """Measured or interpolated time in s of ops with these signatures, shape (n,).
 
         Raises
         ------
         BackendError
-            Nothing like one of them was measured, or only at other sizes.
+            No op like one of them was measured, or only at other sizes.
 
         Examples
         --------

@@ -195,11 +195,12 @@ class ParallelPlan:
         return (rule for rule in _rules(model, self) if not rule[2](self))
 
     def check(self, model: Model, gpus: int = 0) -> None:
-        """Refuse a plan that breaks a rule, with the rule and the nearest setting that keeps it.
+        """Raise an error for a plan that breaks a rule, with the nearest value that keeps it.
 
         Parameters
         ----------
-        gpus : that copies of the model fill, whatever their number; 0 where copies are as said
+        gpus : number of GPUs that model copies must fill, with any number of copies; 0 to keep the
+            plan's copies
 
         Raises
         ------

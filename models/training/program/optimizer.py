@@ -55,7 +55,7 @@ def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
 
 
 def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
-    """Update of so many parameters on the host: gradients down, Adam, weights up.
+    """Update of ``numbers`` parameters on the host: gradients down, Adam, weights up.
 
     >>> works = host_works(ParallelPlan(batch=8, sequence=8, offload=True), 1000)
     >>> [(work.signature, work.bytes) for work in works]
