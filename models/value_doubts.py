@@ -15,7 +15,7 @@ from ..sim.facts.doubt import QUANTILES, Doubt
 # calibration/fit/value_doubts.py: 90 % quantile over median of absolute errors, in the median of
 # 174 families and regimes of models/catalog/kernels that were held out
 WIDER = 2.8
-END = 0.95  # probability at the slow end of an interval; 1 - END at the quick one
+END = 0.95  # probability at the upper end of an interval; 1 - END at the lower end
 
 
 class FactorRange(NamedTuple):

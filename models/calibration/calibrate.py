@@ -20,7 +20,7 @@ from .model_selection import GROUPS_A_PARAMETER
 from .nearest_rows import model_free_predictions
 from .parameter_search import SEED, SHARE, PredictionErrors
 
-MAX_INTERVAL_RATIO = 3.0  # a parameter is known if the ends of its interval are within this factor
+MAX_INTERVAL_RATIO = 3.0  # larger ratio of interval ends: parameter not determined
 DRAWS = 60
 
 

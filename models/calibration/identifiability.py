@@ -12,8 +12,8 @@ from ...sim.facts.ops import Ops
 from .held_out_rows import CalibrationRows
 from .parameter_search import CLOSE, FINE, ParameterSearch, PredictionErrors, fit_parameters
 
-AS_GOOD = 0.02  # relative, of a loss
-ASIDE = 0.7  # of a logarithm: where refits start from, around the fitted values
+AS_GOOD = 0.02  # relative tolerance of a loss
+ASIDE = 0.7  # in logarithms: distance of the start points of refits from the fit
 LEVEL = 0.9
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 SEED = "foretrace-1"
 SHARE = 0.3
 GAIN = 1e-5
-FARTHEST = 16.0  # of a logarithm: what no data tell runs off no farther than this
+FARTHEST = 16.0  # in logarithms: bound on the distance from the start
 
 Predict = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -105,9 +105,9 @@ class ParameterSearch:
 
 FINE = ParameterSearch(20, (1e-5, 1e-7), 4000)
 CLOSE = ParameterSearch(3, (1e-3, 1e-5), 1000)
-"""For bootstrap refits."""
+"""Limits for bootstrap refits."""
 ROUGH = ParameterSearch(2, (1e-2, 1e-4), 600)
-"""For cross-validation."""
+"""Limits for cross-validation."""
 
 
 def fit_parameters(

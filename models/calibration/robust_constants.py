@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Predict = Callable[[Mapping[str, float]], Floats]
-OUTLIER_SCALE = 0.03  # of a time: beyond it an error counts less than its square
-DEVIATIONS = 1.645  # standard deviations: the ends hold 90 %
-MAX_INTERVAL_RATIO = 3.0  # a constant is known where its ends are within this factor
-AS_GOOD = 1.05  # times a loss
-LEAST = 1e-9  # of the largest: what is flatter than that is told by no row
-RANGE = (9.0, 6.0)  # of a logarithm, below and above where the search begins
-START_SHIFTS = (-0.7, 0.7)  # of a logarithm: where more searches begin
+OUTLIER_SCALE = 0.03  # relative error above which the loss grows slower than its square
+DEVIATIONS = 1.645  # half-width of a 90 % interval, in standard deviations
+MAX_INTERVAL_RATIO = 3.0  # larger ratio of interval ends: constant not determined
+AS_GOOD = 1.05  # largest loss, relative to the best, that counts as equally good
+LEAST = 1e-9  # smallest singular value, relative to the largest
+RANGE = (9.0, 6.0)  # bounds in logarithms, below and above the start
+START_SHIFTS = (-0.7, 0.7)  # in logarithms: shifts of additional start points
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _search(
     inside = [np.clip(t, bounds[0] + 1e-6, bounds[1] - 1e-6) for t in trials]
     best = least_robust_squares(residuals, inside, bounds, OUTLIER_SCALE, 100)
     left = np.asarray(residuals(best.x))
-    deviation = 1.4826 * float(np.median(np.abs(left)))  # of a normal error, by its median
+    deviation = 1.4826 * float(np.median(np.abs(left)))  # standard deviation of normal errors
     _, sizes, directions = np.linalg.svd(_slopes(residuals, best.x), full_matrices=False)
     sizes = np.maximum(sizes, LEAST * max(float(sizes.max()), LEAST))
     spread = np.sqrt(((directions / sizes[:, None]) ** 2).sum(axis=0))

@@ -14,7 +14,7 @@ from ...sim.facts.merge import Merge
 from ...sim.facts.ops import Ops
 from ...sim.facts.system import System
 
-SHOWN = 3  # ops that an error names
+SHOWN = 3  # number of ops that an error message lists
 
 
 @backend("chain")

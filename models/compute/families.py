@@ -27,7 +27,7 @@ FORM = "foretrace-families"
 RATES = ("flop_rate", "ragged_rate", "clash_rate", "byte_rate", "rate_beyond", "cache")
 COSTS = ("launch", "piece")
 BY_OP = ("factors", "launches")
-UNCERTAIN = 0.15  # of the held-out median: what is told with its name
+UNCERTAIN = 0.15  # larger median held-out errors are listed in the source
 Floats = NDArray[np.float64]
 
 

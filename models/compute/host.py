@@ -11,8 +11,8 @@ from ...sim.facts.doubt import Doubt
 from ...sim.facts.ops import Ops, require
 from ...sim.units import Ratio, Seconds
 
-OPERATOR, EXCHANGE = "host:operator", "host:exchange"  # signatures of what a thread dispatches
-DISPATCHING = "dispatching"  # family of the doubt of what another machine took to do so
+OPERATOR, EXCHANGE = "host:operator", "host:exchange"  # signatures of dispatch ops
+DISPATCHING = "dispatching"  # family of the error interval of dispatch costs of another machine
 
 
 @backend("host")

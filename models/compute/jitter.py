@@ -27,7 +27,7 @@ from ...sim.facts.ops import Ops
 from .student_t import student_t_quantile
 
 QUANTILES = 64
-BAR = (0.80, 0.97)  # of what is measured again, intervals of LEVEL should hold this much
+BAR = (0.80, 0.97)  # acceptable coverage of intervals with nominal coverage LEVEL
 LEVEL = 0.9
 
 

@@ -14,9 +14,9 @@ from .op_shape import OpShape
 
 FULL = 2048  # threads that a multiprocessor holds (CUDA C++ Programming Guide, 8.0 and 9.0)
 TILE = 128  # queries, and keys, of one step of attention
-LEAST = 16  # rows of the smallest product on tensor cores
-BLOCK = 1024  # threads of a block that takes a row
-BACKWARD = 2.5  # products of attention backward over forward: five against two
+LEAST = 16  # rows of the smallest tensor-core GEMM
+BLOCK = 1024  # threads of a block that handles one row
+BACKWARD = 2.5  # GEMMs of attention backward relative to forward: five against two
 
 
 class KernelWork(NamedTuple):
@@ -72,7 +72,7 @@ def kernel_work(op: OpShape) -> KernelWork:
         group, head, _, window = op.exact
         keys = min(keys, window) if window else keys
         moved = batch * head * (2 * width * keys * heads / group + 4 * heads)
-        steps = math.ceil(keys / TILE) + 1  # the start of a block is one
+        steps = math.ceil(keys / TILE) + 1  # the start of a block counts as one step
         return KernelWork(batch * heads / group, 256, steps, 0.0, 0.0, moved, moved)
     if family == "experts":
         return _experts_work(op, width)
@@ -119,7 +119,7 @@ def _attention_work(op: OpShape, width: float) -> KernelWork:
     rows, most = math.ceil(queries / high), math.ceil(keys / TILE)
     if window:
         most = min(most, math.ceil(window / TILE) + 1)
-    first = max(most - rows, 0)  # what the first block of a causal mask sees beyond its own
+    first = max(most - rows, 0)  # keys of the first block of a causal mask beyond its own
     mean = (first + most + 1) / 2 if causal and not window else most
     each = 4.0 * high * min(TILE, max(LEAST, keys)) * head
     moved = width * batch * head * (2 * heads * queries + 2 * keys * heads / group)
@@ -137,5 +137,6 @@ def _experts_work(op: OpShape, width: float) -> KernelWork:
     high = LEAST if each <= LEAST else 64 if each <= 64 else TILE
     filled = reached * math.ceil(each / high) * high
     weights = width * reached * sides * hidden * inner
-    moved = weights + 2 * tokens * top * (2 * hidden + sides * inner)  # places of others' pairs too
+    # including slots for pairs of other ranks
+    moved = weights + 2 * tokens * top * (2 * hidden + sides * inner)
     return KernelWork(0.0, FULL, 0.0, 0.0, 2 * filled * sides * hidden * inner, moved, weights)

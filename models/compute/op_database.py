@@ -18,7 +18,7 @@ from .op_shape import OpShape, op_shape
 
 log = logging.getLogger(__name__)
 
-TRIANGULATED = 3  # axes beyond which only whole boxes of measured points are used
+TRIANGULATED = 3  # with more axes, only complete boxes of measured points are used
 BETWEEN: dict[str, tuple[float, ...]] = {
     "attention": (  # 1.6% median
         -0.117, -0.055, -0.031, -0.022, -0.014, -0.008, -0.004, -0.001, 0.006, 0.023,

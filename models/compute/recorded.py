@@ -17,8 +17,9 @@ from ...sim.units import Ratio
 from .gpu_groups import CacheRoof
 from .jitter import jitter_spread
 
-ELSEWHERE = "recorded on another GPU"  # family of the doubt of what is copied to a GPU
-OTHER_HOST = "host ops of another machine"  # family of the doubt of what is copied to a host
+# families of the error intervals of times copied to another GPU, and to another host
+ELSEWHERE = "recorded on another GPU"
+OTHER_HOST = "host ops of another machine"
 
 
 @backend("recorded")

@@ -31,14 +31,14 @@ from .kernels import REGIMES, Beside, GpuDatasheet, KernelFamily, load_families
 from .matrix_product import COPIED, MatrixProduct, matrix_product, rows_are_aligned, tiles_flop
 from .op_shape import QUANTIZED, op_shape
 
-SHORT = 32  # terms that a product sums without joining
-SCALING = 3  # B moved for each number that is scaled: bf16 in, fp8 out
-STREAM, ROOFLINE = "stream", "roofline"  # families of what only moves bytes, and of all others
-LIKE = "like"  # attribute of a signature of given flop and bytes: the family that it errs like
-HALF = ("fp16", "bf16")  # whose long products were measured under the power limit
+SHORT = 32  # summed dimension up to which a GEMM is not split
+SCALING = 3  # B moved per quantized element: bf16 in, fp8 out
+STREAM, ROOFLINE = "stream", "roofline"  # families of ops that only move bytes, and of all others
+LIKE = "like"  # signature attribute that names the family of the error interval
+HALF = ("fp16", "bf16")  # types whose long GEMMs were measured under the power limit
 SCALED = ("fp8", "fp4")  # types of operands that are scaled
 UNMEASURED = "fp4"  # type of products of which no table was at hand
-TENSOR_TYPES = ("tf32", "fp16", "bf16")  # fp8 is refused where it is not aligned
+TENSOR_TYPES = ("tf32", "fp16", "bf16")  # unaligned fp8 is an error
 COMPUTED_AS = {"fp8_e5m2": "fp8", "uint8": "int8", "complex64": "fp32", "complex128": "fp64"}
 
 BESIDE: dict[str, Beside] = {"step": "step", "alone": "nothing"}  # by ``caches``
@@ -453,7 +453,7 @@ class Roofline(Backend):
         moved = self.demand(ops)[1]
         memory = self._memory_of(ops)
         limit = np.divide(moved, busy, out=np.full(len(ops), np.inf), where=busy > 0)
-        idle = moved == 0  # arithmetic alone moves nothing
+        idle = moved == 0  # compute-only ops move nothing
         fixed = launch + np.where(idle, busy, 0.0)
         usage = Usage(np.arange(len(ops) + 1, dtype=np.int64), memory, np.ones(len(ops)))
         return Timing.of(fixed, moved, usage, np.where(idle, np.inf, limit))

@@ -44,7 +44,7 @@ from .timing_builder import Cores, CoreUse, TimingBuilder
 
 FIDELITIES = ("alpha-beta", "flow")
 CHOICES = ("quickest", "nccl")
-MOST_TABLES = 4  # of groups whose shapes are kept
+MOST_TABLES = 4  # number of tables whose group shapes are cached
 SENDS = ("send", f"send{TO_SWITCH}", f"send{FROM_SWITCH}")
 _NO_CORES = np.empty((1, 0), np.int32)
 RENAMED = {
@@ -149,8 +149,8 @@ class Fabric(Backend):
     uniform = True
     renamed_settings: ClassVar[Mapping[str, str]] = RENAMED
     same_timing_per_shape: ClassVar[bool] = True
-    """Whether groups of one shape (``group_shapes.py``) are answered alike for; a subclass that
-    does not say so is asked about each."""
+    """True if groups of one shape (``group_shapes.py``) have equal timing. In a subclass that does
+    not set it, each group is timed separately."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Promise nothing for a subclass that does not itself."""
@@ -201,7 +201,7 @@ class Fabric(Backend):
 
     def open(self, system: System) -> None:
         """Bind to a system; what is known of another one is dropped."""
-        if system is not self._opened:  # anew: a copy may be asked on another system
+        if system is not self._opened:  # a new cache, since a copy may be used with another system
             self._ways, self._shapes, self._opened = {}, {}, system
 
     def timing(self, ops: Ops, now: float = 0.0) -> Timing:
@@ -229,7 +229,7 @@ class Fabric(Backend):
     def _shapes_of(self, members: Csr, system: System, compared: bool) -> GroupShapes:
         """Shapes of groups; those of a few tables are kept, since runs ask about the same again."""
         if system is not self._opened:
-            return GroupShapes.of(members, system, compared)  # of routes that change in a run
+            return GroupShapes.of(members, system, compared)  # routes can change in a run
         key = members.indptr.tobytes(), members.values.tobytes()
         if key not in self._shapes:
             if len(self._shapes) >= MOST_TABLES:
@@ -387,7 +387,7 @@ class Fabric(Backend):
             taken = self._core_use(way, size[mine], seconds[k, mine], cores, mine)
             if name not in SENDS:
                 answer.record_choice(f"{way.load.algorithm.collective} {way.name}", rows, mine, k)
-            if not way.load.steps:  # every member keeps all it has
+            if not way.load.steps:  # every member keeps all its data
                 answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
             elif self.fidelity == "flow" and (self.holds_links(name) or cores is not None):
                 answer.hold_links(rows[mine], way, seconds[k, mine], taken)

@@ -30,10 +30,10 @@ from .steps import FROM_SWITCH, SWITCH, TO_SWITCH, Algorithm
 Numbers = NDArray[np.int64]
 
 ALONE = Algorithm("any", "alone", lambda n: ())
-"""For a group of one, whatever the collective."""
+"""Algorithm for a group of one member, for any collective."""
 
 SIDES = ("", TO_SWITCH, FROM_SWITCH)
-"""Of the switch, on which a send stays: its name ends so."""
+"""Suffixes of the names of sends that stay on one side of the switch."""
 
 
 def expand(
@@ -107,7 +107,7 @@ class _Expansion:
         self.old, self.algorithms, self.node_of_rank = graph, algorithms, node_of_rank
         self.block: FlatGraph = graph.explicit
         after, places = self.block.successors, len(self.block.op_of_place)
-        self.waits = Csr.from_pairs(after.values, after.owner, places)  # ops before each place
+        self.waits = Csr.from_pairs(after.values, after.owner, places)  # predecessor ops
         order = np.array(self._topological_order(), np.int64)
         self._known: dict[tuple[object, ...], tuple[Messages, Waits]] = {}
         self.collectives = order[self.block.ops.kind[order] == Kind.COLLECTIVE]
@@ -115,7 +115,7 @@ class _Expansion:
         size = np.ones(len(self.block), np.int64)
         for op, one in self.written.items():
             size[op] += len(one.messages.round)
-        self.op = np.repeat(order, size[order])  # of every new row
+        self.op = np.repeat(order, size[order])  # values of every new row
         self.last = np.empty_like(size)
         self.last[order] = np.cumsum(size[order]) - 1
         self.first = self.last - size + 1
@@ -288,7 +288,7 @@ def _with_unique_signatures(ops: Ops) -> Ops:
     """Ops with each signature that is used, once."""
     used = np.flatnonzero(np.bincount(ops.signature + 1)[1:])
     number: dict[str, int] = {}
-    again = np.full(len(ops.signatures) + 1, -1, np.int32)  # of none, too
+    again = np.full(len(ops.signatures) + 1, -1, np.int32)  # also for no splits
     for old in used.tolist():
         again[old] = number.setdefault(ops.signatures[old], len(number))
     return replace(ops, signature=again[ops.signature], signatures=tuple(number))

@@ -19,7 +19,7 @@ from ....sim.facts.system import System
 from ..topology.router import GraphRouter
 
 Ints = NDArray[np.int64]
-WIDE = 64  # columns of a table whose rows are better compared whole
+WIDE = 64  # tables with more columns are compared row by row
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class GroupShapes:
             group[rows], first = _equal_rows(table)
             own = np.arange(len(first))
             if n < 2:
-                own[:] = 0  # nobody sends
+                own[:] = 0  # no traffic
             elif alike is not None:
                 groups[n] = table[first]
                 own = alike.shapes(groups[n])
@@ -193,7 +193,7 @@ def _first_occurrences(table: Ints) -> Ints:
 def _kind_numbers(ends: Ints, system: System) -> Ints:
     """Table of numbers that are equal where components are alike; 0 for none."""
     kind = np.append(1 + system.likeness(np.arange(len(system.components))), 0)
-    return np.asarray(kind[ends])  # none is the last
+    return np.asarray(kind[ends])  # -1 selects the last entry, which is none
 
 
 def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
@@ -212,7 +212,7 @@ def _equal_rows(table: Ints) -> tuple[Ints, Ints]:
         if values > 1:
             number, count = _dense_ranks(number * values + value)
     first = np.empty(count, np.int64)
-    first[number[::-1]] = np.arange(len(table) - 1, -1, -1)  # of equal rows the last one stays
+    first[number[::-1]] = np.arange(len(table) - 1, -1, -1)  # the last of equal rows remains
     return number, first
 
 

@@ -248,7 +248,8 @@ def compute_message_loads(
     _, first, one = np.unique(
         flow * len(system.components) + crossed, return_index=True, return_inverse=True
     )
-    order = np.lexsort((first, flow[first]))  # one that two ways of a message share, once
+    # a component shared by two paths of a message counts once
+    order = np.lexsort((first, flow[first]))
     message, component = flow[first[order]], crossed[first[order]].astype(np.int32)
     share = np.bincount(one.ravel(), share, len(first))[order].astype(np.float64)
     used, which = np.unique(component, return_inverse=True)
@@ -427,8 +428,8 @@ def require_route(a: int, b: int, system: System) -> None:
 
 
 TO_NIC = ("to_nic", "from_nic")
-"""Links on which a NIC fetches and leaves bytes by itself, whatever shares of links between GPUs
-the threads of a kernel reach."""
+"""Roles of links on which a NIC moves bytes by DMA, independent of the link rate that GPU threads
+reach."""
 
 
 def _is_wire(component: Component) -> bool:

@@ -13,8 +13,8 @@ from .library import Protocol
 Floats = NDArray[np.float64]
 
 PAYLOAD = {"simple": 1.0, "ll128": 120 / 128, "ll": 1 / 2}
-"""Share of the bytes on the wire that are data: ``ll`` sends a flag with every 4 bytes, ``ll128``
-8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
+"""Fraction of the bytes on the wire that are payload: ``ll`` sends a flag with every 4 bytes,
+``ll128`` 8 bytes of flags in 128 (NCCL's protocols: Hu et al. 2025, arXiv:2507.04786, table I)."""
 
 MOVED_BY_SENDS = ("all-to-all", "scatter", "gather")
 """Collectives that a library writes as grouped sends and receives."""
@@ -80,7 +80,7 @@ class SwitchRounds(NamedTuple):
 
 CHUNKS = (16384.0, 32768.0, 65536.0, 131072.0)
 FEWEST = (2, 8, 64)
-"""A size of fewer rounds than these takes the chunk that is smaller."""
+"""With fewer rounds than these, the next smaller chunk is used."""
 
 
 class LastPieceCopy(NamedTuple):

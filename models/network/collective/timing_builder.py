@@ -15,7 +15,7 @@ from .collective_plan import CollectivePlan
 from .group_shapes import GroupShapes
 from .protocols import Floats
 
-Cores = NDArray[np.int32]  # (rows, members) of groups, where a library's threads run on them
+Cores = NDArray[np.int32]  # (rows, members) core indices, if library threads run on them
 
 
 class CoreUse(NamedTuple):

@@ -18,7 +18,7 @@ from .nic import Nic
 from .pcie import DOWN, UP, PcieSwitch
 
 ROLES = ("tx", "rx", "d2h", "h2d", "to_nic", "from_nic", UP, DOWN)
-"""What a link is to its GPU."""
+"""Roles of the links of a GPU."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class MachineParts:
     def _add_gpu(self, j: int) -> None:
         node, gpu, part = self.node, f"{self.name}.gpu{j}", self.node.parts
         own = node.gpu
-        # GPUs share the NICs of their machine evenly, neighbours the same one.
+        # The GPUs of a machine share its NICs evenly; neighbours share the same one.
         rail = j * node.nics // node.gpus if node.nics else -1
         self._add(Component(gpu, "gpu", slots=own.streams, part=part.get("gpu", "")), rail=rail)
         roles = {"host": f"{self.name}.host"}

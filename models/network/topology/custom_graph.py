@@ -22,7 +22,7 @@ from .switch_graph import NIC, SwitchGraph
 from .wiring import Adapter, topology
 
 KEYS = ("from", "to", "bandwidth", "latency", "count", "cost", "weight", "down", "one_way")
-MOST_WEIGHT = 64  # entries that a switch keeps for one link
+MOST_WEIGHT = 64  # routing entries per link
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _graphml_rows(file: Path) -> Sequence[Any]:
 
     try:
         graphs = rustworkx.read_graphml(str(file))
-    except Exception as error:  # what rustworkx raises is not one of its own kinds
+    except Exception as error:  # rustworkx raises no specific exception type
         text = " ".join(str(error).split())
         raise GraphError(file.name, f"cannot be read: {text}; write GraphML") from error
     rows = []
@@ -208,7 +208,7 @@ def _number(row: Mapping[str, Any], key: str, unit: str, where: str) -> float | 
 def _count(row: Mapping[str, Any], key: str, where: str) -> int:
     value = row.get(key, 1)
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # GraphML knows double alone
+        value = int(value)  # GraphML has only doubles
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise GraphError(f"{where}.{key}", f"is {value!r}; give a whole number from 1 on")
     return value

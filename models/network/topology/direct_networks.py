@@ -18,7 +18,7 @@ from .wiring import Adapter, FabricParts, topology
 
 Ints = NDArray[np.int64]
 WHERE = "cluster.fabric.topology"
-GLOBAL_COST = 3  # dearer than two local links, so that a way crosses one of them
+GLOBAL_COST = 3  # more than two local links, so that a path uses only one global link
 
 
 @topology("torus")

@@ -19,7 +19,7 @@ from .wiring import Adapter, FabricParts, Path, Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-TRIED = 16  # switches from which ways are counted
+TRIED = 16  # switches from which paths are counted
 
 
 class GraphTopology(Topology):
@@ -182,7 +182,7 @@ class GraphTopology(Topology):
     def _loads_of_components(self, link: Floats, to_nic: Floats) -> Floats:
         """(components,) amounts, from those over links and those that each NIC gets."""
         made = self.network
-        loads = np.zeros(len(made.components) + 1)  # the last is what costs nothing
+        loads = np.zeros(len(made.components) + 1)  # the last entry stands for links without cost
         np.add.at(loads, made.columns[2], link)
         np.add.at(loads, made.port, to_nic)
         return loads[:-1]
@@ -216,7 +216,7 @@ class GraphTopology(Topology):
 
     def longest(self, a: Ints, b: Ints, source: Ints, target: Ints, cost: Floats) -> Floats:
         """(flows,) most that costs of components add up to along a way between two NICs."""
-        made, cost = self.network, np.append(cost, 0.0)  # the last is what costs nothing
+        made, cost = self.network, np.append(cost, 0.0)  # last entry: links without cost
         try:
             return cost[made.port[b]] + self.routing.longest(
                 made.next_links, made.home[a], made.home[b], source, target, cost[made.columns[2]]

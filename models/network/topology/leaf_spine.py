@@ -95,7 +95,7 @@ class FatTree(GraphTopology):
         """Ports of each leaf to NICs, and its up- and downlinks where there are several leaves."""
         self.switch, self.leaf = switch, np.zeros(0, np.int64)
         graph = SwitchGraph(adapters)
-        if switch is None:  # back to back, as if by a switch that costs nothing
+        if switch is None:  # direct connection, modelled as a switch without cost
             graph.attach_nics(np.arange(len(adapters)), graph.add_switches("", 1)[0])
             return graph
         self.leaf = self.leaves(adapters, self.downlink_ports(adapters, switch.ports))
@@ -228,7 +228,7 @@ class FatTree(GraphTopology):
         """
         node = AdapterList.of(adapters).node
         _, begins, which = np.unique(node, return_index=True, return_inverse=True)
-        place = np.argsort(np.argsort(begins))[which]  # of its machine, by first NIC
+        place = np.argsort(np.argsort(begins))[which]  # machine of each, by its first NIC
         found, leaf, used = np.zeros(len(begins), np.int64), 0, 0
         for machine, nics in enumerate(np.bincount(place).tolist()):
             if used and used + nics > down:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-BLOCK = 4_000_000  # links x destinations of one table: some 200 MB while it is made
+BLOCK = 4_000_000  # links x destinations of one table: about 200 MB during construction
 NEVER = np.int64(1) << 40
 
 

@@ -19,11 +19,11 @@ from .wiring import Adapter, Topology
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-DENSE = 8  # components that a flow crosses, about
+DENSE = 8  # typical number of components per flow
 Column = tuple[Ints, Ints, Floats]
-"""Flows, a component of each, and the share of the flow's data that crosses it."""
-MOST_NEAR = 256  # members that one has near it, in the mean: with more, pairs are gone through
-CHUNK = 1 << 16  # flows at once, so that their columns stay in the processor's cache
+"""Flow indices, one component for each, and the share of the flow's data on it."""
+MOST_NEAR = 256  # with more nearby members on average, pairs are listed
+CHUNK = 1 << 16  # flows per batch, so that the columns fit into the CPU cache
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 UDP, ROCE_PORT = 17, 4791
 """Protocol and destination port of RoCEv2; the source port is a flow's own (InfiniBand
 Architecture 1.4, annex A17)."""
-PAIRS = 1 << 17  # of switches at once, each with as many rows as it has ways
+PAIRS = 1 << 17  # switches per batch, each with one row per path
 CHOICES = ECMP, WEIGHTED, SPRAY = "ecmp", "weighted", "spray"
 
 
@@ -146,7 +146,7 @@ class Routing(NamedTuple):
             switches = int(links.target.max(initial=0)) + 1
             pair, whole = _summed(at * switches + to, amount, switches**2)
             return split_loads(links, *np.divmod(pair, switches), whole)
-        if self.paths_per_flow == 1:  # each flow whole: without the columns that say so
+        if self.paths_per_flow == 1:  # all data of each flow: no share column needed
             digits = np.broadcast_to(flow_hash(self.seed, source, target, 0), len(at))
             hops = [(link, amount[flow]) for flow, link in _hops(links, at, to, digits)]
             link, much = map(np.concatenate, zip((at[:0], amount[:0]), *hops, strict=True))
@@ -169,7 +169,7 @@ class Routing(NamedTuple):
         a, b : (pairs,) places among the switches of members that send each other nothing
         """
         found, n = np.zeros(len(links.target)), len(switches)
-        each = max(1, PAIRS // max(n, 1))  # nobody sends where all are within one machine
+        each = max(1, PAIRS // max(n, 1))  # no traffic if all members are in one machine
         order = np.argsort(b, kind="stable")
         a, b = a[order], b[order]
         for at in range(0, n, each):
@@ -401,7 +401,7 @@ def _each_once(key: Ints) -> tuple[Ints, Ints, Ints]:
         return np.unique(key, return_index=True, return_inverse=True)
     from_least = key - least
     first = np.full(int(from_least.max()) + 1, -1, np.int64)
-    first[from_least[::-1]] = np.arange(len(key) - 1, -1, -1)  # of equal keys the last one stays
+    first[from_least[::-1]] = np.arange(len(key) - 1, -1, -1)  # the last of equal keys remains
     found = np.flatnonzero(first >= 0)
     place = np.empty(len(first), np.int64)
     place[found] = np.arange(len(found))

@@ -19,7 +19,7 @@ from .next_links import CostTables, NextLinks
 from .wiring import Adapter, Cables
 
 Ints = NDArray[np.int64]
-NIC = "NIC"  # kind of a NIC that has several links, and is a switch of its own in the graph
+NIC = "NIC"  # kind of a NIC with several links, which is a switch in the graph
 
 
 class SwitchGraph:
@@ -50,14 +50,14 @@ class SwitchGraph:
         self.kinds: list[str] = []
         self.home = np.full(len(self.adapters), -1, np.int64)
         self.port = np.full(len(self.adapters), -1, np.int64)
-        self.ends: set[int] = set()  # switches that pass nothing on: NICs with several links
+        self.ends: set[int] = set()  # switches that do not forward: NICs with several links
         self.levels: NextLinks | None = None
         self._rows: list[tuple[Ints, ...]] = []
         self._columns: tuple[Ints, ...] | None = None
         self._next: NextLinks | None = None
         self._down: frozenset[int] = frozenset()
 
-    # Filling.
+    # Construction.
 
     def add_switches(self, kind: str, names: int | Iterable[str]) -> range:
         """Add switches of a kind, ``leaf`` or ``spine``: so many, or of these names."""
@@ -150,7 +150,7 @@ class SwitchGraph:
         self.home[adapters] = switches
         self.port[adapters] = ports
 
-    # Reading.
+    # Queries.
 
     @property
     def columns(self) -> tuple[Ints, ...]:

@@ -26,7 +26,7 @@ PRODUCTS: dict[str, Adapted] = {
     "feed-forward in": "feed-forward-in",
     "feed-forward out": "feed-forward-out",
 }
-"""Name of each product that may have an adapter, by the label of its op."""
+"""Name of each GEMM that may have an adapter, by the label of its op."""
 
 
 def with_adapters(
@@ -58,7 +58,7 @@ def _each_adapted(
             yield one
             yield _adapter(name, model, adapters.rank, split)
         elif name == "attention-output" and split.fused_attention:
-            # what fused attention made is needed by its own backward pass
+            # fused attention needs its own output in the backward pass
             yield one._replace(kept=float(split.width * _rows_and_inputs(model, split)))
         else:
             yield one

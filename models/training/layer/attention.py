@@ -26,8 +26,8 @@ from .operations import (
     row_parallel,
 )
 
-BACKWARD = 2.5  # products of fused attention backward over forward: five against two
-MASK = 1  # B of a dropout's mask for each number
+BACKWARD = 2.5  # GEMMs of fused attention backward relative to forward: five against two
+MASK = 1  # B of a dropout mask per element
 
 
 def attention(model: Transformer, split: Split) -> tuple[Operation, ...]:

@@ -96,11 +96,11 @@ def _positions(model: Transformer, split: Split) -> list[Operation]:
         return []
     types = model.encoder.token_types if model.encoder else 0
     mask = float(own * model.hidden) if model.block.dropout else 0.0
-    each = (own // split.batch, model.hidden)  # those of all sequences are the same
+    each = (own // split.batch, model.hidden)  # shared by all sequences
     few = float(split.width * math.prod(each))
     forward = [memory_op("positions", "aten::add", dtype, [one, each], size + mask)]
     backward = [memory_op("positions backward", "aten::sum", dtype, [one], few)]
-    if model.tokens.patches is None:  # of images all of them are taken
+    if model.tokens.patches is None:  # images use all positions
         table, index = (dtype, (model.tokens.positions, model.hidden)), ("int64", each[:1])
         named = WIDTH["int64"] * each[0]
         look = compute_signature("aten::embedding", table, index)

@@ -321,7 +321,7 @@ def _pool(line: _Line, now: Images, split: Split) -> tuple[list[Operation], Imag
                 before + places,
             )
         ], then
-    mean = then.height * then.width == 1  # as torch takes it
+    mean = then.height * then.width == 1  # as in torch
     forward = memory_op(line.word, "aten::mean" if mean else name, dtype, [now.shape], after)
     backward = memory_op(f"{line.word} backward", "aten::div" if mean else f"{name}_backward",
                         dtype, [now.shape if mean else then.shape], before)  # fmt: skip

@@ -15,7 +15,7 @@ from ....sim.facts.signature import WIDTH, Operand, Signature
 from .precision import COPIES, PRECISIONS, SCALED, Precision
 
 TENSOR, CONTEXT, EXPERT = "tensor", "context", "expert"  # groups whose members share a layer
-RING = "ring"  # in place of a group: the next rank of those that share each sequence
+RING = "ring"  # instead of a group: the next context-parallel rank
 ContextBy = Literal["ring", "all-gather", "ulysses"]
 ExchangeBy = Literal["normal", "low-latency"]
 Loss = Literal["fused", "written"]
@@ -198,7 +198,7 @@ def gemm_work(
         )
         return plain._replace(signature=signature, bytes=plain.bytes + WIDTH[dtype] * n)
     name = "aten::bmm" if batch > 1 else "aten::_scaled_mm" if dtype in SCALED else "aten::mm"
-    name += " quantized=1" if dtype in SCALED else ""  # by ops of their own, before
+    name += " quantized=1" if dtype in SCALED else ""  # by separate ops before
     first: tuple[int, ...] = (m, k) if batch == 1 else (batch, m, k)
     second: tuple[int, ...] = (k, n) if batch == 1 else (batch, k, n)
     one, other = (WIDTH[dtype] + each for each in scales)

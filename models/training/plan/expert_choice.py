@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SHARES = 10**9
-"""Into which the tokens of a rank are cut, to say whole numbers of them."""
+"""Number of token units per rank, so that shares are integers."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from .parallel_plan import SETTINGS, ParallelPlan, Recompute
 from .rank_memory import RESERVE, RankMemory, memory_of_stages
 
 GIB = 2**30
-SHOWN = 3  # settings that a message names
-MOST = 256  # times as many GPUs as there are, that are tried
+SHOWN = 3  # number of settings that a message lists
+MOST = 256  # largest multiple of the GPUs that is tried
 KEPT = ("micro_batch", "recompute_layers", "recompute", "zero", "sequence_parallel")
-"""Fields that are left as they are where it fits so, the one that costs most time first."""
+"""Fields to keep unchanged if the plan fits, most expensive in time first."""
 
 
 def peak_memory(model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE) -> RankMemory:
@@ -235,7 +235,7 @@ def _fits(model: Model, plan: ParallelPlan, capacity: Bytes, reserve: Bytes) -> 
     if not plan.is_allowed(model):
         return False
     try:
-        plan.check(model)  # layers timed whole have rules of their own
+        plan.check(model)  # layers as single ops have rules of their own
     except PlanError:
         return False
     return peak_memory(model, plan, reserve).peak <= capacity

@@ -341,9 +341,9 @@ SETTINGS = {
     "micro_batch": "parallel.micro_batch",
     "batch": "batch",
 }
-"""Where each setting stands in a scenario, below ``workload``."""
-DEGREES = ("tensor", "pipeline", "context")  # of which one copy of the model is made
-WHOLE_PASSES = ("gpipe", "1f1b")  # schedules whose backward passes are in one piece
+"""Key of each setting in a scenario, below ``workload``."""
+DEGREES = ("tensor", "pipeline", "context")  # settings that divide one copy of the model
+WHOLE_PASSES = ("gpipe", "1f1b")  # schedules without split backward passes
 ONE_CHUNK = {"gpipe": "GPipe", "zb-h1": "ZB-H1", "zb-h2": "ZB-H2", "dualpipe": "DualPipe"}
 Rule = tuple[str, str, Callable[[ParallelPlan], bool], Sequence[Any]]
 

@@ -142,7 +142,7 @@ def rank_memory(
     chunks = chunks_of_stage(model, plan, stage)
     tables = sum(layer.tables for chunk in chunks for layer in chunk)
     at, activations, working = _peak_of_schedule(plan, stage, chunks)
-    # adapters' products take their weights as they are
+    # adapter GEMMs use the stored weights
     width = types.width(types.weights, weights=True) if frozen else types.weight_bytes
     return RankMemory(
         stage,
@@ -186,9 +186,9 @@ def _peak_of_schedule(
     turns = turns_of_stage(plan.schedule, stage, plan.pipeline, plan.micro_batches, plan.chunks)
     before = np.where(turns.forward, kept[turns.chunk], 0.0)
     after = np.where(turns.makes_input_gradients, -kept[turns.chunk], 0.0)
-    apart = (turns.kind == INPUT) * 1.0 - (turns.kind == WEIGHT)  # kept for gradients of weights
+    apart = (turns.kind == INPUT) * 1.0 - (turns.kind == WEIGHT)  # saved for weight gradients
     changes = np.stack([before, after, apart * later[turns.chunk]], axis=1)
-    held = np.cumsum(changes)[::3]  # in each turn, before anything is given back
+    held = np.cumsum(changes)[::3]  # during each turn, before memory is released
     now = np.where(turns.makes_input_gradients, working[turns.chunk], 0.0)
     most = int(np.argmax(held + now))
     return turns[most], float(held[most]), float(now[most])
@@ -218,7 +218,7 @@ def _working_bytes_of_layer(layer: Layer, plan: ParallelPlan) -> Bytes:
     return found
 
 
-@lru_cache(maxsize=1024)  # asked of by all that holds a plan against memory
+@lru_cache(maxsize=1024)  # cached, since every memory check calls it
 def memory_of_stages(
     model: Model, plan: ParallelPlan, reserve: Bytes = RESERVE
 ) -> tuple[RankMemory, ...]:

@@ -199,7 +199,7 @@ def _alternate(
     number = np.arange(total)
     groups, within = np.divmod(number, group * chunks)
     turn_chunk, place = np.divmod(within, group)
-    forward = number + np.maximum(number - ahead, 0)  # where each of both kinds is
+    forward = number + np.maximum(number - ahead, 0)  # rows of both kinds
     backward = number + np.minimum(number + ahead + 1, total)
     kind, micro_batch = np.zeros(2 * total, np.int8), np.zeros(2 * total, np.int32)
     chunk = np.zeros(2 * total, np.int16)
@@ -325,7 +325,7 @@ def dualpipe(stage: int, stages: int, micro_batches: int) -> list[PipelineTurn]:
         write.backward(1 - near)
         write.forward(1 - near)
         write.backward(near, beside=True)
-    for turn in range(2 * (depth + 1)):  # the later half leaves the weights for the end
+    for turn in range(2 * (depth + 1)):  # the second half delays weight gradients to the end
         write.backward(near if turn % 2 else 1 - near, weights=turn < depth + 1)
     for _ in range(outside):
         write.weights()
@@ -371,7 +371,7 @@ class _TurnWriter:
         return any(turn.chunk == chunk for turn in self._waiting)
 
 
-@lru_cache(maxsize=1024)  # some kB each; plans that differ in ZeRO or recomputation have the same
+@lru_cache(maxsize=1024)  # a few kB each; shared by plans that differ in ZeRO or recomputation
 def turns_of_stage(
     schedule: str, stage: int, stages: int, micro_batches: int, chunks: int
 ) -> StageTurns:

@@ -38,7 +38,7 @@ def model_parts_of_stage(plan: ParallelPlan, stage: int) -> tuple[int, ...]:
     return tuple(chunk * plan.pipeline + stage for chunk in range(plan.chunks))
 
 
-@lru_cache(maxsize=256)  # asked of by programs, memory and arithmetic of one plan
+@lru_cache(maxsize=256)  # cached for the programs, memory and flop of one plan
 def chunks_of_stage(
     model: Model, plan: ParallelPlan, stage: int, place: int = 0
 ) -> tuple[Chunk, ...]:
@@ -84,7 +84,7 @@ def _with_never_recomputed(chunk: list[Layer], again: int) -> list[Layer]:
     return [*chunk[:again], *(never_recomputed[id(layer)] for layer in chunk[again:])]
 
 
-@lru_cache(maxsize=64)  # every stage of a plan asks
+@lru_cache(maxsize=64)  # cached for all stages of a plan
 def _layers(model: Transformer, ends: int, split: Split) -> tuple[Layer | None, ...]:
     """Layers that stages share out; None where an end stands for one."""
     dense, predicted = min(model.dense_layers, model.layers), model.tokens.predicted

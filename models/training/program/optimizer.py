@@ -47,7 +47,7 @@ def norm_work(plan: ParallelPlan, own: int, expert: int) -> Work:
 def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
     """Update of a rank's share, on the GPU."""
     types, here = plan.precision, updated_parameters(plan, own, expert)
-    passes = 1 if types.has_master else 2  # written from the copy, or read and written
+    passes = 1 if types.has_master else 2  # written from the master copy, or read and written
     each = WIDTH[types.gradients] + 2 * types.optimizer_bytes
     each += passes * types.width(types.weights, weights=True)
     adam = memory_op("adam", "aten::_fused_adamw_", types.master, [(here,)], 0.0)

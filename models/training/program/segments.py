@@ -23,7 +23,7 @@ NO_EDGES: Rows = np.empty((0, 2), np.int64)
 NO_QUEUES: Mapping[int, tuple[int, int]] = MappingProxyType({})
 COMPUTE, EXCHANGE, GRADIENTS, TO_HOST, ON_HOST, FROM_HOST, MESSAGES = range(7)
 """Streams of a rank; messages have one for each family of peers."""
-DISPATCH = MESSAGES + 8  # stream of the thread that dispatches, behind those of messages
+DISPATCH = MESSAGES + 8  # stream of the host thread, after those of messages
 
 
 class StepOp(NamedTuple):
@@ -342,7 +342,7 @@ def works_segment(works: Iterable[tuple[int, int]]) -> Segment:
     return _chain_of_works(tuple(works))
 
 
-@lru_cache(maxsize=1024)  # the layers of a model are alike
+@lru_cache(maxsize=1024)  # layers of a model repeat
 def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
     numbers, edges, entries = [], [], []
     ends: list[int] = []
@@ -360,7 +360,7 @@ def _chain_of_works(works: tuple[tuple[int, int], ...]) -> Segment:
             pending.append((row, beside))
         else:
             ends = [row]
-    # The chain goes on in what is computed: a row follows the first before it that it waits for.
+    # Compute ops form the chain: a row follows the last row before it that it depends on.
     order = np.argsort([row + (beside and beside + 0.5) for row, (_, beside) in enumerate(works)])
     place = np.argsort(order)
     return Segment(

@@ -222,10 +222,10 @@ class StageProgram:
         last[[np.flatnonzero(turns.makes_weight_gradients & (turns.chunk == chunk))[-1]
               for chunk in self._first_forward]] = True  # fmt: skip
         first[list(self._first_forward.values())] = True
-        # gradients are reduced in the last turn, or in all that make them
+        # gradients are reduced in the last turn, or in every turn that computes them
         reduces = np.where(last, plan.overlap or plan.zero == 3, plan.zero >= 2)
         reduces &= turns.makes_weight_gradients
-        # weights are gathered in the first turn forward, or in all that need them
+        # weights are gathered in the first forward turn, or in every turn that needs them
         gathers = turns.kind != WEIGHT if plan.zero == 3 else first & plan.gathers_ahead
         number = ((turns.chunk.astype(np.int64) * len(KINDS) + turns.kind) * 2 + reduces) * 2
         number += gathers
@@ -336,7 +336,7 @@ class StageProgram:
         plan, (own, expert) = self.plan, stage_weights(self.model, self.plan, self.stage)
         norm, adam = norm_work(plan, own, expert), adam_work(plan, own, expert)
         shared = []
-        if not plan.gathers_ahead:  # else both are of the next step's first forward pass
+        if not plan.gathers_ahead:  # otherwise both belong to the next step's first forward pass
             shared = [*gather_works(plan, own, expert), *self._casts(own + expert)]
         if plan.whole_layers and isinstance(self.model, Transformer):
             layers = sum(len(chunk) for chunk in self.chunks)
@@ -367,7 +367,7 @@ class StageProgram:
         part, parts = self._parts[each.chunk], self.plan.parts
         before = part - 1 if each.forward else part + 1
         here = self.plan.schedule == "zb-v" and {part, before} == {parts // 2 - 1, parts // 2}
-        return 0 <= before < parts and not here  # the last stage of a V hands on to itself
+        return 0 <= before < parts and not here  # the last stage of a V sends to itself
 
     def _sends_output(self, each: ChunkPass) -> bool:
         """Whether what a pass makes goes to another stage."""
@@ -522,7 +522,7 @@ class StageProgram:
         ]
         every = sorted([*self._parameters(last_first), *copied], key=lambda p: p.place)
         found: dict[int, list[Work]] = {}
-        for bucket in reversed(self._filled(every, chunk)):  # from the end, as gradients are made
+        for bucket in reversed(self._filled(every, chunk)):  # in the order of gradients
             first = len(layers) - 1 - bucket[-1].place[0]
             for group in (DATA, EXPERT_DATA):
                 if count := sum(p.numbers for p in bucket if p.group == group):

@@ -14,11 +14,11 @@ from ..plan.parallel_plan import ParallelPlan
 from .segments import OpTable
 from .stage_program import StageProgram
 
-COMPUTED = "computed_in_turns"  # fact: of each stage, see StageProgram.computed_in_turns
+COMPUTED = "computed_in_turns"  # fact of each stage: see StageProgram.computed_in_turns
 Numbers = NDArray[np.int32]
 
 
-@lru_cache(maxsize=4)  # asked for its size, by checks and by variants; some ten MB each
+@lru_cache(maxsize=4)  # cached for checks and variants; about ten MB each
 def step_graph(model: Model, plan: ParallelPlan, steps: int = 1, name: str = "step") -> Graph:
     """Training steps of a model by a plan.
 
@@ -72,7 +72,7 @@ def rank_groups(plan: ParallelPlan) -> Numbers:
     expert = (stage * (d // e) + copy // e) * t + tensor
     copies = (held * e + copy % e) * t + tensor
     ends = (stage == 0) | (stage == last)
-    between = d * t + np.cumsum(~ends) - 1  # a group of their own for stages in the middle
+    between = d * t + np.cumsum(~ends) - 1  # middle stages form a group of their own
     embedding = np.where(ends, copy * t + tensor, between)
     sequence = (stage * plan.data + data) * t + tensor
     return np.array(
