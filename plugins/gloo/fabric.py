@@ -82,11 +82,11 @@ class Gloo(Fabric):
         return name == "all-reduce"
 
     def seconds_alone(
-        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+        self, name: str, plan: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of collectives of given sizes when nothing else runs."""
         if name != "all-reduce":
-            return super().seconds_alone(name, way, members, size, system)
+            return super().seconds_alone(name, plan, members, size, system)
         return np.array([self._all_reduce(members, s, system) for s in size.tolist()])
 
     def _all_reduce(self, members: Members, size: Bytes, system: System) -> Seconds:
@@ -108,10 +108,10 @@ class Gloo(Fabric):
         BackendError
             Members that are not all behind one port each, all alike.
         """
-        ways = [(members[k - 1], m) for k, m in enumerate(members)]
-        crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in ways]
+        pairs = [(members[k - 1], m) for k, m in enumerate(members)]
+        crossed = [tuple(c for r in routes(a, b, system) for c in r.components) for a, b in pairs]
         ports = {(min(system.components[c].rate or 0.0 for c in row), hop_latency(a, b, system))
-                 for (a, b), row in zip(ways, crossed, strict=True)}  # fmt: skip
+                 for (a, b), row in zip(pairs, crossed, strict=True)}  # fmt: skip
         every = [c for row in crossed for c in row]
         if len(ports) > 1 or len(set(every)) < len(every):
             raise BackendError(

@@ -174,7 +174,7 @@ class Fabric(Backend):
         cores: CoreCosts = CoreCosts(),
     ):
         _check_known("fidelity", fidelity, FIDELITIES)
-        names = tuple(dict.fromkeys(a for way in ALGORITHMS.values() for a in way))
+        names = tuple(dict.fromkeys(a for named in ALGORITHMS.values() for a in named))
         self.algorithms = tuple(a.strip() for a in algorithms.split(",") if a.strip()) or names
         for name in self.algorithms:
             _check_known("algorithm", name, names)
@@ -210,21 +210,23 @@ class Fabric(Backend):
             raise BackendError("fabric: the op is not placed on a machine; place the graph first")
         system, members = ops.at.system, ops.at.members
         shapes = self._shapes_of(members, system, self.same_timing_per_shape)
-        answer = TimingBuilder(len(ops), shapes)
+        builder = TimingBuilder(len(ops), shapes)
         for name, rows in _rows_by_shape(ops, shapes.shape):
             first = int(shapes.first[shapes.shape[rows[0]]])
             if name == "send":
                 alike = rows if self.fidelity == "flow" else shapes.first[shapes.shape[rows]]
-                self._fill_sends(rows, alike, ops, answer)
-                first = int(rows[np.argmax(answer.fixed[rows])])
+                self._fill_sends(rows, alike, ops, builder)
+                first = int(rows[np.argmax(builder.fixed[rows])])
             else:
                 group = tuple(members[first].tolist())
-                self._fill_group(name, group, rows, ops, answer)
-            if np.isinf(answer.fixed[rows]).any():
+                self._fill_group(name, group, rows, ops, builder)
+            if np.isinf(builder.fixed[rows]).any():
                 raise _never_ends_error(name, tuple(members[first].tolist()), system)
-        picks = ", ".join(f"{n} {what}" for what, n in answer.choice_counts().most_common(4))
+        picks = ", ".join(f"{n} {what}" for what, n in builder.choice_counts().most_common(4))
         source = f"{self.source}: {picks}" if picks else self.source
-        return Timing.of(answer.fixed, answer.work, answer.usage(), answer.limit(), source=source)
+        return Timing.of(
+            builder.fixed, builder.work, builder.usage(), builder.limit(), source=source
+        )
 
     def _shapes_of(self, members: Csr, system: System, compared: bool) -> GroupShapes:
         """Shapes of groups; those of a few tables are kept, since runs ask about the same again."""
@@ -366,7 +368,7 @@ class Fabric(Backend):
         members: Members,
         rows: NDArray[np.int64],
         ops: Ops,
-        answer: TimingBuilder,
+        builder: TimingBuilder,
     ) -> None:
         """Fill in the rows of groups of one shape, each with the quickest plan of the first."""
         if name == "recv" or (name not in SENDS and len(members) < 2):
@@ -374,32 +376,36 @@ class Fabric(Backend):
         assert ops.at is not None  # noqa: S101
         system = ops.at.system
         size = _sizes_of_rows(name, ops, rows)
-        ways = (
+        candidates = (
             [self._send_plan(name, members, system)]
             if name in SENDS
             else self.candidate_plans(name, members, system)
         )
-        seconds = np.array([self.seconds_alone(name, w, members, size, system) for w in ways])
-        best = self._best(name, ways, seconds, size)
+        seconds = np.array([self.seconds_alone(name, w, members, size, system) for w in candidates])
+        best = self._best(name, candidates, seconds, size)
         cores = None if name in SENDS else self._member_cores(members, rows, ops)
         for k in np.unique(best).tolist():
-            mine, way = best == k, ways[k]
-            taken = self._core_use(way, size[mine], seconds[k, mine], cores, mine)
+            selected, plan = best == k, candidates[k]
+            core_use = self._core_use(plan, size[selected], seconds[k, selected], cores, selected)
             if name not in SENDS:
-                answer.record_choice(f"{way.load.algorithm.collective} {way.name}", rows, mine, k)
-            if not way.load.steps:  # every member keeps all its data
-                answer.add(rows[mine], way, way.start(size[mine]), np.zeros(mine.sum()))
+                builder.record_choice(
+                    f"{plan.load.algorithm.collective} {plan.name}", rows, selected, k
+                )
+            if not plan.load.steps:  # every member keeps all its data
+                builder.add(
+                    rows[selected], plan, plan.start(size[selected]), np.zeros(selected.sum())
+                )
             elif self.fidelity == "flow" and (self.holds_links(name) or cores is not None):
-                answer.hold_links(rows[mine], way, seconds[k, mine], taken)
+                builder.hold_links(rows[selected], plan, seconds[k, selected], core_use)
             elif self.fidelity == "flow":
-                answer.add(rows[mine], way, way.start(size[mine]), size[mine])
+                builder.add(rows[selected], plan, plan.start(size[selected]), size[selected])
             elif cores is not None:
-                answer.hold_cores(rows[mine], seconds[k, mine], taken)
+                builder.hold_cores(rows[selected], seconds[k, selected], core_use)
             else:
-                answer.add(rows[mine], way, seconds[k, mine], np.zeros(mine.sum()))
+                builder.add(rows[selected], plan, seconds[k, selected], np.zeros(selected.sum()))
 
     def _fill_sends(
-        self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, answer: TimingBuilder
+        self, rows: NDArray[np.int64], alike: NDArray[np.int64], ops: Ops, builder: TimingBuilder
     ) -> None:
         """Fill in the rows of sends: each one step of the simple protocol.
 
@@ -423,18 +429,18 @@ class Fabric(Backend):
             indptr = np.searchsorted(loads.message, np.arange(len(pairs) + 1))
             uses = Csr(indptr, np.arange(len(weight), dtype=np.int32)).take(pair)
             each = Usage(uses.indptr, loads.parts.component[uses.values], weight[uses.values])
-            answer.add_rows_with_own_usage(rows, fixed, size, limit[pair], each)
+            builder.add_rows_with_own_usage(rows, fixed, size, limit[pair], each)
             return
         beta = 1 / limit
         with np.errstate(divide="ignore"):
             np.maximum.at(beta, loads.message, weight / loads.parts.rate)
-        taken = np.multiply(size, beta[pair], where=size > 0, out=np.zeros(len(size)))
-        answer.add_fixed(rows, fixed + taken)
+        transfer = np.multiply(size, beta[pair], where=size > 0, out=np.zeros(len(size)))
+        builder.add_fixed(rows, fixed + transfer)
 
     def seconds(self, collective: str, members: Members, size: Floats, system: System) -> Floats:
         """(n,) seconds of a collective of such sizes among these members, on an idle system."""
-        ways = self.plan_choices(collective, members, size, system)
-        return np.asarray(sum(alone * taken for _, alone, taken in ways))
+        candidates = self.plan_choices(collective, members, size, system)
+        return np.asarray(sum(alone * chosen for _, alone, chosen in candidates))
 
     def plan_choices(
         self, collective: str, members: Members, size: Floats, system: System
@@ -445,31 +451,33 @@ class Fabric(Backend):
         -------
         list of (plan, (n,) seconds, (n,) 1 where it is taken)
         """
-        ways = self.candidate_plans(collective, members, system)
-        alone = np.array([self.seconds_alone(collective, w, members, size, system) for w in ways])
-        best = self._best(collective, ways, alone, size)
-        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(ways)]
+        candidates = self.candidate_plans(collective, members, system)
+        alone = np.array(
+            [self.seconds_alone(collective, w, members, size, system) for w in candidates]
+        )
+        best = self._best(collective, candidates, alone, size)
+        return [(w, alone[k], (best == k).astype(float)) for k, w in enumerate(candidates)]
 
     def holds_links(self, name: str) -> bool:
         """Whether a collective keeps its links for its whole time."""
         return False
 
     def seconds_alone(
-        self, name: str, way: CollectivePlan, members: Members, size: Floats, system: System
+        self, name: str, plan: CollectivePlan, members: Members, size: Floats, system: System
     ) -> Floats:
         """Seconds of sends or collectives of given sizes when nothing else runs."""
-        return way.seconds_alone(size)
+        return plan.seconds_alone(size)
 
     def _best(
         self,
         name: str,
-        ways: list[CollectivePlan],
+        candidates: list[CollectivePlan],
         seconds: Floats,
         size: Floats,
     ) -> NDArray[np.int64]:
         """(n,) number of the way that is taken for each size."""
-        if self.choice == "nccl" and name not in SENDS and len(ways) > 1:
-            told = nccl.estimates(ways, size)
+        if self.choice == "nccl" and name not in SENDS and len(candidates) > 1:
+            told = nccl.estimates(candidates, size)
             if np.isfinite(told).any():
                 return first_minimum(told)
         return first_minimum(seconds)
@@ -510,26 +518,26 @@ class Fabric(Backend):
 
     def _core_use(
         self,
-        way: CollectivePlan,
+        plan: CollectivePlan,
         size: Floats,
         alone: Floats,
         cores: Cores | None,
-        mine: NDArray[np.bool_],
+        selected: NDArray[np.bool_],
     ) -> CoreUse:
         """What collectives that alone take so long take of the cores of some rows."""
-        if cores is None or not way.load.steps:
+        if cores is None or not plan.load.steps:
             return CoreUse(_NO_CORES, np.zeros(len(size)), np.ones(len(size)))
-        share = self._core_seconds(way, size) / alone
+        share = self._core_seconds(plan, size) / alone
         pace = np.ones(len(size))
         if self.cores.share is not None:
             pace = np.where(share > 0, np.minimum(share / self.cores.share, 1.0), 1.0)
-        return CoreUse(cores[mine], share, pace)
+        return CoreUse(cores[selected], share, pace)
 
-    def _core_seconds(self, way: CollectivePlan, size: Floats) -> Floats:
+    def _core_seconds(self, plan: CollectivePlan, size: Floats) -> Floats:
         """Seconds of work on each core."""
-        most = max(way.load.uses.values(), default=0.0)
+        most = max(plan.load.uses.values(), default=0.0)
         bytes_take = 0.0 if self.cores.rate is None else most / self.cores.rate
-        return np.asarray(way.load.steps * self.cores.step + size * bytes_take)
+        return np.asarray(plan.load.steps * self.cores.step + size * bytes_take)
 
     def _send_plan(self, name: str, members: Members, system: System) -> CollectivePlan:
         """Plan of a send from the first member to the second that stays on a side of the switch."""

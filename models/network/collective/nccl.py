@@ -88,14 +88,14 @@ class Group(NamedTuple):
         return min(self.within, self.between)
 
 
-def estimates(ways: Sequence[CollectivePlan], size: Floats) -> Floats:
+def estimates(plans: Sequence[CollectivePlan], size: Floats) -> Floats:
     """(ways, n) seconds that NCCL expects of each way; infinite of ways that it does not have."""
-    return np.stack([_estimate(way, size, _group(way)) for way in ways])
+    return np.stack([_estimate(plan, size, _group(plan)) for plan in plans])
 
 
-def _group(way: CollectivePlan) -> Group:
+def _group(plan: CollectivePlan) -> Group:
     """The group of a plan: the slowest link, and the slowest NIC, that it uses."""
-    parts, load = way.load.parts, way.load
+    parts, load = plan.load.parts, plan.load
     wire = float(np.min(parts.rate[parts.wire], initial=np.inf))
     link = min(float(np.min(parts.rate[~parts.wire], initial=np.inf)), LINK_MOST * GB)
     hopper = link >= HOPPER
@@ -117,22 +117,22 @@ def _speed_counted_on(rate: float, hopper: bool) -> float:
     return float(rate // speed * speed)
 
 
-def _estimate(way: CollectivePlan, size: Floats, group: Group) -> Floats:
+def _estimate(plan: CollectivePlan, size: Floats, group: Group) -> Floats:
     """(n,) seconds that NCCL expects of one way."""
-    name, collective = way.load.algorithm.name, way.load.algorithm.collective
+    name, collective = plan.load.algorithm.name, plan.load.algorithm.collective
     if name == "in-switch":
         rate = group.within * IN_SWITCH / NVLINK * (group.members - 1) / group.members
         return np.asarray(SWITCH_LATENCY * US + size / (rate * GB))
     if name in RINGS:
-        latency, rate = _ring(collective, way.protocol, group)
+        latency, rate = _ring(collective, plan.protocol, group)
         started = np.full(len(size), latency)
-        if (collective, way.protocol) == ("all-reduce", "simple") and group.nodes > 1:
+        if (collective, plan.protocol) == ("all-reduce", "simple") and group.nodes > 1:
             started[size / (group.channels * group.members) >= PLATEAU] *= 1.4
         return np.asarray(started * US + size / (rate * GB))
     if name in TREES and collective == "all-reduce":
-        latency, rate = _tree(way.protocol, group)
+        latency, rate = _tree(plan.protocol, group)
         at = np.clip(np.log2(np.maximum(size, 64) / 64).astype(int), 0, len(TREE_SHARE[0]) - 1)
-        share = np.array(TREE_SHARE[PROTOCOLS.index(way.protocol)])[at]
+        share = np.array(TREE_SHARE[PROTOCOLS.index(plan.protocol)])[at]
         return np.asarray(latency * US + size / (rate * share * GB))
     return np.full(len(size), np.inf)
 

@@ -55,12 +55,14 @@ class TimingBuilder:
         self._uses: list[tuple[NDArray[np.int64], Usage]] = []
 
     def record_choice(
-        self, what: str, rows: NDArray[np.int64], mine: NDArray[np.bool_], way: int
+        self, what: str, rows: NDArray[np.int64], selected: NDArray[np.bool_], number: int
     ) -> None:
         """Note that some of the rows are done in a way, by its number."""
         group = self.shapes.group[rows]
         _, first, which = np.unique(group, return_index=True, return_inverse=True)
-        self._picks.append((int(rows[first[which[mine]]].min()), way, what, int(mine.sum())))
+        self._picks.append(
+            (int(rows[first[which[selected]]].min()), number, what, int(selected.sum()))
+        )
 
     def choice_counts(self) -> Counter[str]:
         """How many rows are done in each way, as if their groups were asked one by one."""
@@ -70,14 +72,14 @@ class TimingBuilder:
         return found
 
     def add(
-        self, rows: NDArray[np.int64], way: CollectivePlan, fixed: Floats, work: Floats
+        self, rows: NDArray[np.int64], plan: CollectivePlan, fixed: Floats, work: Floats
     ) -> None:
         """Set one plan for some rows; ``work`` is at the shared rate of all it uses."""
         self.fixed[rows], self.work[rows] = fixed, work
         if work.any():
-            self._limit[rows] = way.limit
-            used = self.shapes.corresponding(way.component, rows)
-            self._add_use(rows, used, way.weight)
+            self._limit[rows] = plan.limit
+            used = self.shapes.corresponding(plan.component, rows)
+            self._add_use(rows, used, plan.weight)
 
     def add_rows_with_own_usage(
         self, rows: NDArray[np.int64], fixed: Floats, work: Floats, limit: Floats, usage: Usage
@@ -102,7 +104,7 @@ class TimingBuilder:
         self.fixed[rows] = fixed
 
     def hold_links(
-        self, rows: NDArray[np.int64], way: CollectivePlan, alone: Floats, taken: CoreUse
+        self, rows: NDArray[np.int64], plan: CollectivePlan, alone: Floats, core_use: CoreUse
     ) -> None:
         """Set one plan that keeps its links for its whole time, and the cores for a part of it.
 
@@ -110,16 +112,16 @@ class TimingBuilder:
         ----------
         alone : s, of each row: what it takes
         """
-        self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
-        links = way.weight / way.beta / CORE / taken.pace[:, None]
-        cores = np.broadcast_to(taken.cores, (len(rows), taken.cores.shape[1]))
-        used = self.shapes.corresponding(way.component, rows)
-        self._add_use(rows, np.hstack([used, cores]), np.hstack([links, taken.weights()]))
+        self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
+        links = plan.weight / plan.beta / CORE / core_use.pace[:, None]
+        cores = np.broadcast_to(core_use.cores, (len(rows), core_use.cores.shape[1]))
+        used = self.shapes.corresponding(plan.component, rows)
+        self._add_use(rows, np.hstack([used, cores]), np.hstack([links, core_use.weights()]))
 
-    def hold_cores(self, rows: NDArray[np.int64], alone: Floats, taken: CoreUse) -> None:
+    def hold_cores(self, rows: NDArray[np.int64], alone: Floats, core_use: CoreUse) -> None:
         """Set what takes its time whatever else is on the links, and the cores for a part of it."""
-        self.work[rows], self._limit[rows] = alone * CORE * taken.pace, CORE * taken.pace
-        self._add_use(rows, taken.cores, taken.weights())
+        self.work[rows], self._limit[rows] = alone * CORE * core_use.pace, CORE * core_use.pace
+        self._add_use(rows, core_use.cores, core_use.weights())
 
     def _add_use(
         self, rows: NDArray[np.int64], component: NDArray[np.int32], weight: Floats
