@@ -88,7 +88,14 @@ def _latent_projections(
     both = model.heads * (latent.plain + latent.value)
     return (
         *queries,
-        linear("key, value down", own, hidden, latent.key_rank + latent.rotary, split, keeps=False),
+        linear(
+            "key, value down",
+            own,
+            hidden,
+            latent.key_rank + latent.rotary,
+            split,
+            saves_input=False,
+        ),
         norm("key, value norm", "rms", own, latent.key_rank, split),
         column_parallel("key, value up", split.tokens, latent.key_rank, both, split),
     )

@@ -108,16 +108,16 @@ def ring_attention_works(
         if moved:
             backward.append(_message("recv", moved, split))
     if last:
-        backward += [_message(way, numbers, split) for way in ("send", "recv")]
+        backward += [_message(direction, numbers, split) for direction in ("send", "recv")]
     return tuple(forward), tuple(backward)
 
 
-def _message(way: str, numbers: int, split: Split, beside: bool = False) -> Work:
+def _message(direction: str, numbers: int, split: Split, beside: bool = False) -> Work:
     one = collective_work(
-        f"{way} keys, values", "write", RING, split.precision.activations, numbers
+        f"{direction} keys, values", "write", RING, split.precision.activations, numbers
     )
     return one._replace(
-        signature=one.signature.replace("collective:", f"{way}:"), beside=int(beside)
+        signature=one.signature.replace("collective:", f"{direction}:"), beside=int(beside)
     )
 
 

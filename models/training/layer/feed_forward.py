@@ -97,18 +97,18 @@ def mixture(model: Transformer, experts: Experts, split: Split) -> tuple[Operati
     if by_experts:
         before = _taken_rows(own, pairs, model.hidden, split)
         after = _rows_put_back(own, pairs, model.hidden, split)
-    comes = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
+    input_dtype = split.precision.to_experts if split.expert > 1 and split.tensor == 1 else ""
     parts = [
         *([_both_ways(own, model.hidden, split)] if by_experts else []),
-        linear("router", own, model.hidden, experts.count, split, dtype=plain, keeps=False),
+        linear("router", own, model.hidden, experts.count, split, dtype=plain, saves_input=False),
         _selection(own, experts, split),
         before,
         *([_dispatch(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         column_parallel("experts in", rows, model.hidden, inputs, split, batch=here, expert=True,
-                        comes=comes),
+                        input_dtype=input_dtype),
         activation(model.block.gated, rows, experts.inner // split.tensor, split, batch=here),
         row_parallel("experts out", rows, experts.inner, model.hidden, split, batch=here,
-                     expert=True, returns=comes),
+                     expert=True, gradient_dtype=input_dtype),
         *([_combine(pairs, own, model.hidden, split)] if split.expert > 1 else []),
         after,
         *([_weighting(own, experts.count, model.hidden, split)] if by_experts else []),

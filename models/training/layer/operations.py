@@ -282,8 +282,10 @@ def collective_work(
 
 def linear(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", between: Work | None = None, keeps: bool = True,
-    batch: int = 1, expert: bool = False, comes: str = "", returns: str = "", given: bool = False,
+    bias: bool = False, dtype: str = "", overlapped_work: Work | None = None,
+    saves_input: bool = True,
+    batch: int = 1, expert: bool = False, input_dtype: str = "", gradient_dtype: str = "",
+    is_sample: bool = False,
 ) -> Operation:  # fmt: skip
     """Linear layer: a product forward, two backward.
 
@@ -293,12 +295,12 @@ def linear(
     Parameters
     ----------
     dtype : of its operands; that of ``products`` unless said
-    comes, returns : types in which its input comes, and the gradient of its result; that of
-        ``activations`` unless said
-    between : op that may run beside the gradient of the weights, once that of the input is known
-    keeps : whether its input is kept for it, and not already (and quantized) for another
+    input_dtype, gradient_dtype : element types of the incoming input, and of the incoming gradient;
+        default: that of ``activations``
+    overlapped_work : op that may overlap with the weight gradient, once the input gradient is known
+    saves_input : whether its input is kept for it, and not already (and quantized) for another
     batch : experts, each with ``rows`` rows of its own
-    given : whether its input is the samples, of which nobody wants a gradient
+    is_sample : whether its input is the samples, of which nobody wants a gradient
 
     Examples
     --------
@@ -310,12 +312,19 @@ def linear(
     kind, every = dtype or types.products, batch * rows
     own, weight = (types.width(kind, w) - WIDTH[kind] for w in (False, True))
     forward = gemm_work(label, rows, inputs, outputs, kind, width, batch, (own, weight), bias)
-    comes, returns = comes or types.activations, returns or types.activations
-    before = quantize_works(f"{label} input", every, inputs, types, comes, kind) if keeps else ()
+    input_dtype, gradient_dtype = (
+        input_dtype or types.activations,
+        gradient_dtype or types.activations,
+    )
+    before = (
+        quantize_works(f"{label} input", every, inputs, types, input_dtype, kind)
+        if saves_input
+        else ()
+    )
     dgrad = gemm_work(f"{label} dgrad", rows, outputs, inputs, kind, width, batch, (own, weight))
-    backward = [*quantize_works(f"{label} gradient", every, outputs, types, returns, kind)]
-    backward += [] if given else [dgrad]
-    backward += [between] if between else []
+    backward = [*quantize_works(f"{label} gradient", every, outputs, types, gradient_dtype, kind)]
+    backward += [] if is_sample else [dgrad]
+    backward += [overlapped_work] if overlapped_work else []
     of_weights = [
         gemm_work(f"{label} wgrad", inputs, rows, outputs, kind, width, batch, (own, own))
     ]
@@ -325,7 +334,7 @@ def linear(
         dtype = split.precision.activations
         of_weights.append(memory_op(f"{label} bias", "aten::sum", dtype, [shape], size))
     backward += [work._replace(of_weights=True) for work in of_weights]
-    kept = float(every * inputs * types.width(kind)) if keeps else 0.0
+    kept = float(every * inputs * types.width(kind)) if saves_input else 0.0
     several = (batch,) if batch > 1 else ()
     parameters: tuple[Shape, ...] = ((*several, outputs, inputs),)
     if bias:  # whose gradient is done first
@@ -338,7 +347,8 @@ def linear(
 
 def column_parallel(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, comes: str = "",
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+    input_dtype: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer whose outputs are shared among the tensor-parallel ranks (Megatron's f).
 
@@ -355,11 +365,12 @@ def column_parallel(
     numbers, bias_here = batch * rows * inputs, bias
     if t == 1:
         return linear(label, rows, inputs, outputs, split, bias=bias_here, dtype=dtype, batch=batch,
-                      expert=expert, comes=comes)  # fmt: skip
+                      expert=expert, input_dtype=input_dtype)  # fmt: skip
     name = "reduce-scatter" if split.sequence_parallel else "all-reduce"
     back = collective_work(f"{label} {name}", name, TENSOR, dtypes, numbers, beside=1)
-    of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype, between=back,
-                batch=batch, expert=expert, comes=comes)  # fmt: skip
+    of = linear(label, rows, inputs, outputs // t, split, bias=bias_here, dtype=dtype,
+                overlapped_work=back,
+                batch=batch, expert=expert, input_dtype=input_dtype)  # fmt: skip
     if not split.sequence_parallel:
         return of
     gather = collective_work(f"{label} all-gather", "all-gather", TENSOR, dtypes, numbers)
@@ -377,12 +388,13 @@ def column_parallel(
 
 def row_parallel(
     label: str, rows: int, inputs: int, outputs: int, split: Split, *,
-    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False, returns: str = "",
+    bias: bool = False, dtype: str = "", batch: int = 1, expert: bool = False,
+    gradient_dtype: str = "",
 ) -> Operation:  # fmt: skip
     """Linear layer whose inputs are shared among the tensor-parallel ranks (Megatron's g)."""
     t, dtypes = split.tensor, split.precision.activations
     of = linear(label, rows, inputs // t, outputs, split, bias=bias, dtype=dtype, batch=batch,
-                expert=expert, returns=returns)  # fmt: skip
+                expert=expert, gradient_dtype=gradient_dtype)  # fmt: skip
     if t == 1:
         return of
     numbers = batch * rows * outputs
@@ -448,10 +460,10 @@ def cross_entropy(rows: int, classes: int, split: Split) -> Operation:
         Work("loss of classes", compute_signature("aten::nll_loss_forward", logits, target), 0.0,
              named + 4.0 * (rows + 2)),
     )  # fmt: skip
-    given = compute_signature("aten::nll_loss_backward", number, logits, target, number)
+    nll_backward = compute_signature("aten::nll_loss_backward", number, logits, target, number)
     backward = (
         Work("gradient of the loss", compute_signature("aten::ones_like", number), 0.0, 4.0),
-        Work("loss of classes backward", given, 0.0, size + named + 8.0),
+        Work("loss of classes backward", nll_backward, 0.0, size + named + 8.0),
         Work("loss backward", compute_signature(back, logits, logits), 0.0, 3 * size),
     )
     return Operation(forward, backward, size)

@@ -73,7 +73,7 @@ def _network(name: str, widths: tuple[int, ...], split: Split) -> tuple[Operatio
         shape, size = (split.batch, outputs), float(split.width * split.batch * outputs)
         found += [
             linear(name, split.batch, inputs, outputs, split, bias=True,
-                   given=name == "bottom" and not place),
+                   is_sample=name == "bottom" and not place),
             Operation(
                 (memory_op("relu", "aten::relu", dtype, [shape], size),),
                 (memory_op("relu backward", "aten::threshold_backward", dtype, [shape, shape],

@@ -26,27 +26,27 @@ def updated_share(plan: ParallelPlan, group: str, weights: int) -> int:
     return -(-weights // replica_count(plan, group)) if plan.zero else weights
 
 
-def updated_parameters(plan: ParallelPlan, own: int, expert: int) -> int:
+def updated_parameters(plan: ParallelPlan, dense: int, expert: int) -> int:
     """Parameters that a rank updates in all.
 
     Parameters
     ----------
-    own, expert : parameters on the rank, of all but experts and of experts
+    dense, expert : parameters on the rank, of all but experts and of experts
     """
-    return updated_share(plan, DATA, own) + updated_share(plan, EXPERT_DATA, expert)
+    return updated_share(plan, DATA, dense) + updated_share(plan, EXPERT_DATA, expert)
 
 
-def norm_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+def norm_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
     """Norm of the gradients of a rank's share."""
-    here = updated_parameters(plan, own, expert)
+    here = updated_parameters(plan, dense, expert)
     norm = memory_op("gradient norm", "aten::linalg_vector_norm", plan.precision.gradients,
                     [(here,)], 0.0)  # fmt: skip
     return norm._replace(awaited=True)
 
 
-def adam_work(plan: ParallelPlan, own: int, expert: int) -> Work:
+def adam_work(plan: ParallelPlan, dense: int, expert: int) -> Work:
     """Update of a rank's share, on the GPU."""
-    types, here = plan.precision, updated_parameters(plan, own, expert)
+    types, here = plan.precision, updated_parameters(plan, dense, expert)
     passes = 1 if types.has_master else 2  # written from the master copy, or read and written
     each = WIDTH[types.gradients] + 2 * types.optimizer_bytes
     each += passes * types.width(types.weights, weights=True)
@@ -76,18 +76,20 @@ def host_works(plan: ParallelPlan, numbers: int) -> tuple[Work, Work, Work]:
     )  # fmt: skip
 
 
-def offloaded_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[tuple[Work, Work, Work]]:
+def offloaded_works(
+    plan: ParallelPlan, dense: int, expert: int
+) -> Iterator[tuple[Work, Work, Work]]:
     """Buckets of a rank's share, whose copies and updates run beside those of other buckets."""
-    left = updated_parameters(plan, own, expert)
+    left = updated_parameters(plan, dense, expert)
     while left:
         yield host_works(plan, min(left, plan.bucket))
         left -= min(left, plan.bucket)
 
 
-def gather_works(plan: ParallelPlan, own: int, expert: int) -> Iterator[Work]:
+def gather_works(plan: ParallelPlan, dense: int, expert: int) -> Iterator[Work]:
     """Ops after the update: weights gathered that were updated in shares."""
     if plan.zero in (1, 2):
-        for group, numbers in ((DATA, own), (EXPERT_DATA, expert)):
+        for group, numbers in ((DATA, dense), (EXPERT_DATA, expert)):
             if numbers and replica_count(plan, group) > 1:
                 yield weight_gather(plan, group, numbers, "weights")
 

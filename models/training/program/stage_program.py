@@ -278,8 +278,8 @@ class StageProgram:
         """Write the messages that passes end with."""
         for each in passes:
             if self._sends_output(each):
-                way = self._way(each)
-                build.hang(self._message(Kind.SEND, way), MESSAGES + way)
+                peer_family = self._way(each)
+                build.hang(self._message(Kind.SEND, peer_family), MESSAGES + peer_family)
 
     @cached_property
     def _first_forward(self) -> dict[int, int]:
@@ -386,22 +386,22 @@ class StageProgram:
         other = 2 if self.plan.is_folded and each.chunk == 1 else 0
         return other + (0 if each.forward else 1)
 
-    def _message(self, kind: Kind, way: int) -> int:
+    def _message(self, kind: Kind, peer_family: int) -> int:
         """Activations to the next stage, or gradients to the one before."""
         plan = self.plan
         numbers = sent_numbers(self.model, plan)
-        forward = way % 2 == 0
+        forward = peer_family % 2 == 0
         what = "activations" if forward else "gradients"
         word = kind.name.lower()
         work = collective_work(f"{word} {what}", "write", "", plan.precision.activations, numbers)
         signature = work.signature.replace("collective:", f"{word}:")
         work = work._replace(signature=signature, awaited=kind == Kind.RECV)
-        return self._message_number(kind, way, work, "forward" if forward else "backward")
+        return self._message_number(kind, peer_family, work, "forward" if forward else "backward")
 
-    def _message_number(self, kind: Kind, way: int, work: Work, module: str) -> int:
+    def _message_number(self, kind: Kind, peer_family: int, work: Work, module: str) -> int:
         """Number of a message; who hears goes on with it."""
-        stream = COMPUTE if kind == Kind.RECV else MESSAGES + way
-        return self.table.number(StepOp(kind, stream, way, work, module))
+        stream = COMPUTE if kind == Kind.RECV else MESSAGES + peer_family
+        return self.table.number(StepOp(kind, stream, peer_family, work, module))
 
     def _number(self, work: Work, module: str, stream: int = EXCHANGE) -> int:
         """Number of an op in the table."""

@@ -61,7 +61,7 @@ def test_in_bf16_nothing_is_quantized():
 
 
 def test_what_another_keeps_is_quantized_for_it():
-    assert [w.label for w in layer(PRECISIONS["fp8"], keeps=False).forward] == ["x"]
+    assert [w.label for w in layer(PRECISIONS["fp8"], saves_input=False).forward] == ["x"]
 
 
 def test_what_comes_to_experts_in_the_type_of_products_is_only_turned():
