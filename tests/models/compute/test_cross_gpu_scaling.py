@@ -31,7 +31,7 @@ def ops(**columns):
 @pytest.mark.parametrize(
     ("way", "seconds"), [("by roofline", 10 / 8), ("by peaks", 10 / 4), ("unchanged", 10.0)]
 )
-def test_an_op_is_carried_in_the_way_that_was_judged_best(way, seconds):
+def test_an_op_is_scaled_with_the_most_accurate_method(way, seconds):
     carried = CrossGpuScaling.of(SLOW, QUICK, judged(way))
     timing = carried.timing(ops())
     assert timing.fixed.tolist() == [seconds]
@@ -50,7 +50,7 @@ def test_an_op_is_carried_in_the_way_that_was_judged_best(way, seconds):
         ("no signature", {"signature": -1}),
     ],
 )
-def test_what_was_not_judged_is_not_carried(why, columns):
+def test_an_op_without_known_accuracy_is_not_scaled(why, columns):
     carried = CrossGpuScaling.of(SLOW, QUICK, judged("by roofline"))
     assert carried.knows(ops()).tolist() == [True]
     assert carried.knows(ops(**columns)).tolist() == [False], why
@@ -69,7 +69,7 @@ def test_norms_and_elementwise_kernels_are_carried_between_gpus_that_have_tables
         assert any(key[:3] == ("a100-sxm4-80g", "h100-sxm5-80g", family) for key in known), family
 
 
-def test_each_way_that_comes_with_it_erred_least():
+def test_bundled_methods_have_the_smallest_error():
     known = bundled_accuracies()
     assert {one.way for one in known.values()} == set(WAYS)
     assert all(np.all(np.diff(one.quantiles) >= 0) for one in known.values())

@@ -61,7 +61,7 @@ def test_a_flow_goes_on_by_another_link_once_that_is_noticed(engine, noticed):
 
 
 @ENGINES
-def test_what_has_no_other_way_waits_until_the_link_is_back(engine):
+def test_traffic_without_another_route_waits_for_the_link(engine):
     system = machine()
     for links in (["leaf0.spine*"], ["node0.nic0.tx"], ["*.node7.nic0"]):
         fault = LinkFailure(links=links, at=0.25, lasts=0.5)
@@ -83,7 +83,7 @@ def test_links_that_are_not_there_are_named_in_a_run_without_a_scenario(engine):
 
 
 @ENGINES
-def test_what_never_comes_back_is_named(engine):
+def test_a_permanent_failure_that_blocks_the_run_is_named(engine):
     fault = LinkFailure(links=["node0.nic0.tx"], at=0.25)
     with pytest.raises(SimulationError, match="starvation"):
         simulation(machine(), engine).run(one_send(), fault)
